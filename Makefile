@@ -1,0 +1,95 @@
+# `make` alone lists the targets. Nothing is installed outside $(VENV), and no target needs a server.
+#
+#   make test PYTHON=python3.13 VENV=.venv-3.13     another interpreter, beside the first
+#   make test PYTEST_ARGS="-k layers -x" JOBS=2     some tests, two at a time
+
+PYTHON ?= python3
+VENV   ?= .venv
+
+PY  := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+
+# The folders that hold Python, of those that exist: a checker stops at a missing one.
+CODE := $(wildcard src tests bench examples)
+
+# pyright's wheel carries the checker itself: use that version, never fetch another, never nag.
+export PYRIGHT_PYTHON_FORCE_VERSION := $(shell sed -n 's/^pyright==\([0-9.]*\).*/\1/p' requirements/dev.txt 2>/dev/null)
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+# Often set in containers; it would compile the package again at every start.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.SUFFIXES:
+.PHONY: help run test check format bench build lock clean
+
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
+	$(PY) -m fencelock.demo $(if $(UNSAFE),--unsafe)
+
+test: $(VENV)/.dev  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=2 runs two at a time
+	$(PY) -m pytest -rs $(if $(JOBS),-n $(JOBS)) $(PYTEST_ARGS)
+
+check: $(VENV)/.dev  ## check format, lint and types
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m mypy $(CODE)
+	$(PY) -m pyright --pythonpath $(PY) $(CODE)
+
+format: $(VENV)/.dev  ## format the code and repair what the linter can
+	$(PY) -m ruff check --fix-only $(CODE)
+	$(PY) -m ruff format $(CODE)
+
+bench: $(VENV)/.dev  ## measure beside the peers; BENCH_ARGS="..." is passed on
+	$(PY) -m bench $(BENCH_ARGS)
+
+build: $(VENV)/.build  ## build the wheel and the source archive into dist/
+	rm -rf dist
+	$(PY) -m hatchling build
+
+clean:  ## remove whatever the other targets made
+	rm -rf $(VENV) $(VENV)-lock build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+
+# The environment grows in steps, each with a stamp: made once, and again when what it was made from changes.
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo 'fencelock needs Python 3.11 or newer; name one: make PYTHON=python3.13 ...' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo '$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt install python3-venv' >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.build: $(VENV)/.made requirements/build.txt
+	$(PIP) install --require-hashes -r requirements/build.txt
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.build pyproject.toml
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.package requirements/dev.txt
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+
+# One lock for every supported Python and platform, which pip alone cannot resolve: hence uv, in an
+# environment of its own because nothing else needs it.
+UV_VERSION := 0.13.7
+LOCK = $(VENV)-lock/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 \
+       --generate-hashes --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+
+lock: $(VENV)-lock/bin/uv  ## pin requirements/*.in with hashes; UPGRADE=1 takes the newest versions
+	$(LOCK) requirements/build.in --output-file requirements/build.txt
+	$(LOCK) requirements/dev.in --output-file requirements/dev.txt
+
+$(VENV)-lock/bin/uv:
+	$(PYTHON) -m venv --clear $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip --disable-pip-version-check --quiet install uv==$(UV_VERSION)

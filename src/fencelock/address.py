@@ -1,0 +1,75 @@
+"""Turning a URL into an Address, and saying plainly what is wrong with one that cannot be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from .engine import Address
+from .errors import Misconfigured
+
+_EXAMPLE = "it must look like sqlite:///locks.db or redis://host:6379/0"
+
+
+def default_url() -> str:
+    """The engine where none is named: ``FENCELOCK_URL``, else a file in the user's state folder."""
+    if url := os.environ.get("FENCELOCK_URL"):
+        return url
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    folder = os.path.join(state, "fencelock")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise Misconfigured(
+            f"no engine is named and the folder {folder} for the embedded one cannot be made "
+            f"({error.strerror}): pass a URL or set FENCELOCK_URL"
+        ) from error
+    from urllib.parse import quote
+
+    return f"sqlite:///{quote(os.path.abspath(os.path.join(folder, 'locks.db')))}"
+
+
+def parse(url: object, options: Mapping[str, object]) -> Address:
+    """Read a URL; keyword options win over query parameters of the same name."""
+    from urllib.parse import parse_qsl, unquote
+
+    if not isinstance(url, str):
+        raise Misconfigured(f"an engine URL must be a str, not {type(url).__name__}: {_EXAMPLE}")
+    scheme, separator, rest = url.strip().partition("://")
+    if not separator or not scheme.replace("+", "").replace("-", "").isalnum():
+        raise Misconfigured(f"{_redact(url)!r} is no engine URL: {_EXAMPLE}")
+    rest, _, query = rest.partition("?")
+    netloc, slash, path = rest.partition("/")
+    credentials, _, hosts = netloc.rpartition("@")
+    user, colon, password = credentials.partition(":")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError:
+        raise Misconfigured(f"the options {query!r} of the URL cannot be read: write ?key=value&key=value") from None
+    twice = {key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1}
+    if twice:
+        raise Misconfigured(f"the URL gives {', '.join(sorted(twice))} more than once")
+    return Address(
+        scheme=scheme.lower(),
+        hosts=tuple(_host(part) for part in hosts.split(",")) if hosts else (),
+        path=slash + unquote(path),
+        user=unquote(user) if user else None,
+        password=unquote(password) if colon else None,
+        options={**dict(pairs), **options},
+    )
+
+
+def _host(text: str) -> tuple[str, int | None]:
+    host, colon, port = text.rpartition(":")
+    if not colon or text.endswith("]"):  # no port; brackets keep the colons of an IPv6 address
+        host, port = text, ""
+    if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise Misconfigured(f"{port!r} is no port: a URL names a server as host:port")
+    if not host:
+        raise Misconfigured(f"a host is missing in {text!r}: a URL names a server as host:port")
+    return host, int(port) if port else None
+
+
+def _redact(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"…@{tail}" if at else tail if not head else url

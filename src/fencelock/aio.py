@@ -1,0 +1,240 @@
+"""fencelock for asyncio programs: the same names and signatures as ``sync.py``, awaited.
+
+The body of an ``async with`` is cancelled when its lease is lost, and the block raises LeaseLost.  A client belongs
+to the event loop it was connected in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from functools import partial, wraps
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from . import body, engines
+from .core import Core
+from .errors import LeaseLost
+from .face import ClientFace, LeaseFace, LockFace, LostFace
+from .model import (
+    Busy,
+    Holding,
+    Meta,
+    Safety,
+    State,
+    check_name,
+    check_prefix,
+    check_reason,
+    check_timeout,
+    check_ttl,
+)
+from .spec import DEFAULT_TTL_S, Template, check_busy, make_spec
+from .worlds.aio import AioWorld
+
+__all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def connect(url: str | None = None, **options: object) -> Connecting:
+    """Connect to an engine: ``client = await connect(url)`` or ``async with connect(url) as client:``.
+
+    Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder.  Options of the engine are
+    keyword arguments or query parameters of the URL.
+    """
+    return Connecting(url, options)
+
+
+class Connecting:
+    """What ``connect`` returns: await it for a client, or enter it for one that is closed on leaving."""
+
+    def __init__(self, url: str | None, options: dict[str, object]) -> None:
+        self._engine, self._address = engines.resolve(url, options)
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self._open().__await__()
+
+    async def _open(self) -> Client:
+        world = AioWorld()
+        core: Core[Lease] = Core(world, partial(self._engine, world, self._address), Lease)
+        await core.open()
+        return Client(core)
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._open()
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+
+class Client(ClientFace):
+    """A connection to one engine.  The tasks of one event loop share it."""
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: float | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        on_lost: Callable[[LeaseLost], object] | None = None,
+        reentrant: bool = False,
+        safety: Safety | None = None,
+        meta: Meta | None = None,
+    ) -> Lock:
+        """Describe a lock; nothing is sent yet.
+
+        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit, 0: try once).
+        ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.  ``on_lost`` is called with the
+        LeaseLost when the lease is lost.  ``reentrant`` lets the same task enter again.  ``safety`` refuses
+        an engine that promises less.  ``meta`` is shown to whoever asks who holds the lock.
+        """
+        spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
+        self._core.demand(spec.safety)
+        return Lock(self._core, spec)
+
+    def locked(
+        self,
+        name: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: float | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        on_lost: Callable[[LeaseLost], object] | None = None,
+        reentrant: bool = False,
+        safety: Safety | None = None,
+        meta: Meta | None = None,
+        busy: Literal["raise", "skip"] = "raise",
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+        """Decorate a function: each call holds the lock named by the template, filled from its arguments.
+
+        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.  A function
+        with a parameter ``lease`` gets the lease there.
+        """
+        spec = make_spec("template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
+        self._core.demand(spec.safety)
+        check_busy(busy)
+
+        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+            template = Template(name, function, asynchronous=True)
+
+            @wraps(function)
+            async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+                lock = Lock(self._core, spec._replace(name=template.name(args, kwargs)))
+                skip = busy == "skip"
+                lease = await (lock.try_acquire(timeout=timeout) if skip else lock.acquire())
+                if lease is None:
+                    return None  # type: ignore[return-value]  # the caller asked to skip
+                async with lease:
+                    if template.wants_lease:
+                        kwargs.setdefault("lease", lease)
+                    return await function(*args, **kwargs)
+
+            return call
+
+        return decorate
+
+    async def holders(self, name: str) -> list[Holding]:
+        """Who holds a name now."""
+        return list((await self.inspect(name)).holders)
+
+    async def inspect(self, name: str) -> State:
+        """Who holds a name now and who waits for it, first come first."""
+        return await self._core.inspect(check_name(name))
+
+    async def scan(self, prefix: str = "") -> list[Holding]:
+        """All holders of names that begin with the prefix, by name."""
+        return await self._core.scan(check_prefix(prefix))
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        """Take a lock from its holder, who is told why; False when nobody held it.  The next fence is higher."""
+        return await self._core.revoke(check_name(name), check_reason(reason))
+
+    async def close(self) -> None:
+        """Release what is held and let go of the engine.  Closing twice does nothing."""
+        await self._core.close()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Lock(LockFace["Lease"]):
+    """A description of a lock.  It holds no lease: tasks may share it, and it can be used again and again."""
+
+    async def acquire(self, *, timeout: float | None | Literal["default"] = "default") -> Lease:
+        """Wait for the lock and return a lease, or raise AcquireTimeout.
+
+        Leave the lease (``async with lease:``) or call its ``release()``.  ``timeout`` overrides the lock's own.
+        """
+        wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
+        return await self._core.acquire(self._spec, wait)
+
+    async def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
+        """Return a lease, or None when the lock is not had within the timeout (by default: at once)."""
+        answer = await self._core.attempt(self._spec, check_timeout(timeout))
+        return None if isinstance(answer, Busy) else answer
+
+    async def __aenter__(self) -> Lease:
+        lease = await self.acquire()
+        self._blocks.enter(self._core.world.who(), lease)
+        return await lease.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._blocks.leave(self._core.world.who()).__aexit__(kind, error, traceback)
+
+
+class Lease(LeaseFace):
+    """The right to act, limited in time.  Leaving it releases the lock.  It is true while it holds."""
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> Lost:
+        """The loss of this lease, to be asked or waited for."""
+        return Lost(self._core, self._tenure)
+
+    async def renew(self, *, ttl: float | None = None) -> None:
+        """Renew now, with a new ttl if one is given; raise LeaseLost if it is lost."""
+        await self._core.renew(self._tenure, None if ttl is None else check_ttl(ttl))
+
+    async def release(self) -> bool:
+        """Give the lock back: True when this freed it, False when the lease was no longer ours.
+
+        Calling it again does nothing.  An inner level of a re-entered lease gives back its level.
+        """
+        return await self._core.release(self._tenure)
+
+    async def __aenter__(self) -> Lease:
+        body.enter(self._tenure)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await body.leave(self._core, self._tenure, error)
+
+
+class Lost(LostFace):
+    """Whether a lease is lost, to be asked or waited for."""
+
+    __slots__ = ()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the loss; False when time is up or the lease was released."""
+        return await self._core.wait_lost(self._tenure, check_timeout(timeout))

@@ -1,0 +1,324 @@
+"""One client: ties a world, an engine and a keeper together, for both flavors.
+
+``sync.py`` and ``aio.py`` are thin faces of what is here.  Everything is ``async def`` and asks only the World;
+under threads the faces run it with ``drive()``.
+"""
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, Protocol, TypeVar
+
+from . import observe
+from .engine import Engine
+from .errors import (
+    AcquireTimeout,
+    FencelockError,
+    LeaseLost,
+    OutcomeUnknown,
+    SessionEnded,
+    Unsupported,
+    UsageError,
+)
+from .logic import policy, waiting
+from .logic.keeper import Keeper
+from .logic.tenure import Tenure
+from .model import Busy, Holding, Meta, Request, Safety, State, Traits, check_meta_size
+from .spec import Spec
+from .world import World
+
+CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
+
+
+class HasTenure(Protocol):
+    """What core needs of a lease: that it points to its tenure."""
+
+    @property
+    def _tenure(self) -> Tenure: ...
+
+
+L = TypeVar("L", bound=HasTenure)
+
+
+class Core(Generic[L]):
+    """The state of one client."""
+
+    def __init__(
+        self, world: World, make_engine: Callable[[], Engine], lease: Callable[[Core[L], Tenure], L]
+    ) -> None:
+        self.world = world
+        self._make_engine = make_engine
+        self._make_lease = lease
+        self._reentrant: dict[tuple[Hashable, str], weakref.ref[L]] = {}
+        self._texts: dict[str, str] = {}
+        self._inherited: list[object] = []
+        self.closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self.engine = self._make_engine()
+        self.keeper = Keeper(self.world, self.engine)
+        self.generation = self.world.generation()
+
+    @property
+    def traits(self) -> Traits:
+        return self.engine.traits
+
+    async def open(self) -> None:
+        """Reach the engine."""
+        await self.engine.open()
+
+    def __del__(self) -> None:
+        keeper = getattr(self, "keeper", None)
+        if keeper is not None and self.generation == self.world.generation():
+            keeper.stop()  # nobody can reach this client any more
+
+    async def close(self) -> None:
+        """Release what is held, stop the keeper, let go of the engine."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.generation != self.world.generation():
+            return  # a forked child: all that is open belongs to the parent
+        for tenure in self.keeper.held():
+            try:
+                await self.release(tenure, entirely=True)
+            except FencelockError as error:
+                observe.warn(f"{tenure.grant.name!r} was not released on closing: {error}")
+            tenure.loss = tenure.loss or tenure.lost_error("session", "its client was closed")
+        await self.keeper.close(self.world.now() + CLOSE_S)
+        await self.engine.close()
+
+    async def ready(self) -> None:
+        """See that the client can be used here; a forked child gets a link of its own."""
+        if self.closed:
+            raise UsageError("this client is closed: connect again")
+        self.world.admit()
+        if self.generation != self.world.generation():
+            # The parent's engine and keeper must not even be collected here: closing them would
+            # speak on the parent's connection.
+            self._inherited += [self.engine, self.keeper]
+            self._reentrant, self._texts = {}, {}
+            self._begin()
+            await self.engine.open()
+
+    def demand(self, safety: Safety | None) -> None:
+        """Refuse what the engine cannot promise."""
+        traits = self.traits
+        if safety == "correctness" and traits.safety != "correctness":
+            raise Unsupported(
+                f'{self.engine.address.public} promises efficiency only, and safety="correctness" was '
+                f"demanded: {traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
+            )
+
+    async def acquire(self, spec: Spec, timeout: float | None) -> L:
+        """Acquire within the timeout, or raise."""
+        started = self.world.now()
+        answer = await self.attempt(spec, timeout)
+        if not isinstance(answer, Busy):
+            return answer
+        raise AcquireTimeout(
+            _not_in_time(spec.name, self.world.now() - started, answer),
+            name=spec.name,
+            timeout=timeout,
+        )
+
+    async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
+        """Acquire within the timeout, or say who is in the way."""
+        await self.ready()
+        who = self.world.who() if spec.reentrant else None
+        if spec.reentrant and (lease := self._reenter(who, spec.name)) is not None:
+            return lease
+        world, started = self.world, self.world.now()
+        ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
+        request = Request(spec.name, world.owner(), ttl, self._meta(spec))
+        answer = await waiting.acquire(world, self.engine, request, timeout)
+        if isinstance(answer, Busy):
+            return answer
+        tenure = Tenure(
+            answer,
+            ttl=answer.ttl,
+            meta=request.meta,
+            renews=spec.renew,
+            hold_until=None if spec.max_hold is None else answer.asked_at + spec.max_hold,
+            on_lost=spec.on_lost,
+            generation=self.generation,
+        )
+        self.keeper.add(tenure)
+        lease = self._make_lease(self, tenure)
+        if spec.reentrant:
+            tenure.entry = (who, spec.name)
+            self._reentrant[tenure.entry] = weakref.ref(lease)
+        if observe.listening():
+            waited = world.now() - started
+            observe.emit(observe.Event("acquired", spec.name, answer.fence, seconds=waited))
+        return lease
+
+    def _reenter(self, who: Hashable, name: str) -> L | None:
+        reference = self._reentrant.get((who, name))
+        lease = reference() if reference is not None else None
+        if lease is None or self.remaining(lease._tenure) <= 0:
+            return None  # over: what follows is a new tenure
+        lease._tenure.count += 1
+        return lease
+
+    async def release(self, tenure: Tenure, entirely: bool = False) -> bool:
+        """Leave one level of a tenure; the last one gives the lock back."""
+        if self.is_foreign(tenure):
+            return False
+        if tenure.count > 1 and not entirely:
+            tenure.count -= 1
+            if tenure.loss is None and not tenure.released:
+                return True
+        if tenure.released:
+            return False
+        held = self.keeper.retire(tenure)
+        self._reentrant.pop(tenure.entry, None)
+        freed = await self.world.shield(self._free(tenure))
+        if tenure.loss is None and not freed and held:
+            reason = "its record was gone when it was released"
+            tenure.loss = tenure.lost_error("revoked", reason)
+        if observe.listening():
+            held_s = self.world.now() - tenure.grant.asked_at
+            name, fence = tenure.grant.name, tenure.grant.fence
+            observe.emit(observe.Event("released", name, fence, seconds=held_s))
+        return freed
+
+    async def _free(self, tenure: Tenure) -> bool:
+        """Ask the engine to free it.  No answer is resolved by asking again."""
+        for attempt in range(1, policy.UNKNOWN_TRIES + 1):
+            try:
+                freed = await self.engine.release(tenure.grant)
+            except OutcomeUnknown as error:
+                if attempt == policy.UNKNOWN_TRIES:
+                    raise OutcomeUnknown(
+                        f"the engine did not answer the release of {tenure.grant.name!r} ({error}): "
+                        f"the lock frees itself within {tenure.grant.ttl:g} s at the latest",
+                        until=tenure.grant.ttl,
+                    ) from error
+                continue
+            # After a try without an answer, "not yours" most likely means that it was heard.
+            return freed or (attempt > 1 and tenure.loss is None)
+        raise AssertionError("unreachable")
+
+    async def leave(self, tenure: Tenure, error: BaseException | None) -> None:
+        """End a ``with`` block: release, and raise if the body ran without the lock for any of its time.
+
+        An error of the body is never hidden; it gets a note instead.
+        """
+        lost, failure = self.loss(tenure), None
+        try:
+            await self.release(tenure)
+        except FencelockError as raised:
+            failure = raised
+        lost = lost or tenure.loss
+        trouble = tenure.lost_again(lost) if lost is not None else failure
+        if trouble is None or isinstance(error, LeaseLost):
+            return
+        if error is None:
+            raise trouble
+        error.add_note(f"While this was raised: {trouble}")
+
+    async def renew(self, tenure: Tenure, ttl: float | None) -> None:
+        """Renew at once, with a new ttl if one is given."""
+        self.check(tenure)
+        if ttl is not None:
+            tenure.ttl = ttl
+        await self.keeper.renew_now(tenure)
+        self.check(tenure)
+
+    def remaining(self, tenure: Tenure) -> float:
+        """Seconds for which the tenure still promises exclusivity."""
+        return 0.0 if self.is_foreign(tenure) else tenure.remaining(self.world.now())
+
+    def loss(self, tenure: Tenure) -> LeaseLost | None:
+        """The loss of a tenure, judged by the clock if nobody has noticed yet."""
+        if self.is_foreign(tenure):
+            reason = "this process was forked from its holder, and the lease stays with the parent"
+            return tenure.lost_error("session", reason)
+        if tenure.loss is None and not tenure.released:
+            self.keeper.lapse(tenure, self.world.now())
+        return tenure.loss
+
+    def check(self, tenure: Tenure) -> None:
+        """Raise unless the tenure holds."""
+        loss = self.loss(tenure)
+        if loss is not None:
+            raise tenure.lost_again(loss)
+        if tenure.released:
+            name = tenure.grant.name
+            raise SessionEnded(
+                f"the lease on {name!r} was released: acquire the lock again",
+                name=name,
+                fence=tenure.grant.fence,
+                reason="it was released",
+            )
+
+    async def wait_lost(self, tenure: Tenure, timeout: float | None) -> bool:
+        """Wait until the tenure is lost; False when time is up or it was released."""
+        deadline = policy.deadline(self.world.now(), timeout)
+        if tenure.signal is None:
+            tenure.signal = self.world.signal()
+        while self.loss(tenure) is None:
+            if tenure.released:
+                return False
+            # A tenure that ends is noticed by the keeper; the nap is for a release and for suspend.
+            nap = policy.earlier(deadline, self.world.now() + 1.0)
+            await self.world.wait(tenure.signal, nap)
+            if deadline is not None and self.world.now() >= deadline:
+                return self.loss(tenure) is not None
+        return True
+
+    def is_foreign(self, tenure: Tenure) -> bool:
+        """Whether this process is a forked child that merely inherited the object."""
+        return tenure.generation != self.world.generation()
+
+    def abandon(self, tenure: Tenure) -> bool:
+        """A lease was collected unreleased: renew no more.  True when that deserves a warning."""
+        if tenure.released or tenure.loss is not None or self.is_foreign(tenure):
+            return False
+        self.keeper.drop(tenure)
+        self._reentrant.pop(tenure.entry, None)
+        return True
+
+    async def inspect(self, name: str) -> State:
+        await self.ready()
+        return await self.engine.inspect(name)
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        await self.ready()
+        return await self.engine.scan(prefix)
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        await self.ready()
+        return await self.engine.revoke(name, reason)
+
+    def meta(self, tenure: Tenure) -> Meta:
+        """What others see of the holder."""
+        words: Meta = json.loads(tenure.meta)
+        return words
+
+    def _meta(self, spec: Spec) -> str:
+        """Who asks, as JSON text: the same object for all leases of a thread that say nothing of their own."""
+        facts = self.world.facts()
+        if spec.meta:
+            return check_meta_size(json.dumps({**facts, **spec.meta}))
+        label = str(facts.get("thread", ""))
+        text = self._texts.get(label)
+        if text is None:
+            text = json.dumps(facts)
+            if label and len(self._texts) < 256:
+                self._texts[label] = text
+        return text
+
+
+def _not_in_time(name: str, waited: float, busy: Busy) -> str:
+    holder: dict[str, Any] = json.loads(busy.holder) if busy.holder else {}
+    held_by = ", ".join(f"{key} {value}" for key, value in holder.items())
+    ahead = f", {busy.position} waiting before us" if busy.position else ""
+    return (
+        f"{name!r} was not acquired in {waited:.3g} s: held by {held_by or 'another'}{ahead}. "
+        "Nothing is held; wait longer, or ask holders() who has it"
+    )

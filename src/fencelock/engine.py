@@ -1,0 +1,121 @@
+"""The contract between fencelock and a store that decides who holds a name.
+
+An engine is its protocol: one class, ``async def``, that reads like the recipe in the textbook.  It sees its
+surroundings only through the World it is given, and reaches the store through a driver or a wire.
+
+Rules for whoever writes one:
+
+* Expected results are values (``Grant``, ``Busy``, ``Gone``), surprises are exceptions of our tree.  Map the
+  driver's errors in one table: nothing happened is an ``EngineError``, no answer is ``OutcomeUnknown``.
+* ``acquire`` is idempotent for an owner: asked again, the holder gets the same fence, a waiter keeps its place.
+  That is how a lost answer is resolved.
+* ``asked_at`` of a grant is read before the request is sent (use ``model.granted``).  Only durations cross the wire.
+* ``release``, ``renew`` and ``withdraw`` are conditioned on the owner, never on the name alone.
+* Every call ends by itself: an engine that cannot answer raises ``Unavailable`` or ``OutcomeUnknown`` in bounded time.
+
+Register a class in ``fencelock.engines`` or, from another package, by an entry point of the group
+``fencelock.engines`` that is named after the URL scheme.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from .errors import Misconfigured, Unsupported
+from .model import Busy, Gone, Grant, Holding, Request, State, Traits
+from .world import Signal, World
+
+
+class Address(NamedTuple):
+    """Where an engine lives: the parts of its URL."""
+
+    scheme: str
+    hosts: tuple[tuple[str, int | None], ...] = ()
+    path: str = ""
+    user: str | None = None
+    password: str | None = None
+    options: Mapping[str, object] = {}
+
+    @property
+    def public(self) -> str:
+        """The URL for messages: without the password."""
+        hosts = ",".join(host if port is None else f"{host}:{port}" for host, port in self.hosts)
+        return f"{self.scheme}://{self.user + '@' if self.user else ''}{hosts}{self.path}"
+
+    def __repr__(self) -> str:
+        return f"Address({self.public!r})"
+
+
+class Engine(ABC):
+    """One store, in one configuration, for one client."""
+
+    schemes: ClassVar[tuple[str, ...]]
+    """URL schemes this engine answers to."""
+
+    options: ClassVar[Mapping[str, Callable[[object], object]]] = {}
+    """Known options: query parameters of the URL and keyword arguments of connect, with their readers."""
+
+    drivers: ClassVar[tuple[str, ...]] = ()
+    """Packages that must be importable; they come with the extra named after the first scheme."""
+
+    traits: Traits
+    """What this engine promises, as configured."""
+
+    def __init__(self, world: World, address: Address) -> None:
+        self.world = world
+        self.address = address
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Reach the store and see that it can serve."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of the store.  Grants are not released."""
+
+    @abstractmethod
+    async def acquire(self, request: Request) -> Grant | Busy:
+        """Try once.  With ``request.queue``, join the queue if busy."""
+
+    @abstractmethod
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        """Extend each grant by its ttl from now, in as few requests as can be, answers in the same order."""
+
+    @abstractmethod
+    async def release(self, grant: Grant) -> bool:
+        """Give the lock back; False when it was no longer ours."""
+
+    @abstractmethod
+    async def withdraw(self, request: Request) -> None:
+        """Undo an attempt: leave the queue, and give the lock back if it was granted meanwhile."""
+
+    @abstractmethod
+    async def inspect(self, name: str) -> State:
+        """Who holds the name, and who waits."""
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        """Have the signal set whenever this request should look again.  Engines without push do nothing."""
+
+    async def unwatch(self, request: Request) -> None:
+        """End a watch."""
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        """Take the lock from its holder and have the holder told why; False when nobody held it."""
+        raise Unsupported(f"{self.schemes[0]} cannot revoke a lock: wait for its ttl to end")
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        """All holders of names that begin with the prefix, by name."""
+        raise Unsupported(f"{self.schemes[0]} cannot list locks: ask for one name with holders()")
+
+
+def read_options(engine: type[Engine], given: Mapping[str, object]) -> dict[str, object]:
+    """Check the options that were given for an engine; an unknown one is answered with the known."""
+    for option in given:
+        if option not in engine.options:
+            known = ", ".join(sorted(engine.options)) or "none"
+            raise Misconfigured(
+                f"{engine.schemes[0]} has no option {option!r}; it knows: {known}"
+            )
+    return {option: engine.options[option](value) for option, value in given.items()}

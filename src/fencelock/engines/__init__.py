@@ -1,0 +1,84 @@
+"""Which class serves which URL scheme.
+
+To add an engine of our own: one file (or folder) beside this one and one line in the table.  Engines of other
+packages register themselves by an entry point of the group ``fencelock.engines``, named after the scheme.
+Nothing here imports an engine before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module, util
+
+from ..address import default_url, parse
+from ..engine import Address, Engine, read_options
+from ..errors import Misconfigured
+
+TABLE: dict[str, str] = {
+    "memory": "fencelock.engines.memory:MemoryEngine",
+    "sqlite": "fencelock.engines.sqlite.engine:SqliteEngine",
+}
+
+GROUP = "fencelock.engines"
+
+
+def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine], Address]:
+    """Return the engine class and the address that a URL and options mean."""
+    address = parse(default_url() if url is None else url, options)
+    engine = find(address.scheme)
+    return engine, address._replace(options=read_options(engine, address.options))
+
+
+def find(scheme: str) -> type[Engine]:
+    """Return the engine class for a scheme, or say which there are or what to install."""
+    if scheme in TABLE:
+        module, _, name = TABLE[scheme].partition(":")
+        return _with_drivers(_load(module, name, scheme), scheme)
+    others = _entry_points()
+    if scheme in others:
+        module, _, name = others[scheme].partition(":")
+        return _with_drivers(_load(module, name, scheme), scheme)
+    known = ", ".join(sorted({*TABLE, *others}))
+    raise Misconfigured(f"there is no engine for {scheme}://; known schemes: {known}{_meant(scheme)}")
+
+
+def _entry_points() -> dict[str, str]:
+    from importlib.metadata import entry_points  # 20 ms, and only needed for engines of others
+
+    return {point.name: point.value for point in entry_points(group=GROUP)}
+
+
+def _load(module: str, name: str, scheme: str) -> type[Engine]:
+    try:
+        found = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name and not error.name.startswith(module.partition(".")[0]):
+            raise _missing(error.name, scheme) from None
+        raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
+    except (ImportError, AttributeError) as error:
+        raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Engine)):
+        raise Misconfigured(f"{module}:{name}, registered for {scheme}://, is not an Engine")
+    return found
+
+
+def _with_drivers(engine: type[Engine], scheme: str) -> type[Engine]:
+    for driver in engine.drivers:
+        if util.find_spec(driver) is None:
+            raise _missing(driver, engine.schemes[0])
+    return engine
+
+
+def _missing(driver: str, scheme: str) -> Misconfigured:
+    if scheme in TABLE:
+        return Misconfigured(
+            f'{scheme}:// needs the package {driver}: pip install "fencelock[{scheme}]"'
+        )
+    return Misconfigured(f"{scheme}:// needs the package {driver}: pip install {driver}")
+
+
+def _meant(scheme: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(scheme, TABLE, 1)
+    return f" (did you mean {close[0]}://?)" if close else ""

@@ -1,0 +1,225 @@
+"""Opening the file of the embedded engine, and refusing what is not ours or cannot be trusted.
+
+* A file that is no database, or another program's database, is looked at byte by byte and left untouched.
+* Network file systems are refused: WAL needs memory that all processes share.
+* ``synchronous=NORMAL`` is enough although the last commits may be lost when the machine dies: every holder dies
+  with it, and the next fence is max(last + 1, wall clock in µs), so it does not go back either.
+* Leases are timed on the boot clock, which starts again with the machine.  So the file remembers which boot
+  its leases belong to, and those of an earlier boot are over.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+from ...errors import EngineError, Misconfigured, OutcomeUnknown, Unavailable
+
+APPLICATION_ID = 0x464E434C  # "FNCL"
+SCHEMA_VERSION = 1
+HEADER = b"SQLite format 3\x00"
+CREATION_S = 5.0  # another process may be making the file at this very moment
+
+SCHEMA = """
+CREATE TABLE locks (
+    name TEXT PRIMARY KEY, owner TEXT NOT NULL, fence INTEGER NOT NULL, ttl REAL NOT NULL,
+    since REAL NOT NULL, expires_at REAL NOT NULL, claimed INTEGER NOT NULL, meta TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE waiters (
+    name TEXT, place INTEGER, owner TEXT NOT NULL, ttl REAL NOT NULL, since REAL NOT NULL,
+    seen_at REAL NOT NULL, lapsed INTEGER NOT NULL, inbox TEXT NOT NULL, meta TEXT NOT NULL,
+    PRIMARY KEY (name, place)
+) WITHOUT ROWID;
+CREATE TABLE revoked (owner TEXT PRIMARY KEY, reason TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE marks (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
+INSERT INTO marks VALUES ('fence', 0), ('boot', '');
+"""
+
+# fmt: off
+NETWORK_FILE_SYSTEMS = {
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "fuse.ceph", "fuse.cephfs", "fuse.gcsfuse",
+    "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb2", "smb3", "smbfs",
+}
+# fmt: on
+
+
+def open_file(path: str, now: float) -> sqlite3.Connection:
+    """Open the file, making it if need be; raise of our tree otherwise, with nothing changed."""
+    refuse_network(path, _mounts())
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise Misconfigured(f"the folder {folder} does not exist: make it, or choose another path")
+    _refuse_foreign(path)
+    try:
+        connection = sqlite3.connect(
+            path, timeout=CREATION_S, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _prepare(connection, path, now)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise mapped(error, path) from error
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
+    execute = connection.execute
+    execute("PRAGMA trusted_schema=OFF")
+    if execute("PRAGMA application_id").fetchone()[0] == 0:
+        _create(connection)
+    version = execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        raise Misconfigured(
+            f"{path} has schema version {version} and this fencelock knows {SCHEMA_VERSION}: "
+            "use the same release in all processes, or another file"
+        )
+    execute("PRAGMA journal_mode=WAL")
+    execute("PRAGMA synchronous=NORMAL")
+    execute("PRAGMA journal_size_limit=4194304")
+    _end_other_boots(connection, now)
+    execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    """Make the tables in one transaction, so that the file is either empty or complete."""
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        if connection.execute("PRAGMA application_id").fetchone()[0] == 0:
+            for statement in SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _end_other_boots(connection: sqlite3.Connection, now: float) -> None:
+    boot = boot_id()
+    known = connection.execute("SELECT value FROM marks WHERE key='boot'").fetchone()[0]
+    if known == boot and boot:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    if boot:
+        connection.execute("DELETE FROM locks")
+        connection.execute("DELETE FROM waiters")
+        connection.execute("UPDATE marks SET value=? WHERE key='boot'", (boot,))
+    else:  # no name for a boot here: what began in the future began before it
+        connection.execute("DELETE FROM locks WHERE since > ?", (now + 1.0,))
+        connection.execute("DELETE FROM waiters WHERE since > ?", (now + 1.0,))
+    connection.execute("COMMIT")
+
+
+def boot_id() -> str:
+    """What tells one start of this machine from another, or nothing where the system has no name for it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _refuse_foreign(path: str) -> None:
+    """Look at the first bytes without letting SQLite near the file."""
+    give_up = time.monotonic() + 1.0
+    while True:
+        try:
+            with open(path, "rb") as file:
+                head = file.read(100)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Misconfigured(f"{path} cannot be read: {error.strerror}") from error
+        if not head or (head.startswith(HEADER) and _application(head) == APPLICATION_ID):
+            return
+        if not os.path.exists(path + "-journal") or time.monotonic() > give_up:
+            break
+        time.sleep(0.01)  # it is being made by another process
+    what = "another program's database" if head.startswith(HEADER) else "no database"
+    raise Misconfigured(f"{path} is {what} and was left untouched: choose another path")
+
+
+def _application(head: bytes) -> int:
+    return int.from_bytes(head[68:72], "big")
+
+
+def _mounts() -> str:
+    try:
+        return Path("/proc/self/mountinfo").read_text()
+    except OSError:
+        return ""
+
+
+def refuse_network(path: str, mountinfo: str) -> None:
+    """Raise if the path lies on a network file system, going by the text of ``mountinfo``."""
+    best, kind = "", ""
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if len(fields) < 5 or not right:
+            continue
+        point = fields[4].replace("\\040", " ")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, right.split()[0]
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise Misconfigured(
+            f"{path} lies on a network file system ({kind} at {best}), where SQLite cannot lock "
+            "safely: use a local path, or an engine made for many machines"
+        )
+
+
+def mapped(error: sqlite3.Error, path: str, committing: bool = False) -> EngineError | OutcomeUnknown:
+    """The one table from SQLite's errors to ours."""
+    name = str(getattr(error, "sqlite_errorname", "") or "")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return Unavailable(f"{path} is kept busy by another process ({error}); nothing happened")
+    if name.startswith("SQLITE_FULL"):
+        return Unavailable(f"the disk of {path} is full; nothing happened. Make room")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return Misconfigured(
+            f"{path} cannot be written ({error}): see that the file and its folder are writable "
+            f"for {'this user' if sys.platform == 'win32' else f'uid {os.getuid()}'}"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+        return Misconfigured(f"{path} is damaged ({error}) and was left as it is: move it away")
+    if name.startswith("SQLITE_IOERR") and committing:
+        return OutcomeUnknown(f"{path}: the disk failed while writing ({error})")
+    return Unavailable(f"{path} cannot be used now ({error}); nothing happened")
+
+
+def absolute(path: str) -> str:
+    """The file that a URL means: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+
+    Worked out once, so that a later change of the working folder does not move the locks.
+    """
+    if "\0" in path:
+        raise Misconfigured("the path of a sqlite:// URL contains a NUL character")
+    return os.path.realpath(path[1:])
+
+
+def read_patience(value: object) -> float:
+    """How long to wait for a file that another process keeps busy, in seconds."""
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 600:
+        raise Misconfigured(f"patience must be 0 to 600 seconds, not {value!r}")
+    return seconds
+
+
+def read_switch(value: object) -> bool:
+    """A yes or no from a URL."""
+    if value in (True, "yes", "true", "on", "1"):
+        return True
+    if value in (False, "no", "false", "off", "0"):
+        return False
+    raise Misconfigured(f"a switch is yes or no, not {value!r}")

@@ -1,0 +1,140 @@
+"""What the sync and the asyncio face share: everything that never waits.
+
+Methods that may wait are written by hand in ``sync.py`` and ``aio.py``, one line each, with equal signatures.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .core import Core
+from .logic.blocks import Blocks
+from .logic.tenure import Tenure
+from .model import Meta, Traits
+from .spec import Spec
+
+B = TypeVar("B")
+
+if TYPE_CHECKING:
+    AnyCore = Core[Any]
+
+
+class ClientFace:
+    """A connection to one engine."""
+
+    def __init__(self, core: AnyCore) -> None:
+        self._core = core
+
+    @property
+    def traits(self) -> Traits:
+        """What the engine promises, as configured."""
+        return self._core.traits
+
+    @property
+    def url(self) -> str:
+        """Where the engine is, without its password."""
+        return self._core.engine.address.public
+
+    def __repr__(self) -> str:
+        return f"<{_path(self)} {self.url}{' (closed)' if self._core.closed else ''}>"
+
+
+class LockFace(Generic[B]):
+    """A description of a lock.  It holds no lease: threads or tasks may share it and use it again and again."""
+
+    def __init__(self, core: AnyCore, spec: Spec) -> None:
+        self._core = core
+        self._spec = spec
+        self._blocks: Blocks[B] = Blocks()
+
+    @property
+    def name(self) -> str:
+        """What is locked."""
+        return self._spec.name
+
+    def __repr__(self) -> str:
+        return f"<{_path(self)} {self.name!r} ttl={self._spec.ttl:g}>"
+
+
+class LeaseFace:
+    """The right to act, limited in time.  It is true while it holds."""
+
+    __slots__ = ("__weakref__", "_core", "_tenure")
+
+    def __init__(self, core: AnyCore, tenure: Tenure) -> None:
+        self._core = core
+        self._tenure = tenure
+
+    @property
+    def name(self) -> str:
+        """What is locked."""
+        return self._tenure.grant.name
+
+    @property
+    def fence(self) -> int:
+        """The number of this grant, above that of every earlier grant of the name.  Hand it to the resource."""
+        return self._tenure.grant.fence
+
+    @property
+    def ttl(self) -> float:
+        """Length of the lease in seconds, as the engine granted it."""
+        return self._tenure.ttl
+
+    @property
+    def meta(self) -> Meta:
+        """What others see of the holder."""
+        return self._core.meta(self._tenure)
+
+    @property
+    def reason(self) -> str | None:
+        """Why the lease is lost, or None while it is not."""
+        loss = self._core.loss(self._tenure)
+        return None if loss is None else loss.reason
+
+    def remaining(self) -> float:
+        """Seconds for which the lease still promises exclusivity, by our own clock; 0 when it is over."""
+        return self._core.remaining(self._tenure)
+
+    def check(self) -> None:
+        """Raise LeaseLost unless the lease holds."""
+        self._core.check(self._tenure)
+
+    def __bool__(self) -> bool:
+        return self.remaining() > 0
+
+    def __del__(self) -> None:
+        if self._core.abandon(self._tenure):
+            warnings.warn(
+                f"the lease on {self.name!r} was dropped without release() and is renewed no more: "
+                f"the lock is free in {self.ttl:g} s at the latest",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def __repr__(self) -> str:
+        state = f"{self.remaining():.3g} s left" if self else self.reason or "released"
+        return f"<{_path(self)} {self.name!r} fence={self.fence} {state}>"
+
+
+class LostFace:
+    """Whether a lease is lost.  It is true once it is."""
+
+    __slots__ = ("_core", "_tenure")
+
+    def __init__(self, core: AnyCore, tenure: Tenure) -> None:
+        self._core = core
+        self._tenure = tenure
+
+    def is_set(self) -> bool:
+        """True once the lease is lost, judged by our own clock even if nobody has told us."""
+        return self._core.loss(self._tenure) is not None
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+
+def _path(face: object) -> str:
+    module = type(face).__module__.replace(".sync", "")
+    return f"{module}.{type(face).__qualname__}"

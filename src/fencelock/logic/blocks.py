@@ -1,0 +1,46 @@
+"""Which ``with`` block of a shared Lock belongs to whom.
+
+A Lock holds no lease, yet ``with lock as lease:`` must find its lease again on leaving.  Blocks of one thread or
+task nest, so a stack for each is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from ..errors import UsageError
+
+B = TypeVar("B")
+
+
+class Blocks(Generic[B]):
+    """The open ``with`` blocks of one Lock."""
+
+    __slots__ = ("_stacks",)
+
+    def __init__(self) -> None:
+        self._stacks: dict[Hashable, list[B]] = {}
+
+    def enter(self, who: Hashable, block: B) -> None:
+        """A block was entered."""
+        self._stacks.setdefault(who, []).append(block)
+
+    def leave(self, who: Hashable) -> B:
+        """The innermost block of this thread or task is left.
+
+        A block may be left by another task than the one that entered it (an exit stack closed elsewhere does
+        that).  With only one stack open there is no doubt which is meant.
+        """
+        if who not in self._stacks:
+            if len(self._stacks) != 1:
+                raise UsageError(
+                    "this lock is left by a thread or task that never entered it: "
+                    "keep the lease from acquire() and release that"
+                )
+            who = next(iter(self._stacks))
+        stack = self._stacks[who]
+        block = stack.pop()
+        if not stack:
+            del self._stacks[who]
+        return block

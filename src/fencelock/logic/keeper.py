@@ -1,0 +1,219 @@
+"""The keeper: renews all leases of one client in the background, and decides that one is lost.
+
+* One keeper per client; it sleeps until the earliest moment at which some lease needs it.
+* What is due goes to the engine in one request, together with what is due soon.
+* The request runs beside the keeper, so that a hanging engine cannot keep it from telling a holder in time.
+* A renewal that fails is tried again until the holder's own deadline; then, and not before, the lease is lost.
+* A tenure that has ended is never renewed again, and an answer that comes for it is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import observe
+from ..engine import Engine
+from ..model import Gone, Grant, Loss
+from ..world import Job, World
+from . import policy
+from .tenure import Tenure
+
+NEVER = float("inf")
+NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
+
+
+class Keeper:
+    """Looks after the tenures of one client."""
+
+    def __init__(self, world: World, engine: Engine) -> None:
+        self._world = world
+        self._engine = engine
+        self._tenures: dict[Tenure, None] = {}
+        self._mutex = world.mutex()
+        self._wake = world.signal()
+        self._next = NEVER
+        self._job: Job | None = None
+        self._flight: Job | None = None
+        self._flying = False
+        self._closing = False
+
+    def __len__(self) -> int:
+        return len(self._tenures)
+
+    def held(self) -> list[Tenure]:
+        """All tenures that have not ended."""
+        return list(self._tenures)
+
+    def add(self, tenure: Tenure) -> None:
+        """Look after a tenure from now on."""
+        self._schedule(tenure)
+        self._tenures[tenure] = None
+        if tenure.attend_at < self._next:
+            if self._job is None:
+                self._start()
+            self._wake.set()
+
+    def drop(self, tenure: Tenure) -> None:
+        """Look after it no more: it has ended, or nobody wants it."""
+        self._tenures.pop(tenure, None)
+
+    def lose(self, tenure: Tenure, loss: Loss, reason: str) -> None:
+        """Declare a tenure lost and tell everybody who wants to know.  Only the first word counts."""
+        with self._mutex:
+            if tenure.released or tenure.loss is not None:
+                return
+            error = tenure.loss = tenure.lost_error(loss, reason)
+        self.drop(tenure)
+        if tenure.signal is not None:
+            tenure.signal.set()
+        if tenure.hook is not None:
+            tenure.hook()
+        if tenure.on_lost is not None:
+            try:
+                self._world.spawn(self._call_back(tenure), "fencelock-on-lost")
+            except Exception as failure:
+                self._unheard(tenure, failure)
+        observe.warn(str(error))
+        observe.emit(observe.Event("lost", error.name, error.fence, reason))
+
+    def retire(self, tenure: Tenure) -> bool:
+        """End a tenure because its holder wishes so; False when it had ended before."""
+        self.drop(tenure)
+        with self._mutex:
+            first = not tenure.released and tenure.loss is None
+            tenure.released = True
+        return first
+
+    def lapse(self, tenure: Tenure, now: float) -> bool:
+        """Declare a tenure lost if the holder's own clock says so."""
+        if tenure.loss is None and not tenure.released and tenure.valid_until() <= now:
+            self.lose(tenure, "expired", tenure.why_lapsed())
+        return tenure.loss is not None
+
+    async def renew_now(self, tenure: Tenure) -> None:
+        """Renew one tenure at the caller's wish; errors are the caller's."""
+        now = self._world.now()
+        self._take([tenure], await self._engine.renew([self._wanted(tenure, now)]))
+
+    def stop(self) -> None:
+        """Renew no more."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self, deadline: float) -> None:
+        """Stop, and wait for what is under way."""
+        self.stop()
+        for job in (self._job, self._flight):
+            if job is not None:
+                await job.join(deadline)
+
+    def _start(self) -> None:
+        with self._mutex:
+            if self._job is None:
+                self._job = self._world.spawn(self._run(), "fencelock-keeper")
+
+    async def _run(self) -> None:
+        while not self._closing:
+            try:
+                self._attend()
+            except Exception as error:  # no thread to be had, say: the keeper itself never dies of it
+                observe.warn(f"the keeper stumbled and goes on: {error!r}")
+            await self._world.wait(self._wake, self._when())
+            self._wake.clear()
+
+    def _attend(self) -> None:
+        now = self._world.now()
+        due = [tenure for tenure in list(self._tenures) if tenure.attend_at <= now]
+        if not due:
+            return
+        for tenure in due:
+            if not self.lapse(tenure, now) and not policy.may_renew(now, tenure.hold_until):
+                tenure.attend_at = tenure.valid_until()  # its longest hold is near: only its end is left
+        if self._flying:
+            return  # one request at a time; its end wakes us
+        batch = [t for t in list(self._tenures) if self._is_due(t, now)]
+        if batch:
+            self._flying = True
+            try:
+                self._flight = self._world.spawn(self._renew(batch), "fencelock-renewal")
+            except Exception as error:
+                self._flying = False
+                self._failed(batch, error)
+
+    def _is_due(self, tenure: Tenure, now: float) -> bool:
+        return (
+            tenure.renews
+            and tenure.attend_at <= policy.grouped_until(now, tenure.ttl)
+            and policy.may_renew(now, tenure.hold_until)
+        )
+
+    def _when(self) -> float | None:
+        """The next moment to look.  While it is worked out, whoever adds a tenure wakes us to be safe."""
+        self._next = NEVER
+        tenures = list(self._tenures)
+        if not tenures:
+            return None
+        now = self._world.now()
+        soonest = min(t.valid_until() if self._flying else t.attend_at for t in tenures)
+        self._next = min(soonest, now + NAP_MAX_S)
+        return self._next
+
+    async def _renew(self, batch: list[Tenure]) -> None:
+        now = self._world.now()
+        try:
+            answers = await self._engine.renew([self._wanted(tenure, now) for tenure in batch])
+            self._take(batch, answers)
+        except Exception as error:
+            self._failed(batch, error)
+        finally:
+            self._flying = False
+            self._wake.set()
+
+    def _wanted(self, tenure: Tenure, now: float) -> Grant:
+        ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
+        return tenure.grant if ttl == tenure.grant.ttl else tenure.grant._replace(ttl=ttl)
+
+    def _take(self, batch: Sequence[Tenure], answers: Sequence[Grant | Gone]) -> None:
+        for tenure, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, Gone):
+                self.lose(tenure, answer.loss, answer.reason)
+            elif tenure.loss is None and not tenure.released:
+                tenure.grant = answer
+                tenure.failure = None
+                tenure.renewals += 1
+                self._schedule(tenure)
+
+    def _failed(self, batch: Sequence[Tenure], error: Exception) -> None:
+        now = self._world.now()
+        for tenure in batch:
+            tenure.failure = error
+            tenure.attend_at = min(policy.retry_at(now, tenure.ttl), tenure.valid_until())
+        observe.warn(
+            f"{len(batch)} lease(s) could not be renewed and are tried again while they last, "
+            f"{batch[0].grant.name!r} among them: {error}"
+        )
+        if observe.listening():
+            for tenure in batch:
+                name, fence = tenure.grant.name, tenure.grant.fence
+                observe.emit(observe.Event("renew_failed", name, fence, str(error)))
+
+    def _schedule(self, tenure: Tenure) -> None:
+        end = tenure.valid_until()
+        tenure.attend_at = end
+        if tenure.renews:
+            tenure.attend_at = min(end, policy.renew_at(tenure.grant.asked_at, tenure.grant.ttl))
+
+    async def _call_back(self, tenure: Tenure) -> None:
+        assert tenure.on_lost is not None
+        assert tenure.loss is not None
+        try:
+            outcome = tenure.on_lost(tenure.loss)
+            if hasattr(outcome, "__await__"):
+                await outcome  # type: ignore[misc]  # a coroutine function is welcome under asyncio
+        except Exception as error:
+            self._unheard(tenure, error)
+
+    def _unheard(self, tenure: Tenure, error: Exception) -> None:
+        name, fence = tenure.grant.name, tenure.grant.fence
+        observe.warn(f"on_lost of {name!r} failed: {error!r}")
+        observe.emit(observe.Event("callback_failed", name, fence, repr(error)))

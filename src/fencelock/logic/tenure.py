@@ -1,0 +1,112 @@
+"""The life of one hold: all state of a lease, kept apart from the object in the user's hands.
+
+The keeper holds tenures, the user holds a lease that points to one.  So a lease that is dropped can be collected,
+and its collection is seen.  A tenure ends once, in exactly one way: released or lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING
+
+from ..errors import LeaseLost
+from ..model import LOSSES, Grant, Loss
+
+if TYPE_CHECKING:
+    from ..world import Signal
+
+
+class Tenure:
+    """One hold, from its grant to its end."""
+
+    __slots__ = (
+        "attend_at",
+        "count",
+        "entry",
+        "failure",
+        "generation",
+        "grant",
+        "hold_until",
+        "hook",
+        "loss",
+        "meta",
+        "on_lost",
+        "released",
+        "renewals",
+        "renews",
+        "signal",
+        "ttl",
+    )
+
+    def __init__(
+        self,
+        grant: Grant,
+        *,
+        ttl: float,
+        meta: str,
+        renews: bool,
+        hold_until: float | None,
+        on_lost: Callable[[LeaseLost], object] | None,
+        generation: int,
+    ) -> None:
+        self.grant = grant
+        self.ttl = ttl
+        self.meta = meta
+        self.renews = renews
+        self.hold_until = hold_until
+        self.on_lost = on_lost
+        self.generation = generation
+        self.count = 1
+        """How often the same thread or task has entered it."""
+        self.entry: tuple[Hashable, str] = (None, "")
+        """Under which key a re-entrant hold is found again."""
+        self.renewals = 0
+        self.attend_at = 0.0
+        """When the keeper has to look at it; the keeper's own."""
+        self.failure: Exception | None = None
+        """Why the last renewal failed, if it did."""
+        self.released = False
+        self.loss: LeaseLost | None = None
+        self.signal: Signal | None = None
+        """Made when somebody waits for the loss."""
+        self.hook: Callable[[], None] | None = None
+        """Called at once on loss: asyncio cancels the body here."""
+
+    def valid_until(self) -> float:
+        """When the holder stops believing in it."""
+        if self.hold_until is None:
+            return self.grant.valid_until
+        return min(self.grant.valid_until, self.hold_until)
+
+    def remaining(self, now: float) -> float:
+        """Seconds for which the lease still promises exclusivity; never below 0."""
+        if self.released or self.loss is not None:
+            return 0.0
+        return max(0.0, self.valid_until() - now)
+
+    def why_lapsed(self) -> str:
+        """Why a tenure that is past its end has ended."""
+        if self.hold_until is not None and self.hold_until <= self.grant.valid_until:
+            return "its max_hold was reached"
+        if not self.renews:
+            return f"its ttl of {self.ttl:g} s ran out, and renewal is off"
+        if self.failure is not None:
+            return f"it could not be renewed within its ttl of {self.ttl:g} s ({self.failure})"
+        return (
+            f"it was not renewed within its ttl of {self.ttl:g} s: "
+            "the process was stopped, or its interpreter or event loop was blocked"
+        )
+
+    def lost_error(self, loss: Loss, reason: str) -> LeaseLost:
+        """The error that tells of a loss."""
+        return LOSSES[loss](
+            f"the lease on {self.grant.name!r} (fence {self.grant.fence}) is lost: {reason}. "
+            "Another may hold the lock now: stop, and let the guard refuse what is under way",
+            name=self.grant.name,
+            fence=self.grant.fence,
+            reason=reason,
+        )
+
+    def lost_again(self, loss: LeaseLost) -> LeaseLost:
+        """A fresh copy to raise: one exception object must not gather the tracebacks of several threads."""
+        return type(loss)(str(loss), name=loss.name, fence=loss.fence, reason=loss.reason)

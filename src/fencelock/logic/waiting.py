@@ -1,0 +1,111 @@
+"""The one waiting loop: try, subscribe, try again, wait with a deadline, undo.
+
+It serves every engine.  A push means "look again", and looking is asking ``acquire`` once more for the same owner;
+engines answer that idempotently.  Whatever ends the loop without a grant (timeout, cancellation, an error, Ctrl-C)
+takes the attempt back, shielded, so that neither an orphan lock nor an orphan place in a queue stays.
+"""
+
+from __future__ import annotations
+
+from ..engine import Engine
+from ..errors import OutcomeUnknown, Unavailable
+from ..model import Busy, Grant, Request
+from ..world import World, sleep
+from . import policy
+
+
+async def acquire(
+    world: World, engine: Engine, request: Request, timeout: float | None
+) -> Grant | Busy:
+    """Acquire within the timeout, or leave nothing behind."""
+    try:
+        if timeout == 0:
+            answer = await _ask(world, engine, request)
+        else:
+            answer = await _contend(world, engine, request._replace(queue=True), timeout)
+    except BaseException as error:
+        undone = await world.shield(_undo(engine, request))
+        if isinstance(error, OutcomeUnknown):
+            raise _verdict(request, error, undone) from error
+        raise
+    if isinstance(answer, Busy) and timeout != 0:
+        await world.shield(_undo(engine, request))
+    return answer
+
+
+async def _contend(
+    world: World, engine: Engine, request: Request, timeout: float | None
+) -> Grant | Busy:
+    deadline = policy.deadline(world.now(), timeout)
+    answer = await _ask(world, engine, request._replace(queue=False))
+    if isinstance(answer, Grant):
+        return answer
+    signal = world.signal()
+    healthy_at = world.now()
+    try:
+        await engine.watch(request, signal)
+        while True:
+            try:
+                answer = await _ask(world, engine, request)
+                healthy_at = world.now()
+            except Unavailable:  # a short outage costs a waiter nothing, a long one is its to know
+                if world.now() >= healthy_at + request.ttl:
+                    raise
+                answer = Busy(policy.RETRY_MAX_S)
+            now = world.now()
+            if isinstance(answer, Grant) or (deadline is not None and now >= deadline):
+                return answer
+            look_at = policy.look_at(now, answer.look_in, world.random())
+            await world.wait(signal, policy.earlier(deadline, look_at))
+            signal.clear()
+    finally:
+        await world.shield(engine.unwatch(request))
+
+
+async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:
+    """Ask for an answer that can be believed.
+
+    No answer is resolved by asking again for the same owner.  A grant that comes so late that it is over
+    already is given back.
+    """
+    for attempt in range(1, policy.UNKNOWN_TRIES + 1):
+        try:
+            answer = await engine.acquire(request)
+        except OutcomeUnknown:
+            if attempt == policy.UNKNOWN_TRIES:
+                raise
+            await sleep(world, policy.RETRY_MIN_S * attempt)
+            continue
+        if isinstance(answer, Busy) or answer.valid_until > world.now():
+            return answer
+        await engine.withdraw(request)
+    raise Unavailable(
+        f"the engine's answers for {request.name!r} took longer than the ttl of {request.ttl:g} s; "
+        "nothing is held. Ask for a longer ttl, or see why the engine is slow"
+    )
+
+
+async def _undo(engine: Engine, request: Request) -> bool:
+    """Take the attempt back; the ttl is the net when even that fails."""
+    for _ in range(policy.UNKNOWN_TRIES):
+        try:
+            await engine.withdraw(request)
+        except OutcomeUnknown:
+            continue
+        except Exception:
+            return False
+        return True
+    return False
+
+
+def _verdict(request: Request, error: OutcomeUnknown, undone: bool) -> Exception:
+    if undone:
+        return Unavailable(
+            f"the engine did not answer the request for {request.name!r} ({error}); "
+            "it was taken back and nothing is held. Try again"
+        )
+    return OutcomeUnknown(
+        f"the engine did not answer the request for {request.name!r} ({error}): it may be granted "
+        f"to nobody who knows, and frees itself within {request.ttl:g} s",
+        until=request.ttl,
+    )

@@ -1,0 +1,283 @@
+"""The nouns of fencelock as immutable values, and the rules for what callers may pass.
+
+Nothing here does I/O, knows an engine or reads a clock.  Records are named tuples because they are made
+on the hot path and kept by the ten thousand.  All durations are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from .errors import Expired, LeaseLost, Revoked, SessionEnded, UsageError
+
+NAME_BYTES_MAX = 512
+TTL_MIN_S = 0.05
+TTL_MAX_S = 7 * 86_400.0
+META_BYTES_MAX = 4_096
+FENCE_MAX = 2**53 - 1  # what a JSON number and a double can carry exactly
+
+Scalar: TypeAlias = str | int | float | bool | None
+Meta: TypeAlias = Mapping[str, Scalar]
+Safety: TypeAlias = Literal["efficiency", "correctness"]
+Loss: TypeAlias = Literal["expired", "revoked", "session"]
+
+LOSSES: dict[str, type[LeaseLost]] = {
+    "expired": Expired,
+    "revoked": Revoked,
+    "session": SessionEnded,
+}
+
+
+class Request(NamedTuple):
+    """One wish to hold a name.  ``owner`` is new for every acquisition and makes retries idempotent."""
+
+    name: str
+    owner: str
+    ttl: float
+    meta: str = "{}"
+    """Who asks, as JSON text: made once, shown to whoever inspects the lock."""
+    queue: bool = False
+    """Join the engine's queue when the lock is busy."""
+
+
+class Grant(NamedTuple):
+    """The engine's record of one success."""
+
+    name: str
+    owner: str
+    fence: int
+    ttl: float
+    asked_at: float
+    """Read before the request was sent, on the holder's own clock."""
+    valid_until: float
+    """When the holder stops believing in it: always before the engine may give it away."""
+
+    def __repr__(self) -> str:
+        return f"Grant(name={self.name!r}, fence={self.fence}, owner={mask(self.owner)!r})"
+
+
+class Busy(NamedTuple):
+    """A definite no, with what the engine knows about when to look again."""
+
+    look_in: float
+    """Seconds after which looking again is worthwhile even without a push."""
+    position: int | None = None
+    """Waiters ahead of this one, where the engine keeps a queue."""
+    queued: bool = False
+    """The request stands in the engine's queue and its push will reach us."""
+    holder: str = ""
+    """Meta of the present holder as JSON text, for messages."""
+
+
+class Gone(NamedTuple):
+    """The answer to a renewal that found no record of ours."""
+
+    loss: Loss
+    reason: str
+
+
+class Holding(NamedTuple):
+    """One holder, as shown to whoever asks.  The owner id is a capability and is not here."""
+
+    name: str
+    fence: int
+    ttl: float
+    age: float
+    """Seconds since the grant."""
+    remaining: float
+    """Seconds until the engine would give the lock away unless it is renewed."""
+    meta: Meta
+
+
+class Waiting(NamedTuple):
+    """One waiter in the queue, first come first."""
+
+    age: float
+    meta: Meta
+
+
+class State(NamedTuple):
+    """What an engine knows of one name."""
+
+    name: str
+    holders: tuple[Holding, ...] = ()
+    waiters: tuple[Waiting, ...] = ()
+
+
+class Traits(NamedTuple):
+    """What an engine, as configured, promises.  Used to refuse, to warn and to print the matrix."""
+
+    safety: Safety
+    scope: Literal["process", "machine", "network"]
+    fence: bool
+    fifo: bool
+    push: bool
+    durable: bool
+    """Grants survive a restart of the engine."""
+    advice: str = ""
+    """What to change where a caller demands more than this."""
+
+
+def granted(name: str, owner: str, fence: int, ttl: float, asked_at: float) -> Grant:
+    """Make a grant whose validity is counted from before the request was sent."""
+    return Grant(name, owner, fence, ttl, asked_at, asked_at + ttl - drift(ttl))
+
+
+def drift(ttl: float) -> float:
+    """Seconds by which a holder gives up early: clocks that run apart, and time to be told."""
+    return ttl * 0.01 + 0.002
+
+
+def next_fence(last: int, wall_us: int) -> int:
+    """Draw a fence that is above the last one, and above any that was drawn before data was lost.
+
+    The wall clock may step; it only ever lifts the number.  A clock that claims the far future is ignored.
+    """
+    return max(last + 1, wall_us if wall_us < FENCE_MAX // 2 else 0)
+
+
+def mask(owner: str) -> str:
+    """Show enough of an owner id to tell two apart, never enough to use it."""
+    return owner[:6] + "…"
+
+
+def check_name(name: object) -> str:
+    """Return the name, or say what is wrong with it."""
+    if not isinstance(name, str):
+        raise UsageError(f"a lock name must be a str, not {type(name).__name__}")
+    if name.isascii() and name.isprintable() and 0 < len(name) <= NAME_BYTES_MAX:
+        return name  # the hot path: plain text needs no encoding
+    if not name:
+        raise UsageError("a lock name must not be empty")
+    for place, char in enumerate(name):
+        if char < " " or "\x7f" <= char <= "\x9f":
+            raise UsageError(
+                f"a lock name must not contain control characters: U+{ord(char):04X} "
+                f"stands at position {place} of {name[:80]!r}"
+            )
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"a lock name must be valid Unicode: a lone surrogate stands at position {error.start}"
+        ) from None
+    if size > NAME_BYTES_MAX:
+        raise UsageError(
+            f"a lock name may have at most {NAME_BYTES_MAX} bytes of UTF-8, this one has {size}: "
+            "lock a hash of it instead"
+        )
+    return name
+
+
+def check_prefix(prefix: object) -> str:
+    """Return the beginning of a name, which may be empty."""
+    return check_name(prefix) if prefix != "" else ""
+
+
+def check_reason(reason: object) -> str:
+    """Return the reason of an administrator, or say what is wrong with it."""
+    if not isinstance(reason, str) or not reason.strip() or len(reason) > NAME_BYTES_MAX:
+        raise UsageError(
+            f"a reason is a text of 1 to {NAME_BYTES_MAX} characters that the holder will read, "
+            f"not {reason!r:.80}"
+        )
+    return reason
+
+
+def check_ttl(ttl: object, what: str = "ttl") -> float:
+    """Return the length of a lease in seconds, or say what is wrong with it."""
+    seconds = _seconds(ttl, what)
+    if not TTL_MIN_S <= seconds <= TTL_MAX_S:
+        raise UsageError(
+            f"{what} must be between {TTL_MIN_S:g} and {TTL_MAX_S:g} seconds, not {ttl!r}: "
+            "a lease is short and renewed for as long as the work lasts"
+        )
+    return seconds
+
+
+def check_timeout(timeout: object) -> float | None:
+    """Return the longest wait in seconds, None for no limit, or say what is wrong with it."""
+    if timeout is None:
+        return None
+    seconds = _seconds(timeout, "timeout")
+    if not seconds >= 0:
+        raise UsageError(
+            f"timeout must be 0 or more seconds, not {timeout!r}: "
+            "0 tries once, None waits without limit"
+        )
+    return None if seconds == float("inf") else seconds
+
+
+def check_max_hold(max_hold: object) -> float | None:
+    """Return the longest hold in seconds, None for no limit, or say what is wrong with it."""
+    if max_hold is None:
+        return None
+    seconds = _seconds(max_hold, "max_hold")
+    if not TTL_MIN_S <= seconds < float("inf"):
+        raise UsageError(
+            f"max_hold must be at least {TTL_MIN_S:g} seconds and finite, not {max_hold!r}: "
+            "None sets no limit"
+        )
+    return seconds
+
+
+def check_flag(value: object, what: str) -> bool:
+    """Return a switch, or say what is wrong with it: ``renew="no"`` is not a switch."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{what} must be True or False, not {value!r}")
+    return value
+
+
+def check_meta(meta: object) -> dict[str, Scalar]:
+    """Return the caller's own words about a hold, or say what is wrong with them."""
+    if meta is None:
+        return {}
+    if not isinstance(meta, Mapping):
+        raise UsageError(f"meta must be a mapping of words to values, not {type(meta).__name__}")
+    words: dict[str, Scalar] = {}
+    for key, value in meta.items():  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(key, str):
+            raise UsageError(f"a key of meta must be a str, not {key!r}")
+        if value is not None and not isinstance(value, str | int | float | bool):
+            raise UsageError(f"meta[{key!r}] must be a str, a number, a bool or None, not {value!r}")
+        if value != value or value in (float("inf"), float("-inf")):
+            raise UsageError(f"meta[{key!r}] must be finite, not {value!r}")
+        words[key] = value
+    return words
+
+
+def check_meta_size(text: str) -> str:
+    """Return meta as JSON text, or say that it is too long to be carried by every engine."""
+    if len(text) > META_BYTES_MAX:  # the text is ASCII: characters are bytes
+        raise UsageError(
+            f"meta may have at most {META_BYTES_MAX} bytes as JSON, this has {len(text)}: "
+            "keep the details elsewhere and store a key"
+        )
+    return text
+
+
+def check_safety(safety: object) -> Safety | None:
+    """Return the demanded level of safety, or say which there are."""
+    if safety is None or safety == "efficiency" or safety == "correctness":
+        return safety  # type: ignore[return-value]  # mypy does not narrow object by ==
+    raise UsageError(f'safety must be "efficiency" or "correctness", not {safety!r}')
+
+
+def check_fence(fence: object) -> int:
+    """Return a fence, or say what is wrong with it."""
+    if isinstance(fence, bool) or not isinstance(fence, int) or not 0 < fence <= FENCE_MAX:
+        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence!r}")
+    return fence
+
+
+def _seconds(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        hint = ": pass value.total_seconds()" if hasattr(value, "total_seconds") else ""
+        raise UsageError(f"{what} must be a number of seconds, not {value!r}{hint}")
+    if value != value:
+        raise UsageError(f"{what} must be a number of seconds, not NaN")
+    try:
+        return float(value)
+    except OverflowError:
+        raise UsageError(f"{what} is too large for a number of seconds") from None

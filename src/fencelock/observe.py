@@ -1,0 +1,57 @@
+"""What fencelock tells the outside while it works: events for logs, metrics and tests.
+
+``subscribe(function)`` has the function called with every ``Event``; it must be quick and may be called from any
+thread.  Warnings also go to the logger ``fencelock``.  With nobody subscribed an event costs one truth test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    """Something that happened to a name."""
+
+    kind: str
+    """acquired, released, renew_failed, lost, callback_failed"""
+    name: str
+    fence: int | None = None
+    detail: str = ""
+    seconds: float | None = None
+    """How long it took: the wait of an acquire, the hold of a release or a loss."""
+
+
+_subscribers: list[Callable[[Event], object]] = []
+
+
+def subscribe(function: Callable[[Event], object]) -> Callable[[], None]:
+    """Have a function called with every event; call the result to end that."""
+    _subscribers.append(function)
+
+    def unsubscribe() -> None:
+        if function in _subscribers:
+            _subscribers.remove(function)
+
+    return unsubscribe
+
+
+def listening() -> bool:
+    """Whether anybody wants events: the hot path asks before it makes one."""
+    return bool(_subscribers)
+
+
+def emit(event: Event) -> None:
+    """Tell all subscribers.  One that fails is named in the log and harms nobody."""
+    for function in list(_subscribers):
+        try:
+            function(event)
+        except Exception as error:
+            warn(f"a subscriber failed on {event.kind} of {event.name!r}: {error!r}")
+
+
+def warn(message: str) -> None:
+    """Say in the log what an operator should know."""
+    import logging  # 7 ms at first, and only when something is wrong
+
+    logging.getLogger("fencelock").warning(message)

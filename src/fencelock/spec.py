@@ -1,0 +1,114 @@
+"""What a caller may ask of a lock, checked before anything is sent, and names made from a function's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from .errors import LeaseLost, UsageError
+from .model import (
+    Safety,
+    Scalar,
+    check_flag,
+    check_max_hold,
+    check_meta,
+    check_name,
+    check_safety,
+    check_timeout,
+    check_ttl,
+)
+
+DEFAULT_TTL_S = 30.0
+
+
+class Spec(NamedTuple):
+    """The description that a Lock is: checked values, no state."""
+
+    name: str
+    ttl: float
+    timeout: float | None
+    renew: bool
+    max_hold: float | None
+    on_lost: Callable[[LeaseLost], object] | None
+    reentrant: bool
+    safety: Safety | None
+    meta: dict[str, Scalar]
+
+
+def make_spec(
+    name: object,
+    ttl: object,
+    timeout: object,
+    renew: object,
+    max_hold: object,
+    on_lost: object,
+    reentrant: object,
+    safety: object,
+    meta: object,
+) -> Spec:
+    """Check every option; the first that is wrong is named together with what to do."""
+    if on_lost is not None and not callable(on_lost):
+        raise UsageError(f"on_lost must be a function that takes the LeaseLost, not {on_lost!r}")
+    return Spec(
+        name=check_name(name),
+        ttl=check_ttl(ttl),
+        timeout=check_timeout(timeout),
+        renew=check_flag(renew, "renew"),
+        max_hold=check_max_hold(max_hold),
+        on_lost=on_lost,
+        reentrant=check_flag(reentrant, "reentrant"),
+        safety=check_safety(safety),
+        meta=check_meta(meta) if meta else {},
+    )
+
+
+def check_busy(busy: object) -> None:
+    """See that a decorated function knows what to do when the lock is not had."""
+    if busy not in ("raise", "skip"):
+        raise UsageError(f'busy must be "raise" or "skip", not {busy!r}')
+
+
+class Template:
+    """A lock name with fields that are filled from the arguments of a function: ``payment:{payment_id}``."""
+
+    def __init__(self, text: str, function: Callable[..., Any], *, asynchronous: bool) -> None:
+        import inspect  # 8 ms, and only where functions are decorated
+        from string import Formatter
+
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise UsageError(
+                f"{function.__qualname__}() is a generator: it would run after the lock is released. "
+                "Take the lock inside it"
+            )
+        if inspect.iscoroutinefunction(function) != asynchronous:
+            kind, client = ("a plain", "fencelock.connect") if asynchronous else (
+                "an async", "fencelock.aio.connect"
+            )
+            raise UsageError(
+                f"{function.__qualname__}() is {kind} function: decorate it with a client of {client}"
+            )
+        self._text = text
+        self._signature = inspect.signature(function)
+        parameters = self._signature.parameters
+        self.wants_lease = "lease" in parameters
+        try:
+            fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
+        except ValueError as error:
+            raise UsageError(f"the lock name {text!r} cannot be read as a template: {error}") from None
+        for field in fields:
+            root = field.partition(".")[0].partition("[")[0]
+            if root not in parameters or root == "lease":
+                known = ", ".join(name for name in parameters if name != "lease") or "none"
+                raise UsageError(
+                    f"the lock name {text!r} asks for {root or 'a numbered field'!r}, which is no "
+                    f"parameter of {function.__qualname__}(); its parameters: {known}"
+                )
+        if not fields:
+            check_name(text)
+
+    def name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The name for one call.  Missing arguments are the function's own TypeError."""
+        given = {**kwargs, "lease": None} if self.wants_lease else kwargs
+        bound = self._signature.bind(*args, **given)
+        bound.apply_defaults()
+        return check_name(self._text.format_map(bound.arguments))

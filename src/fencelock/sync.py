@@ -1,0 +1,234 @@
+"""fencelock for ordinary blocking programs.  ``aio.py`` has the same names and signatures for asyncio.
+
+Everything runs in the calling thread; the only thread of our own is the keeper's, and the embedded engine's
+listener while somebody waits.  Each method is one line over ``core.py``: the thinking is there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Callable
+from functools import partial, wraps
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from . import engines
+from .core import Core
+from .errors import FencelockError, LeaseLost
+from .face import ClientFace, LeaseFace, LockFace, LostFace
+from .model import (
+    Busy,
+    Holding,
+    Meta,
+    Safety,
+    State,
+    check_name,
+    check_prefix,
+    check_reason,
+    check_timeout,
+    check_ttl,
+)
+from .spec import DEFAULT_TTL_S, Template, check_busy, make_spec
+from .worlds.threads import ThreadsWorld, drive
+
+__all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def connect(url: str | None = None, **options: object) -> Client:
+    """Connect to an engine: ``connect("sqlite:///locks.db")``.
+
+    Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder.  Options of the engine are
+    keyword arguments or query parameters of the URL.
+    """
+    engine, address = engines.resolve(url, options)
+    world = ThreadsWorld()
+    core: Core[Lease] = Core(world, partial(engine, world, address), Lease)
+    drive(core.open())
+    _open.add(core)
+    return Client(core)
+
+
+class Client(ClientFace):
+    """A connection to one engine.  Threads may share it; a forked child gets a link of its own on first use."""
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: float | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        on_lost: Callable[[LeaseLost], object] | None = None,
+        reentrant: bool = False,
+        safety: Safety | None = None,
+        meta: Meta | None = None,
+    ) -> Lock:
+        """Describe a lock; nothing is sent yet.
+
+        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit, 0: try once).
+        ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.  ``on_lost`` is called with the
+        LeaseLost when the lease is lost.  ``reentrant`` lets the same thread enter again.  ``safety`` refuses
+        an engine that promises less.  ``meta`` is shown to whoever asks who holds the lock.
+        """
+        spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
+        self._core.demand(spec.safety)
+        return Lock(self._core, spec)
+
+    def locked(
+        self,
+        name: str,
+        *,
+        ttl: float = DEFAULT_TTL_S,
+        timeout: float | None = None,
+        renew: bool = True,
+        max_hold: float | None = None,
+        on_lost: Callable[[LeaseLost], object] | None = None,
+        reentrant: bool = False,
+        safety: Safety | None = None,
+        meta: Meta | None = None,
+        busy: Literal["raise", "skip"] = "raise",
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Decorate a function: each call holds the lock named by the template, filled from its arguments.
+
+        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.  A function
+        with a parameter ``lease`` gets the lease there.
+        """
+        spec = make_spec("template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
+        self._core.demand(spec.safety)
+        check_busy(busy)
+
+        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+            template = Template(name, function, asynchronous=False)
+
+            @wraps(function)
+            def call(*args: P.args, **kwargs: P.kwargs) -> R:
+                lock = Lock(self._core, spec._replace(name=template.name(args, kwargs)))
+                skip = busy == "skip"
+                lease = lock.try_acquire(timeout=timeout) if skip else lock.acquire()
+                if lease is None:
+                    return None  # type: ignore[return-value]  # the caller asked to skip
+                with lease:
+                    if template.wants_lease:
+                        kwargs.setdefault("lease", lease)
+                    return function(*args, **kwargs)
+
+            return call
+
+        return decorate
+
+    def holders(self, name: str) -> list[Holding]:
+        """Who holds a name now."""
+        return list(self.inspect(name).holders)
+
+    def inspect(self, name: str) -> State:
+        """Who holds a name now and who waits for it, first come first."""
+        return drive(self._core.inspect(check_name(name)))
+
+    def scan(self, prefix: str = "") -> list[Holding]:
+        """All holders of names that begin with the prefix, by name."""
+        return drive(self._core.scan(check_prefix(prefix)))
+
+    def revoke(self, name: str, reason: str) -> bool:
+        """Take a lock from its holder, who is told why; False when nobody held it.  The next fence is higher."""
+        return drive(self._core.revoke(check_name(name), check_reason(reason)))
+
+    def close(self) -> None:
+        """Release what is held and let go of the engine.  Closing twice does nothing."""
+        drive(self._core.close())
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Lock(LockFace["Lease"]):
+    """A description of a lock.  It holds no lease: threads may share it, and it can be used again and again."""
+
+    def acquire(self, *, timeout: float | None | Literal["default"] = "default") -> Lease:
+        """Wait for the lock and return a lease, or raise AcquireTimeout.
+
+        Leave the lease (``with lease:``) or call its ``release()``.  ``timeout`` overrides the lock's own.
+        """
+        wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
+        return drive(self._core.acquire(self._spec, wait))
+
+    def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
+        """Return a lease, or None when the lock is not had within the timeout (by default: at once)."""
+        answer = drive(self._core.attempt(self._spec, check_timeout(timeout)))
+        return None if isinstance(answer, Busy) else answer
+
+    def __enter__(self) -> Lease:
+        lease = self.acquire()
+        self._blocks.enter(self._core.world.who(), lease)
+        return lease
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._blocks.leave(self._core.world.who()).__exit__(kind, error, traceback)
+
+
+class Lease(LeaseFace):
+    """The right to act, limited in time.  Leaving it releases the lock.  It is true while it holds."""
+
+    __slots__ = ()
+
+    @property
+    def lost(self) -> Lost:
+        """The loss of this lease, to be asked or waited for."""
+        return Lost(self._core, self._tenure)
+
+    def renew(self, *, ttl: float | None = None) -> None:
+        """Renew now, with a new ttl if one is given; raise LeaseLost if it is lost."""
+        drive(self._core.renew(self._tenure, None if ttl is None else check_ttl(ttl)))
+
+    def release(self) -> bool:
+        """Give the lock back: True when this freed it, False when the lease was no longer ours.
+
+        Calling it again does nothing.  An inner level of a re-entered lease gives back its level.
+        """
+        return drive(self._core.release(self._tenure))
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        drive(self._core.leave(self._tenure, error))
+
+
+class Lost(LostFace):
+    """Whether a lease is lost, to be asked or waited for."""
+
+    __slots__ = ()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the loss; False when time is up or the lease was released."""
+        return drive(self._core.wait_lost(self._tenure, check_timeout(timeout)))
+
+
+_open: weakref.WeakSet[Core[Any]] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Release what a program that ends still holds: best effort, bounded by the engine's own time limits."""
+    for core in list(_open):
+        try:
+            drive(core.close())
+        except (FencelockError, OSError, RuntimeError):
+            pass  # the ttl frees what we could not

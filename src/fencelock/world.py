@@ -1,0 +1,130 @@
+"""The few things protocol code may ask of its surroundings.
+
+Protocol code (``logic/``, ``core.py``, the engines' protocol files) is written once, as plain ``async def``, and
+sees time, waiting, parallel calls, background work, randomness and identity only through a World.
+
+* ``worlds/aio.py``: the coroutine is awaited by the running event loop.
+* ``worlds/threads.py``: ``drive()`` runs the coroutine with a single ``send(None)`` in the calling thread.  It
+  never suspends, because every leaf has done its blocking work by the time it returns.
+* ``worlds/sim.py``: leaves trap to a seeded scheduler with virtual time; one seed decides everything.
+
+This module knows none of the three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Signal(Protocol):
+    """A flag that can be waited for.  It stays set until it is cleared; any thread may set it."""
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def is_set(self) -> bool: ...
+
+
+class Job(Protocol):
+    """Work that goes on in the background."""
+
+    async def join(self, deadline: float | None) -> bool:
+        """Wait until it has ended, and say whether it has."""
+        ...
+
+
+class Adopted(Protocol):
+    """The way into a blocking client: its calls become awaitable and run one at a time."""
+
+    async def __call__(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    async def close(self) -> None:
+        """Let the last call end and take no more."""
+        ...
+
+
+class World(Protocol):
+    """One process's surroundings, in one flavor."""
+
+    def admit(self) -> None:
+        """Raise UsageError where this world cannot be used: in another event loop, say."""
+        ...
+
+    def now(self) -> float:
+        """Seconds on a clock that never steps and runs through suspend."""
+        ...
+
+    def wall_us(self) -> int:
+        """Microseconds of the wall clock.  It may step: only fences look at it."""
+        ...
+
+    def random(self) -> float:
+        """A number from 0 up to 1."""
+        ...
+
+    def owner(self) -> str:
+        """A new id of 128 random bits."""
+        ...
+
+    def who(self) -> Hashable:
+        """The thread or task that is running: equal exactly for the same one."""
+        ...
+
+    def facts(self) -> dict[str, str | int | float | bool | None]:
+        """Host, process and thread or task, for people who ask who holds a lock."""
+        ...
+
+    def generation(self) -> int:
+        """A number that differs in a forked child."""
+        ...
+
+    def mutex(self) -> AbstractContextManager[object]:
+        """A plain mutex for a few statements that never wait."""
+        ...
+
+    def signal(self) -> Signal:
+        """A new flag, not set."""
+        ...
+
+    async def wait(self, signal: Signal, deadline: float | None) -> bool:
+        """Wait until the flag is set (True) or the deadline has passed (False)."""
+        ...
+
+    async def gather(
+        self,
+        thunks: Sequence[Callable[[], Awaitable[T]]],
+        deadline: float,
+        enough: Callable[[Sequence[T | Exception | None]], bool] | None = None,
+    ) -> list[T | Exception | None]:
+        """Make all calls at once; return when all have answered, at the deadline, or when it is enough.
+
+        An exception is an answer, None stands for a call that has not answered yet.  Such calls go
+        on by themselves, and nobody looks at what they return.
+        """
+        ...
+
+    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to the end even if the caller is cancelled; the cancellation is delivered afterwards."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
+        """Run in the background."""
+        ...
+
+    def adopt(self, label: str) -> Adopted:
+        """Make the calls of a blocking client awaitable without blocking anybody else."""
+        ...
+
+
+async def sleep(world: World, seconds: float) -> None:
+    """Let time pass."""
+    await world.wait(world.signal(), world.now() + seconds)

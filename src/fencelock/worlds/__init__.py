@@ -1,0 +1,1 @@
+"""The worlds that protocol code runs in: threads, asyncio, and a simulated one."""

@@ -1,0 +1,196 @@
+"""The world of asyncio: every verb is awaited natively by the loop that the world was made in."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from ..errors import UsageError
+from ..world import Adopted, Job, Signal
+from .host import HostWorld
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Signal:
+    """A flag for tasks of one loop that any thread may set."""
+
+    __slots__ = ("_flag", "_waiters", "_world")
+
+    def __init__(self, world: AioWorld) -> None:
+        self._world = world
+        self._flag = False
+        self._waiters: set[asyncio.Future[bool]] = set()
+
+    def set(self) -> None:
+        self._flag = True
+        if threading.get_ident() == self._world.thread:
+            self._wake()
+            return
+        try:
+            self._world.loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+    def clear(self) -> None:
+        self._flag = False
+
+    def is_set(self) -> bool:
+        return self._flag
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            _settle(waiter, True)
+
+    async def wait(self, delay: float | None) -> bool:
+        loop = self._world.loop
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiters.add(waiter)
+        if self._flag:  # set by another thread before we were in the list
+            _settle(waiter, True)
+        timer = None if delay is None else loop.call_later(delay, _settle, waiter, False)
+        try:
+            return await waiter
+        finally:
+            self._waiters.discard(waiter)
+            if timer is not None:
+                timer.cancel()
+
+
+def _settle(waiter: asyncio.Future[bool], value: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(value)
+
+
+class _Task:
+    """A job that runs as a task."""
+
+    def __init__(self, world: AioWorld, task: asyncio.Task[None]) -> None:
+        self._world = world
+        self._task = task
+
+    async def join(self, deadline: float | None) -> bool:
+        if self._task is asyncio.current_task():
+            return False
+        delay = None if deadline is None else max(0.0, deadline - self._world.now())
+        await asyncio.wait({self._task}, timeout=delay)
+        return self._task.done()
+
+
+class _Worker:
+    """An adopted client: its calls run in order on one thread of its own.
+
+    A call that was cancelled runs to its end all the same; what is called next finds it done.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=label)
+
+    async def __call__(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, partial(method, *args, **kwargs))
+
+    async def close(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+class AioWorld(HostWorld):
+    """World for asyncio programs.  It belongs to the loop that runs when it is made."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.thread = threading.get_ident()
+        self._background: set[asyncio.Task[Any]] = set()
+
+    def admit(self) -> None:
+        if asyncio.get_running_loop() is not self.loop:
+            raise UsageError(
+                "this client was connected in another event loop: connect once in each loop"
+            )
+
+    def who(self) -> Hashable:
+        return asyncio.current_task() or self.loop
+
+    def facts(self) -> dict[str, str | int | float | bool | None]:
+        task = asyncio.current_task()
+        return {**self.identity(), "task": task.get_name() if task else "callback"}
+
+    def signal(self) -> Signal:
+        return _Signal(self)
+
+    async def wait(self, signal: Signal, deadline: float | None) -> bool:
+        assert isinstance(signal, _Signal)
+        if signal.is_set():
+            return True
+        if deadline is None:
+            return await signal.wait(None)
+        delay = deadline - self.now()
+        if delay <= 0:
+            await asyncio.sleep(0)  # a loop around an overdue wait must not starve the others
+            return signal.is_set()
+        return await signal.wait(delay)
+
+    async def gather(
+        self,
+        thunks: Sequence[Callable[[], Awaitable[T]]],
+        deadline: float,
+        enough: Callable[[Sequence[T | Exception | None]], bool] | None = None,
+    ) -> list[T | Exception | None]:
+        answers: list[T | Exception | None] = [None] * len(thunks)
+
+        async def call(place: int, thunk: Callable[[], Awaitable[T]]) -> None:
+            try:
+                answers[place] = await thunk()
+            except Exception as error:
+                answers[place] = error
+
+        pending = {self._start(call(n, t), f"fencelock-call-{n}") for n, t in enumerate(thunks)}
+        try:
+            while pending and (delay := deadline - self.now()) > 0:
+                _, pending = await asyncio.wait(
+                    pending, timeout=delay, return_when=asyncio.FIRST_COMPLETED
+                )
+                if enough is not None and enough(answers):
+                    break
+        except asyncio.CancelledError:
+            for task in pending:
+                task.cancel()
+            raise
+        return list(answers)
+
+    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            self.admit()
+        except UsageError:
+            work.close()
+            raise
+        task = self._start(work, "fencelock-shield")
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is not None:
+            if not task.cancelled():
+                task.exception()  # looked at: the cancellation is what the caller must see
+            raise cancelled
+        return task.result()
+
+    def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
+        return _Task(self, self._start(work, label))
+
+    def adopt(self, label: str) -> Adopted:
+        return _Worker(label)
+
+    def _start(self, work: Coroutine[Any, Any, T], label: str) -> asyncio.Task[T]:
+        task = self.loop.create_task(work, name=label)
+        self._background.add(task)  # the loop itself keeps only weak references
+        task.add_done_callback(self._background.discard)
+        return task

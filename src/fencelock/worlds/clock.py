@@ -1,0 +1,43 @@
+"""The clocks of this machine.
+
+``now()`` must run through suspend and must be one clock for all processes of a machine, containers with a
+time namespace of their own included: the embedded engine compares its values across processes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def namespace_offset(text: str) -> float:
+    """Seconds that a Linux time namespace adds to the boot-time clock, from ``timens_offsets``."""
+    for line in text.splitlines():
+        match line.split():
+            case ["boottime", seconds, nanoseconds]:
+                return int(seconds) + int(nanoseconds) / 1e9
+    return 0.0
+
+
+def _pick() -> Callable[[], float]:
+    if sys.platform == "linux":
+        try:
+            offset = namespace_offset(Path("/proc/self/timens_offsets").read_text())
+        except (OSError, ValueError):
+            offset = 0.0
+        if offset:
+            return lambda: time.clock_gettime(time.CLOCK_BOOTTIME) - offset
+        return lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+    if sys.platform == "darwin":  # there CLOCK_MONOTONIC runs through sleep, time.monotonic() does not
+        return lambda: time.clock_gettime(time.CLOCK_MONOTONIC)
+    return time.monotonic
+
+
+now: Callable[[], float] = _pick()
+
+
+def wall_us() -> int:
+    """Microseconds since 1970, as the machine believes."""
+    return time.time_ns() // 1000

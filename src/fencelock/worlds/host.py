@@ -1,0 +1,53 @@
+"""What both real worlds share: the clocks, randomness and identity of this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from . import clock
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+_generation = 0
+
+
+def _in_child() -> None:
+    global _generation
+    _generation += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+_HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+
+
+class HostWorld:
+    """Identity, time and chance of the process we run in."""
+
+    def admit(self) -> None:
+        """Everywhere in this process is right."""
+
+    def now(self) -> float:
+        return clock.now()
+
+    def wall_us(self) -> int:
+        return clock.wall_us()
+
+    def random(self) -> float:
+        return (int.from_bytes(os.urandom(7), "big") >> 3) / 2**53
+
+    def owner(self) -> str:
+        return os.urandom(16).hex()
+
+    def generation(self) -> int:
+        return _generation
+
+    def mutex(self) -> AbstractContextManager[object]:
+        return threading.Lock()
+
+    def identity(self) -> dict[str, str | int | float | bool | None]:
+        return {"host": _HOST, "pid": os.getpid()}

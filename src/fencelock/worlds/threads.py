@@ -1,0 +1,134 @@
+"""The world of threads: every verb does its blocking work in the calling thread.
+
+Nothing here ever suspends a coroutine, so ``drive()`` needs no event loop: one ``send(None)`` runs a coroutine
+to its end.  A coroutine that does suspend was written for another world, and ``drive()`` names the culprit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from ..world import Adopted, Job, Signal
+from . import clock
+from .host import HostWorld
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in this thread; refuse one that suspends."""
+    try:
+        awaited = work.send(None)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+    where = _innermost(work)
+    work.close()
+    raise RuntimeError(
+        f"{where} suspended on {awaited!r} in a world of threads: "
+        "only the verbs of World may be awaited in protocol code"
+    )
+
+
+def _innermost(work: Any) -> str:
+    names: list[str] = []
+    while work is not None:
+        names.append(getattr(work, "__qualname__", type(work).__qualname__))
+        work = getattr(work, "cr_await", None)
+    return " > ".join(names)
+
+
+class _Thread:
+    """A job that runs in a daemon thread of its own."""
+
+    def __init__(self, work: Coroutine[Any, Any, None], label: str) -> None:
+        self._thread = threading.Thread(target=drive, args=(work,), name=label, daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread to be had: the caller decides, the coroutine must not leak
+            work.close()
+            raise
+
+    async def join(self, deadline: float | None) -> bool:
+        if self._thread is threading.current_thread():
+            return False
+        self._thread.join(None if deadline is None else max(0.0, deadline - clock.now()))
+        return not self._thread.is_alive()
+
+
+class _Inline:
+    """An adopted client: in a world of threads a blocking call is simply made."""
+
+    async def __call__(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(*args, **kwargs)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _Here(threading.local):
+    """One object per thread.  Thread idents are used again after a thread has ended; this is not."""
+
+    def __init__(self) -> None:
+        self.token = object()
+
+
+class ThreadsWorld(HostWorld):
+    """World for ordinary blocking programs."""
+
+    def __init__(self) -> None:
+        self._here = _Here()
+        self._inline = _Inline()
+
+    def who(self) -> Hashable:
+        return self._here.token
+
+    def facts(self) -> dict[str, str | int | float | bool | None]:
+        return {**self.identity(), "thread": threading.current_thread().name}
+
+    def signal(self) -> Signal:
+        return threading.Event()
+
+    async def wait(self, signal: Signal, deadline: float | None) -> bool:
+        assert isinstance(signal, threading.Event)
+        if deadline is None:
+            return signal.wait()
+        return signal.wait(max(0.0, deadline - self.now()))
+
+    async def gather(
+        self,
+        thunks: Sequence[Callable[[], Awaitable[T]]],
+        deadline: float,
+        enough: Callable[[Sequence[T | Exception | None]], bool] | None = None,
+    ) -> list[T | Exception | None]:
+        answers: list[T | Exception | None] = [None] * len(thunks)
+        answered = threading.Semaphore(0)
+
+        async def call(place: int, thunk: Callable[[], Awaitable[T]]) -> None:
+            try:
+                answers[place] = await thunk()
+            except Exception as error:
+                answers[place] = error
+            answered.release()
+
+        for place, thunk in enumerate(thunks):
+            self.spawn(call(place, thunk), f"fencelock-call-{place}")
+        for _ in thunks:
+            if not answered.acquire(timeout=max(0.0, deadline - self.now())):
+                break
+            if enough is not None and enough(answers):
+                break
+        return list(answers)
+
+    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+    def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
+        return _Thread(work, label)
+
+    def adopt(self, label: str) -> Adopted:
+        return self._inline
+

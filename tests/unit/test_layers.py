@@ -1,0 +1,286 @@
+"""Imports point one way, and only worlds and wires touch the machine.
+
+The tables below are the drawing of the layers. Every module of the package has its place in them:
+a new one fails here until it is placed. Every import counts, at the top of a module or inside a
+function, and so does `import_module("...")` of a literal name. Only an `__init__.py` may import
+upward, under `if TYPE_CHECKING:`: that is how it gives types to what it loads lazily.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+ROOT = "fencelock"  # fencelock/__init__.py: what a user imports
+REGISTRY = "engines"  # engines/__init__.py: finds an engine by its URL scheme
+
+# Each row may import the rows above it. Two parts of one row do not know each other.
+SPINE = (
+    ("errors",),
+    ("model",),
+    ("observe",),
+    ("world",),
+    ("engine",),
+    ("address", "logic"),
+    ("core",),
+    ("sync", "aio"),
+    (ROOT,),
+    ("recipes", "cli", "service", "integrations", "demo"),
+    ("__main__",),
+)
+
+# The parts beside the spine: what they may import, and which parts of the spine may import them.
+SIDES = {
+    "worlds": ({"errors", "model", "world"}, {"core", "sync", "aio"}),
+    REGISTRY: ({"errors", "model", "world", "engine", "observe"}, {"core"}),
+    "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo"}),
+}
+
+TESTING = "testing"  # may import all; nothing else imports it
+
+RANK = {part: rank for rank, parts in enumerate(SPINE) for part in parts}
+
+# Time, chance, identity, waiting and the operating system: protocol code asks its World for them.
+# fmt: off
+MACHINE = {
+    "_thread", "asyncio", "concurrent", "multiprocessing", "os", "queue", "random", "secrets",
+    "select", "selectors", "signal", "socket", "subprocess", "threading", "time", "uuid",
+}
+# fmt: on
+
+# What `import fencelock` must not load, directly or not: every user would pay, on every start.
+HEAVY = {"asyncio", "dataclasses", "importlib.metadata", "json", "logging", "sqlite3", "urllib"}
+
+
+class Import(NamedTuple):
+    target: str  # the module named, in full
+    line: int
+
+
+class Module(NamedTuple):
+    name: str
+    file: Path
+    imports: list[Import]
+
+    @property
+    def part(self) -> str:
+        return part_of(self.name)
+
+    @property
+    def is_protocol(self) -> bool:
+        """Written once over an injected World: the contract, the logic, the core, the engines."""
+        match self.name.split(".")[1:]:
+            case ["logic", *_] | ["engine"] | ["core"]:
+                return True
+            case ["engines", _]:
+                return self.file.name != "__init__.py"
+            case ["engines", _, *rest]:
+                return rest == ["engine"]
+        return False
+
+
+def part_of(name: str) -> str:
+    """`fencelock.logic.keeper` belongs to `logic`, and `fencelock` itself to `fencelock`."""
+    return name.split(".")[1] if "." in name else name
+
+
+def read_tree(source: Path) -> list[Module]:
+    files = {name_of(file, source): file for file in sorted((source / ROOT).rglob("*.py"))}
+    return [Module(name, file, [*imports_of(file, name, files)]) for name, file in files.items()]
+
+
+def name_of(file: Path, source: Path) -> str:
+    parts = file.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(file: Path, name: str, known: dict[str, Path]) -> Iterator[Import]:
+    is_package = file.name == "__init__.py"
+    package = name if is_package else name.rpartition(".")[0]
+    for node in walk(ast.parse(file.read_bytes(), str(file)), skip_type_checking=is_package):
+        match node:
+            case ast.Import(names=names):
+                yield from (Import(alias.name, node.lineno) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = absolute(package, module, level)
+                for alias in names:  # a submodule, or a name inside `base`
+                    inner = f"{base}.{alias.name}"
+                    yield Import(inner if inner in known else base, node.lineno)
+            case ast.Call(args=[ast.Constant(value=str(target)), *_]) if is_importer(node.func):
+                level = len(target) - len(target.lstrip("."))
+                yield Import(absolute(package, target[level:], level), node.lineno)
+
+
+def is_importer(func: ast.expr) -> bool:
+    return ast.unparse(func).rpartition(".")[2] in {"import_module", "__import__"}
+
+
+def walk(node: ast.AST, *, skip_type_checking: bool) -> Iterator[ast.AST]:
+    yield node
+    children: list[ast.AST] = list(ast.iter_child_nodes(node))
+    if skip_type_checking and isinstance(node, ast.If) and is_type_checking(node.test):
+        children = list(node.orelse)
+    for child in children:
+        yield from walk(child, skip_type_checking=skip_type_checking)
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def absolute(package: str, module: str | None, level: int) -> str:
+    if not level:
+        return module or ""
+    parents = package.split(".")
+    return ".".join([*parents[: len(parents) - level + 1], *([module] if module else [])])
+
+
+def faults(source: Path) -> list[str]:
+    """Every import that breaks a rule, as `file:line: why`."""
+    found = []
+    for module in read_tree(source):
+        where = module.file.relative_to(source)
+        if not is_placed(module.part):
+            found.append(f"{where}:1: place `{module.part}` in the tables of {Path(__file__).name}")
+            continue
+        for target, line in module.imports:
+            if target.partition(".")[0] == ROOT:
+                why = why_not(module, target)
+            elif module.is_protocol and target.partition(".")[0] in MACHINE:
+                why = f"protocol code asks its World, it does not import {target}"
+            else:
+                why = None
+            if why:
+                found.append(f"{where}:{line}: {why}")
+    return found
+
+
+def is_placed(part: str) -> bool:
+    return part in RANK or part in SIDES or part == TESTING
+
+
+def why_not(module: Module, target: str) -> str | None:
+    """The reason why `module` may not import `target`, or None when it may."""
+    here, there = module.part, part_of(target)
+    refusal = f"{here} may not import {target}"
+    if not is_placed(there):
+        return f"{refusal}: there is no such part"
+    if here == TESTING:
+        return None
+    if there == TESTING:
+        return f"{refusal}: only testing imports testing"
+    if here == there:
+        return why_not_within(module, target)
+    if here in SIDES:
+        allowed = SIDES[here][0]
+        return None if there in allowed else f"{refusal}, only {', '.join(sorted(allowed))}"
+    if there in SIDES:
+        allowed = SIDES[there][1]
+        if there == REGISTRY and target != f"{ROOT}.{REGISTRY}":
+            return f"{refusal}: engines are found through the registry"
+        return None if here in allowed else f"{refusal}, only {', '.join(sorted(allowed))} may"
+    return None if RANK[there] < RANK[here] else f"{refusal}: imports point down the spine"
+
+
+def why_not_within(module: Module, target: str) -> str | None:
+    """A part is free inside, but engines know neither each other nor the registry."""
+    if module.part != REGISTRY or module.name == f"{ROOT}.{REGISTRY}":
+        return None
+    if module.name.split(".")[2] == [*target.split("."), "", ""][2]:
+        return None
+    return f"{module.name} may not import {target}: an engine knows only its own folder"
+
+
+def test_imports_point_the_right_way() -> None:
+    assert len(read_tree(SOURCE)) > 1, f"no package in {SOURCE}"
+    assert faults(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "why"),
+    [
+        ("errors.py", "from .model import Grant", "errors may not import fencelock.model"),
+        ("world.py", "from . import engine", "world may not import fencelock.engine"),
+        ("logic/keeper.py", "def f():\n    from ..core import Core", "logic may not import"),
+        ("logic/keeper.py", "import time", "does not import time"),
+        ("logic/keeper.py", "def f():\n    from os.path import join", "does not import os.path"),
+        ("core.py", "import asyncio.events", "does not import asyncio.events"),
+        ("core.py", "from fencelock.engines import memory", "found through the registry"),
+        ("sync.py", "from . import engines", "only core may"),
+        ("sync.py", "import fencelock.aio", "sync may not import fencelock.aio"),
+        ("sync.py", "if TYPE_CHECKING:\n    from .recipes import X", "sync may not import"),
+        ("aio.py", "import importlib as i\ni.import_module('.cli', 'fencelock')", "import"),
+        ("model.py", "import fencelock", "model may not import fencelock"),
+        ("__init__.py", "if not TYPE_CHECKING:\n    from . import cli", "fencelock may not import"),
+        ("__init__.py", "from .recipes import Once", "fencelock may not import fencelock.recipes"),
+        ("recipes/once.py", "from fencelock.worlds.threads import X", "only aio, core, sync may"),
+        ("worlds/sim.py", "from ..engine import Engine", "only errors, model, world"),
+        ("guards/sql.py", "from ..engine import Engine", "only errors, model"),
+        ("engines/memory.py", "from random import random", "does not import random"),
+        ("engines/memory.py", "from .sqlite import engine", "only its own folder"),
+        ("engines/memory.py", "from . import find", "only its own folder"),
+        ("engines/sqlite/engine.py", "import threading", "does not import threading"),
+        ("engines/sqlite/wire.py", "from ...core import Core", "engines may not import"),
+        ("cli/main.py", "from ..testing import check", "only testing imports testing"),
+        ("cli/main.py", "from ..helpers import x", "there is no such part"),
+        ("helpers.py", "", "place `helpers` in the tables"),
+    ],
+)
+def test_a_wrong_import_is_found(tmp_path: Path, file: str, code: str, why: str) -> None:
+    plant(tmp_path, file, code)
+    found = faults(tmp_path)
+    assert len(found) == 1
+    assert why in found[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "code"),
+    [
+        ("logic/keeper.py", "from ..engine import Engine\nfrom . import policy"),
+        ("core.py", "from . import engines\nfrom .engines import find"),
+        ("__init__.py", "if TYPE_CHECKING:\n    from . import cli"),
+        ("recipes/once.py", "import fencelock\nfrom fencelock import aio, sync, connect"),
+        ("engines/__init__.py", "def find():\n    from .memory import Memory"),
+        ("engines/sqlite/__init__.py", "from .engine import Sqlite"),
+        ("engines/sqlite/wire.py", "import asyncio, threading\nfrom ...errors import Unavailable"),
+        ("worlds/threads.py", "import threading, time\nfrom .host import Host"),
+        ("testing/check.py", "from ..engines.memory import Memory\nfrom .. import cli, core"),
+    ],
+)
+def test_a_right_import_is_not(tmp_path: Path, file: str, code: str) -> None:
+    plant(tmp_path, file, code)
+    assert faults(tmp_path) == []
+
+
+def plant(source: Path, file: str, code: str) -> None:
+    """A package with an empty module of each kind, and `code` in one of them."""
+    kinds = ["__init__.py", "engine.py", "aio.py", "sync.py", "cli/__init__.py", "logic/policy.py"]
+    engines = ["engines/__init__.py", "engines/memory.py", "engines/sqlite/engine.py"]
+    for name in [*kinds, *engines, file]:
+        path = source / ROOT / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(code if name == file else "")
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    # A bare interpreter (-I -S), so nothing is loaded already; installed drivers are within reach.
+    code = "import sys; sys.path[:0] = sys.argv[1:]; import fencelock; print(*sys.modules)"
+    paths = [str(SOURCE), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, *paths], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    loaded = set(run.stdout.split())
+    assert ROOT in loaded
+    assert sorted(loaded & HEAVY) == []
+    tops = {name.partition(".")[0] for name in loaded}
+    assert sorted(tops - sys.stdlib_module_names - {ROOT, "__main__"}) == []
