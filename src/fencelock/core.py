@@ -29,6 +29,7 @@ from .model import Busy, Holding, Meta, Request, Safety, State, Traits, check_me
 from .spec import Spec
 from .world import World
 
+TEXTS_MAX = 256  # threads or tasks whose description is kept
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 
 
@@ -52,7 +53,7 @@ class Core(Generic[L]):
         self._make_engine = make_engine
         self._make_lease = lease
         self._reentrant: dict[tuple[Hashable, str], weakref.ref[L]] = {}
-        self._texts: dict[str, str] = {}
+        self._texts: dict[Hashable, str] = {}
         self._inherited: list[object] = []
         self.closed = False
         self._begin()
@@ -137,14 +138,9 @@ class Core(Generic[L]):
         answer = await waiting.acquire(world, self.engine, request, timeout)
         if isinstance(answer, Busy):
             return answer
+        hold_until = None if spec.max_hold is None else answer.asked_at + spec.max_hold
         tenure = Tenure(
-            answer,
-            ttl=answer.ttl,
-            meta=request.meta,
-            renews=spec.renew,
-            hold_until=None if spec.max_hold is None else answer.asked_at + spec.max_hold,
-            on_lost=spec.on_lost,
-            generation=self.generation,
+            answer, request.meta, spec.renew, hold_until, spec.on_lost, self.generation
         )
         self.keeper.add(tenure)
         lease = self._make_lease(self, tenure)
@@ -301,16 +297,15 @@ class Core(Generic[L]):
         return words
 
     def _meta(self, spec: Spec) -> str:
-        """Who asks, as JSON text: the same object for all leases of a thread that say nothing of their own."""
-        facts = self.world.facts()
+        """Who asks, as JSON text: one object for all leases of a thread or task that add nothing of their own."""
         if spec.meta:
-            return check_meta_size(json.dumps({**facts, **spec.meta}))
-        label = str(facts.get("thread", ""))
-        text = self._texts.get(label)
+            return check_meta_size(json.dumps({**self.world.facts(), **spec.meta}))
+        who = self.world.who()
+        text = self._texts.get(who)
         if text is None:
-            text = json.dumps(facts)
-            if label and len(self._texts) < 256:
-                self._texts[label] = text
+            if len(self._texts) >= TEXTS_MAX:
+                self._texts.clear()
+            text = self._texts[who] = json.dumps(self.world.facts())
         return text
 
 

@@ -20,6 +20,7 @@ from .tenure import Tenure
 
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
+IDLE_NAPS = 10  # with nothing to do, naps before a sleep that only a wake-up ends: wake-ups cost callers
 
 
 class Keeper:
@@ -35,6 +36,7 @@ class Keeper:
         self._job: Job | None = None
         self._flight: Job | None = None
         self._flying = False
+        self._idle_naps = 0
         self._closing = False
 
     def __len__(self) -> int:
@@ -151,11 +153,15 @@ class Keeper:
         """The next moment to look.  While it is worked out, whoever adds a tenure wakes us to be safe."""
         self._next = NEVER
         tenures = list(self._tenures)
-        if not tenures:
-            return None
-        now = self._world.now()
-        soonest = min(t.valid_until() if self._flying else t.attend_at for t in tenures)
-        self._next = min(soonest, now + NAP_MAX_S)
+        if tenures:
+            self._idle_naps = 0
+            soonest = min(t.valid_until() if self._flying else t.attend_at for t in tenures)
+        else:
+            self._idle_naps += 1
+            if self._idle_naps > IDLE_NAPS:
+                return None
+            soonest = NEVER
+        self._next = min(soonest, self._world.now() + NAP_MAX_S)
         return self._next
 
     async def _renew(self, batch: list[Tenure]) -> None:

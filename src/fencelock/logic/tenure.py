@@ -41,8 +41,6 @@ class Tenure:
     def __init__(
         self,
         grant: Grant,
-        *,
-        ttl: float,
         meta: str,
         renews: bool,
         hold_until: float | None,
@@ -50,7 +48,7 @@ class Tenure:
         generation: int,
     ) -> None:
         self.grant = grant
-        self.ttl = ttl
+        self.ttl = grant.ttl
         self.meta = meta
         self.renews = renews
         self.hold_until = hold_until

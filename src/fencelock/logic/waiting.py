@@ -19,27 +19,27 @@ async def acquire(
 ) -> Grant | Busy:
     """Acquire within the timeout, or leave nothing behind."""
     try:
-        if timeout == 0:
-            answer = await _ask(world, engine, request)
-        else:
-            answer = await _contend(world, engine, request._replace(queue=True), timeout)
+        started = world.now()
+        answer = await _ask(world, engine, request)
+        if timeout == 0 or isinstance(answer, Grant):
+            return answer
+        deadline = policy.deadline(started, timeout)
+        answer = await _contend(world, engine, request._replace(queue=True), deadline)
     except BaseException as error:
         undone = await world.shield(_undo(engine, request))
         if isinstance(error, OutcomeUnknown):
             raise _verdict(request, error, undone) from error
         raise
-    if isinstance(answer, Busy) and timeout != 0:
+    if isinstance(answer, Busy):
         await world.shield(_undo(engine, request))
     return answer
 
 
 async def _contend(
-    world: World, engine: Engine, request: Request, timeout: float | None
+    world: World, engine: Engine, request: Request, deadline: float | None
 ) -> Grant | Busy:
-    deadline = policy.deadline(world.now(), timeout)
-    answer = await _ask(world, engine, request._replace(queue=False))
-    if isinstance(answer, Grant):
-        return answer
+    """Subscribe, then look again and again until the deadline."""
+    answer: Grant | Busy
     signal = world.signal()
     healthy_at = world.now()
     try:

@@ -104,6 +104,7 @@ class AioWorld(HostWorld):
     """World for asyncio programs.  It belongs to the loop that runs when it is made."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
         self._background: set[asyncio.Task[Any]] = set()

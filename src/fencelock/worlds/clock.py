@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 
@@ -29,9 +30,9 @@ def _pick() -> Callable[[], float]:
             offset = 0.0
         if offset:
             return lambda: time.clock_gettime(time.CLOCK_BOOTTIME) - offset
-        return lambda: time.clock_gettime(time.CLOCK_BOOTTIME)
+        return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":  # there CLOCK_MONOTONIC runs through sleep, time.monotonic() does not
-        return lambda: time.clock_gettime(time.CLOCK_MONOTONIC)
+        return partial(time.clock_gettime, time.CLOCK_MONOTONIC)
     return time.monotonic
 
 

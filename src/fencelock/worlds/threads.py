@@ -80,6 +80,7 @@ class ThreadsWorld(HostWorld):
     """World for ordinary blocking programs."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._here = _Here()
         self._inline = _Inline()
 

@@ -23,20 +23,35 @@ SCHEMA_VERSION = 1
 HEADER = b"SQLite format 3\x00"
 CREATION_S = 5.0  # another process may be making the file at this very moment
 
-SCHEMA = """
-CREATE TABLE locks (
-    name TEXT PRIMARY KEY, owner TEXT NOT NULL, fence INTEGER NOT NULL, ttl REAL NOT NULL,
-    since REAL NOT NULL, expires_at REAL NOT NULL, claimed INTEGER NOT NULL, meta TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE waiters (
-    name TEXT, place INTEGER, owner TEXT NOT NULL, ttl REAL NOT NULL, since REAL NOT NULL,
-    seen_at REAL NOT NULL, lapsed INTEGER NOT NULL, inbox TEXT NOT NULL, meta TEXT NOT NULL,
-    PRIMARY KEY (name, place)
-) WITHOUT ROWID;
-CREATE TABLE revoked (owner TEXT PRIMARY KEY, reason TEXT NOT NULL, until REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE marks (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
-INSERT INTO marks VALUES ('fence', 0), ('boot', '');
-"""
+SCHEMA = (
+    """
+    CREATE TABLE locks (
+        name TEXT PRIMARY KEY, owner TEXT NOT NULL, fence INTEGER NOT NULL, ttl REAL NOT NULL,
+        since REAL NOT NULL, expires_at REAL NOT NULL, claimed INTEGER NOT NULL, meta TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE waiters (
+        name TEXT, place INTEGER, owner TEXT NOT NULL, ttl REAL NOT NULL, since REAL NOT NULL,
+        seen_at REAL NOT NULL, lapsed INTEGER NOT NULL, inbox TEXT NOT NULL, meta TEXT NOT NULL,
+        PRIMARY KEY (name, place)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE revoked (
+        owner TEXT PRIMARY KEY, reason TEXT NOT NULL, until REAL NOT NULL
+    ) WITHOUT ROWID
+    """,
+    "CREATE TABLE marks (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
+    "INSERT INTO marks VALUES ('fence', 0), ('boot', '')",
+    """
+    CREATE TRIGGER mark AFTER INSERT ON locks BEGIN
+        UPDATE marks SET value = NEW.fence WHERE key = 'fence';
+    END
+    """,
+    f"PRAGMA application_id={APPLICATION_ID}",
+    f"PRAGMA user_version={SCHEMA_VERSION}",
+)
 
 # fmt: off
 NETWORK_FILE_SYSTEMS = {
@@ -91,10 +106,8 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN EXCLUSIVE")
     try:
         if connection.execute("PRAGMA application_id").fetchone()[0] == 0:
-            for statement in SCHEMA.split(";"):
+            for statement in SCHEMA:
                 connection.execute(statement)
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
