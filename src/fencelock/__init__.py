@@ -6,7 +6,8 @@
     with client.lock("seat:1A", ttl=30, timeout=5) as lease:
         book(seat, fence=lease.fence)
 
-``fencelock.aio`` has the same for asyncio.  Importing this package imports neither asyncio nor any driver.
+``fencelock.aio`` has the same for asyncio. Importing this package imports neither asyncio nor any
+driver.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ def parse(url: object, options: Mapping[str, object]) -> Address:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
     except ValueError:
-        raise Misconfigured(f"the options {query!r} of the URL cannot be read: write ?key=value&key=value") from None
+        raise Misconfigured(
+            f"the options {query!r} of the URL cannot be read: write ?key=value&key=value"
+        ) from None
     twice = {key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1}
     if twice:
         raise Misconfigured(f"the URL gives {', '.join(sorted(twice))} more than once")

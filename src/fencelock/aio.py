@@ -1,7 +1,7 @@
 """fencelock for asyncio programs: the same names and signatures as ``sync.py``, awaited.
 
-The body of an ``async with`` is cancelled when its lease is lost, and the block raises LeaseLost.  A client belongs
-to the event loop it was connected in.
+The body of an ``async with`` is cancelled when its lease is lost, and the block raises LeaseLost. A
+client belongs to the event loop it was connected in.
 """
 
 from __future__ import annotations
@@ -37,16 +37,17 @@ R = TypeVar("R")
 
 
 def connect(url: str | None = None, **options: object) -> Connecting:
-    """Connect to an engine: ``client = await connect(url)`` or ``async with connect(url) as client:``.
+    """Connect to an engine: ``client = await connect(url)`` or ``async with connect(url) as
+    client:``.
 
-    Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder.  Options of the engine are
-    keyword arguments or query parameters of the URL.
+    Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder. Options of
+    the engine are keyword arguments or query parameters of the URL.
     """
     return Connecting(url, options)
 
 
 class Connecting:
-    """What ``connect`` returns: await it for a client, or enter it for one that is closed on leaving."""
+    """What ``connect`` returns: await it for a client, or enter it to have that closed."""
 
     def __init__(self, url: str | None, options: dict[str, object]) -> None:
         self._engine, self._address = engines.resolve(url, options)
@@ -71,7 +72,7 @@ class Connecting:
 
 
 class Client(ClientFace):
-    """A connection to one engine.  The tasks of one event loop share it."""
+    """A connection to one engine. The tasks of one event loop share it."""
 
     def lock(
         self,
@@ -88,10 +89,11 @@ class Client(ClientFace):
     ) -> Lock:
         """Describe a lock; nothing is sent yet.
 
-        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit, 0: try once).
-        ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.  ``on_lost`` is called with the
-        LeaseLost when the lease is lost.  ``reentrant`` lets the same task enter again.  ``safety`` refuses
-        an engine that promises less.  ``meta`` is shown to whoever asks who holds the lock.
+        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit,
+        0: try once). ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.
+        ``on_lost`` is called with the LeaseLost when the lease is lost. ``reentrant`` lets the same
+        task enter again. ``safety`` refuses an engine that promises less. ``meta`` is shown to
+        whoever asks who holds the lock.
         """
         spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
         self._core.demand(spec.safety)
@@ -111,12 +113,15 @@ class Client(ClientFace):
         meta: Meta | None = None,
         busy: Literal["raise", "skip"] = "raise",
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
-        """Decorate a function: each call holds the lock named by the template, filled from its arguments.
+        """Decorate a function: each call holds the lock named by the template, filled from its
+        arguments.
 
-        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.  A function
-        with a parameter ``lease`` gets the lease there.
+        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
+        A function with a parameter ``lease`` gets the lease there.
         """
-        spec = make_spec("template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
+        spec = make_spec(
+            "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta
+        )
         self._core.demand(spec.safety)
         check_busy(busy)
 
@@ -152,11 +157,14 @@ class Client(ClientFace):
         return await self._core.scan(check_prefix(prefix))
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Take a lock from its holder, who is told why; False when nobody held it.  The next fence is higher."""
+        """Take a lock from its holder, who is told why; False when nobody held it.
+
+        The next fence is higher.
+        """
         return await self._core.revoke(check_name(name), check_reason(reason))
 
     async def close(self) -> None:
-        """Release what is held and let go of the engine.  Closing twice does nothing."""
+        """Release what is held and let go of the engine. Closing twice does nothing."""
         await self._core.close()
 
     async def __aenter__(self) -> Client:
@@ -167,18 +175,23 @@ class Client(ClientFace):
 
 
 class Lock(LockFace["Lease"]):
-    """A description of a lock.  It holds no lease: tasks may share it, and it can be used again and again."""
+    """A description of a lock.
 
-    async def acquire(self, *, timeout: float | None | Literal["default"] = "default") -> Lease:
+    It holds no lease: tasks may share it, and it can be used again and again.
+    """
+
+    async def acquire(self, *, timeout: float | Literal["default"] | None = "default") -> Lease:
         """Wait for the lock and return a lease, or raise AcquireTimeout.
 
-        Leave the lease (``async with lease:``) or call its ``release()``.  ``timeout`` overrides the lock's own.
+        Leave the lease (``async with lease:``) or call its ``release()``. ``timeout`` overrides the
+        lock's own.
         """
         wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
-        return await self._core.acquire(self._spec, wait)
+        lease: Lease = await self._core.acquire(self._spec, wait)
+        return lease
 
     async def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
-        """Return a lease, or None when the lock is not had within the timeout (by default: at once)."""
+        """Return a lease, or None when it is not had within the timeout (by default: at once)."""
         answer = await self._core.attempt(self._spec, check_timeout(timeout))
         return None if isinstance(answer, Busy) else answer
 
@@ -197,7 +210,10 @@ class Lock(LockFace["Lease"]):
 
 
 class Lease(LeaseFace):
-    """The right to act, limited in time.  Leaving it releases the lock.  It is true while it holds."""
+    """The right to act, limited in time.
+
+    Leaving it releases the lock. It is true while it holds.
+    """
 
     __slots__ = ()
 
@@ -213,7 +229,7 @@ class Lease(LeaseFace):
     async def release(self) -> bool:
         """Give the lock back: True when this freed it, False when the lease was no longer ours.
 
-        Calling it again does nothing.  An inner level of a re-entered lease gives back its level.
+        Calling it again does nothing. An inner level of a re-entered lease gives back its level.
         """
         return await self._core.release(self._tenure)
 

@@ -1,7 +1,8 @@
-"""The body of an ``async with``: cancelled when its lease is lost, so that the block raises LeaseLost.
+"""The body of an ``async with``: cancelled when its lease is lost, so that the block raises
+LeaseLost.
 
-The bookkeeping is that of ``asyncio.timeout``: our own cancellation is told from one that somebody else asked for
-by counting, and only ours is turned into LeaseLost.
+The bookkeeping is that of ``asyncio.timeout``: our own cancellation is told from one that somebody
+else asked for by counting, and only ours is turned into LeaseLost.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Body:
-    """The task that works under a lease.  Calling it cancels the task."""
+    """The task that works under a lease. Calling it cancels the task."""
 
     __slots__ = ("cancelling", "fired", "level", "task")
 
@@ -53,7 +54,9 @@ async def leave(core: Core[Any], tenure: Tenure, error: BaseException | None) ->
     try:
         await core.leave(tenure, error)
         if not delivered:
-            await asyncio.sleep(0)  # the body ended before the cancellation reached it: let it land here
+            await asyncio.sleep(
+                0
+            )  # the body ended before the cancellation reached it: let it land here
     except asyncio.CancelledError:
         if delivered:
             raise  # a second one, which is somebody else's

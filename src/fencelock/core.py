@@ -1,7 +1,7 @@
 """One client: ties a world, an engine and a keeper together, for both flavors.
 
-``sync.py`` and ``aio.py`` are thin faces of what is here.  Everything is ``async def`` and asks only the World;
-under threads the faces run it with ``drive()``.
+``sync.py`` and ``aio.py`` are thin faces of what is here. Everything is ``async def`` and asks only
+the World; under threads the faces run it with ``drive()``.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Core(Generic[L]):
         keeper = getattr(self, "keeper", None)
         if keeper is not None and self.generation == self.world.generation():
             keeper.stop()  # nobody can reach this client any more
+            self.engine.abandon()
 
     async def close(self) -> None:
         """Release what is held, stop the keeper, let go of the engine."""
@@ -110,8 +111,8 @@ class Core(Generic[L]):
         traits = self.traits
         if safety == "correctness" and traits.safety != "correctness":
             raise Unsupported(
-                f'{self.engine.address.public} promises efficiency only, and safety="correctness" was '
-                f"demanded: {traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
+                f'{self.engine.address.public} promises efficiency only, and safety="correctness" '
+                f"was demanded: {traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
             )
 
     async def acquire(self, spec: Spec, timeout: float | None) -> L:
@@ -139,9 +140,7 @@ class Core(Generic[L]):
         if isinstance(answer, Busy):
             return answer
         hold_until = None if spec.max_hold is None else answer.asked_at + spec.max_hold
-        tenure = Tenure(
-            answer, request.meta, spec.renew, hold_until, spec.on_lost, self.generation
-        )
+        tenure = Tenure(answer, request.meta, spec.renew, hold_until, spec.on_lost, self.generation)
         self.keeper.add(tenure)
         lease = self._make_lease(self, tenure)
         if spec.reentrant:
@@ -155,9 +154,12 @@ class Core(Generic[L]):
     def _reenter(self, who: Hashable, name: str) -> L | None:
         reference = self._reentrant.get((who, name))
         lease = reference() if reference is not None else None
-        if lease is None or self.remaining(lease._tenure) <= 0:
+        if lease is None:
+            return None
+        tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
+        if self.remaining(tenure) <= 0:
             return None  # over: what follows is a new tenure
-        lease._tenure.count += 1
+        tenure.count += 1
         return lease
 
     async def release(self, tenure: Tenure, entirely: bool = False) -> bool:
@@ -183,14 +185,14 @@ class Core(Generic[L]):
         return freed
 
     async def _free(self, tenure: Tenure) -> bool:
-        """Ask the engine to free it.  No answer is resolved by asking again."""
+        """Ask the engine to free it. No answer is resolved by asking again."""
         for attempt in range(1, policy.UNKNOWN_TRIES + 1):
             try:
                 freed = await self.engine.release(tenure.grant)
             except OutcomeUnknown as error:
                 if attempt == policy.UNKNOWN_TRIES:
                     raise OutcomeUnknown(
-                        f"the engine did not answer the release of {tenure.grant.name!r} ({error}): "
+                        f"the release of {tenure.grant.name!r} was not answered ({error}): "
                         f"the lock frees itself within {tenure.grant.ttl:g} s at the latest",
                         until=tenure.grant.ttl,
                     ) from error
@@ -200,7 +202,8 @@ class Core(Generic[L]):
         raise AssertionError("unreachable")
 
     async def leave(self, tenure: Tenure, error: BaseException | None) -> None:
-        """End a ``with`` block: release, and raise if the body ran without the lock for any of its time.
+        """End a ``with`` block: release, and raise if the body ran without the lock for any of
+        its time.
 
         An error of the body is never hidden; it gets a note instead.
         """
@@ -272,7 +275,7 @@ class Core(Generic[L]):
         return tenure.generation != self.world.generation()
 
     def abandon(self, tenure: Tenure) -> bool:
-        """A lease was collected unreleased: renew no more.  True when that deserves a warning."""
+        """A lease was collected unreleased: renew no more. True when that deserves a warning."""
         if tenure.released or tenure.loss is not None or self.is_foreign(tenure):
             return False
         self.keeper.drop(tenure)
@@ -297,7 +300,7 @@ class Core(Generic[L]):
         return words
 
     def _meta(self, spec: Spec) -> str:
-        """Who asks, as JSON text: one object for all leases of a thread or task that add nothing of their own."""
+        """Who asks, as JSON text: one object for all leases that add no words of their own."""
         if spec.meta:
             return check_meta_size(json.dumps({**self.world.facts(), **spec.meta}))
         who = self.world.who()

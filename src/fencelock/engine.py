@@ -1,17 +1,21 @@
 """The contract between fencelock and a store that decides who holds a name.
 
-An engine is its protocol: one class, ``async def``, that reads like the recipe in the textbook.  It sees its
-surroundings only through the World it is given, and reaches the store through a driver or a wire.
+An engine is its protocol: one class, ``async def``, that reads like the recipe in the textbook. It
+sees its surroundings only through the World it is given, and reaches the store through a driver or
+a wire.
 
 Rules for whoever writes one:
 
-* Expected results are values (``Grant``, ``Busy``, ``Gone``), surprises are exceptions of our tree.  Map the
-  driver's errors in one table: nothing happened is an ``EngineError``, no answer is ``OutcomeUnknown``.
-* ``acquire`` is idempotent for an owner: asked again, the holder gets the same fence, a waiter keeps its place.
-  That is how a lost answer is resolved.
-* ``asked_at`` of a grant is read before the request is sent (use ``model.granted``).  Only durations cross the wire.
+* Expected results are values (``Grant``, ``Busy``, ``Gone``), surprises are exceptions of our
+  tree. Map the driver's errors in one table: nothing happened is an ``EngineError``, no answer
+  is ``OutcomeUnknown``.
+* ``acquire`` is idempotent for an owner: asked again, the holder gets the same fence, a waiter
+  keeps its place. That is how a lost answer is resolved.
+* ``asked_at`` of a grant is read before the request is sent (use ``model.granted``). Only
+  durations cross the wire.
 * ``release``, ``renew`` and ``withdraw`` are conditioned on the owner, never on the name alone.
-* Every call ends by itself: an engine that cannot answer raises ``Unavailable`` or ``OutcomeUnknown`` in bounded time.
+* Every call ends by itself: an engine that cannot answer raises ``Unavailable`` or
+  ``OutcomeUnknown`` in bounded time.
 
 Register a class in ``fencelock.engines`` or, from another package, by an entry point of the group
 ``fencelock.engines`` that is named after the URL scheme.
@@ -55,7 +59,7 @@ class Engine(ABC):
     """URL schemes this engine answers to."""
 
     options: ClassVar[Mapping[str, Callable[[object], object]]] = {}
-    """Known options: query parameters of the URL and keyword arguments of connect, with their readers."""
+    """Query parameters of the URL and keyword arguments of connect, with their readers."""
 
     drivers: ClassVar[tuple[str, ...]] = ()
     """Packages that must be importable; they come with the extra named after the first scheme."""
@@ -73,15 +77,15 @@ class Engine(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of the store.  Grants are not released."""
+        """Let go of the store. Grants are not released."""
 
     @abstractmethod
     async def acquire(self, request: Request) -> Grant | Busy:
-        """Try once.  With ``request.queue``, join the queue if busy."""
+        """Try once. With ``request.queue``, join the queue if busy."""
 
     @abstractmethod
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        """Extend each grant by its ttl from now, in as few requests as can be, answers in the same order."""
+        """Extend each grant by its ttl from now, in few requests, answers in the same order."""
 
     @abstractmethod
     async def release(self, grant: Grant) -> bool:
@@ -95,8 +99,14 @@ class Engine(ABC):
     async def inspect(self, name: str) -> State:
         """Who holds the name, and who waits."""
 
+    def abandon(self) -> None:
+        """End background work without waiting: the client was dropped and nobody can reach it."""
+
     async def watch(self, request: Request, signal: Signal) -> None:
-        """Have the signal set whenever this request should look again.  Engines without push do nothing."""
+        """Have the signal set whenever this request should look again.
+
+        Engines without push do nothing.
+        """
 
     async def unwatch(self, request: Request) -> None:
         """End a watch."""
@@ -111,11 +121,9 @@ class Engine(ABC):
 
 
 def read_options(engine: type[Engine], given: Mapping[str, object]) -> dict[str, object]:
-    """Check the options that were given for an engine; an unknown one is answered with the known."""
+    """Check the options given for an engine; an unknown one is answered with the known."""
     for option in given:
         if option not in engine.options:
             known = ", ".join(sorted(engine.options)) or "none"
-            raise Misconfigured(
-                f"{engine.schemes[0]} has no option {option!r}; it knows: {known}"
-            )
+            raise Misconfigured(f"{engine.schemes[0]} has no option {option!r}; it knows: {known}")
     return {option: engine.options[option](value) for option, value in given.items()}

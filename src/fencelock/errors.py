@@ -9,8 +9,8 @@
     └─ UsageError           the caller's mistake (also ValueError)
 
 The tree answers two questions before the message is read: whose turn is it to act, and may the
-request have taken effect.  ``may_have_happened`` says the latter for every class.  The first line of
-a class's docstring is its default message.  Facts are attributes, so that code need not parse text;
+request have taken effect. ``may_have_happened`` says the latter for every class. The first line of
+a class's docstring is its default message. Facts are attributes, so that code need not parse text;
 all errors survive pickling, so they cross process pools whole.
 """
 
@@ -67,7 +67,7 @@ class AcquireTimeout(NotAcquired, TimeoutError):
 class LeaseLost(FencelockError):
     """The lease is no longer ours: another may hold the lock now.
 
-    Stop what the lock protects.  A guard at the resource refuses what is still under way.
+    Stop what the lock protects. A guard at the resource refuses what is still under way.
     """
 
     def __init__(

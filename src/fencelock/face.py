@@ -1,6 +1,7 @@
 """What the sync and the asyncio face share: everything that never waits.
 
-Methods that may wait are written by hand in ``sync.py`` and ``aio.py``, one line each, with equal signatures.
+Methods that may wait are written by hand in ``sync.py`` and ``aio.py``, one line each, with equal
+signatures.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ class ClientFace:
 
 
 class LockFace(Generic[B]):
-    """A description of a lock.  It holds no lease: threads or tasks may share it and use it again and again."""
+    """A description of a lock.
+
+    It holds no lease: threads or tasks may share it and use it again and again.
+    """
 
     def __init__(self, core: AnyCore, spec: Spec) -> None:
         self._core = core
@@ -58,7 +62,7 @@ class LockFace(Generic[B]):
 
 
 class LeaseFace:
-    """The right to act, limited in time.  It is true while it holds."""
+    """The right to act, limited in time. It is true while it holds."""
 
     __slots__ = ("__weakref__", "_core", "_tenure")
 
@@ -73,7 +77,10 @@ class LeaseFace:
 
     @property
     def fence(self) -> int:
-        """The number of this grant, above that of every earlier grant of the name.  Hand it to the resource."""
+        """The number of this grant, above that of every earlier grant of the name.
+
+        Hand it to the resource.
+        """
         return self._tenure.grant.fence
 
     @property
@@ -93,7 +100,7 @@ class LeaseFace:
         return None if loss is None else loss.reason
 
     def remaining(self) -> float:
-        """Seconds for which the lease still promises exclusivity, by our own clock; 0 when it is over."""
+        """Seconds for which the lease still promises exclusivity; 0 when it is over."""
         return self._core.remaining(self._tenure)
 
     def check(self) -> None:
@@ -119,7 +126,7 @@ class LeaseFace:
 
 
 class LostFace:
-    """Whether a lease is lost.  It is true once it is."""
+    """Whether a lease is lost. It is true once it is."""
 
     __slots__ = ("_core", "_tenure")
 

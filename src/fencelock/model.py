@@ -1,7 +1,7 @@
 """The nouns of fencelock as immutable values, and the rules for what callers may pass.
 
-Nothing here does I/O, knows an engine or reads a clock.  Records are named tuples because they are made
-on the hot path and kept by the ten thousand.  All durations are seconds.
+Nothing here does I/O, knows an engine or reads a clock. Records are named tuples because they are
+made on the hot path and kept by the ten thousand. All durations are seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ LOSSES: dict[str, type[LeaseLost]] = {
 
 
 class Request(NamedTuple):
-    """One wish to hold a name.  ``owner`` is new for every acquisition and makes retries idempotent."""
+    """One wish to hold a name.
+
+    ``owner`` is new for every acquisition and makes retries idempotent.
+    """
 
     name: str
     owner: str
@@ -78,7 +81,7 @@ class Gone(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """One holder, as shown to whoever asks.  The owner id is a capability and is not here."""
+    """One holder, as shown to whoever asks. The owner id is a capability and is not here."""
 
     name: str
     fence: int
@@ -106,7 +109,7 @@ class State(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What an engine, as configured, promises.  Used to refuse, to warn and to print the matrix."""
+    """What an engine, as configured, promises. Used to refuse, to warn and to print the matrix."""
 
     safety: Safety
     scope: Literal["process", "machine", "network"]
@@ -132,7 +135,8 @@ def drift(ttl: float) -> float:
 def next_fence(last: int, wall_us: int) -> int:
     """Draw a fence that is above the last one, and above any that was drawn before data was lost.
 
-    The wall clock may step; it only ever lifts the number.  A clock that claims the far future is ignored.
+    The wall clock may step; it only ever lifts the number. A clock that claims the far future is
+    ignored.
     """
     return max(last + 1, wall_us if wall_us < FENCE_MAX // 2 else 0)
 
@@ -240,7 +244,9 @@ def check_meta(meta: object) -> dict[str, Scalar]:
         if not isinstance(key, str):
             raise UsageError(f"a key of meta must be a str, not {key!r}")
         if value is not None and not isinstance(value, str | int | float | bool):
-            raise UsageError(f"meta[{key!r}] must be a str, a number, a bool or None, not {value!r}")
+            raise UsageError(
+                f"meta[{key!r}] must be a str, a number, a bool or None, not {value!r}"
+            )
         if value != value or value in (float("inf"), float("-inf")):
             raise UsageError(f"meta[{key!r}] must be finite, not {value!r}")
         words[key] = value
@@ -259,8 +265,12 @@ def check_meta_size(text: str) -> str:
 
 def check_safety(safety: object) -> Safety | None:
     """Return the demanded level of safety, or say which there are."""
-    if safety is None or safety == "efficiency" or safety == "correctness":
-        return safety  # type: ignore[return-value]  # mypy does not narrow object by ==
+    if safety is None:
+        return None
+    if safety == "efficiency":
+        return "efficiency"
+    if safety == "correctness":
+        return "correctness"
     raise UsageError(f'safety must be "efficiency" or "correctness", not {safety!r}')
 
 

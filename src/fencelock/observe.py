@@ -1,7 +1,8 @@
 """What fencelock tells the outside while it works: events for logs, metrics and tests.
 
-``subscribe(function)`` has the function called with every ``Event``; it must be quick and may be called from any
-thread.  Warnings also go to the logger ``fencelock``.  With nobody subscribed an event costs one truth test.
+``subscribe(function)`` has the function called with every ``Event``; it must be quick and may be
+called from any thread. Warnings also go to the logger ``fencelock``. With nobody subscribed an
+event costs one truth test.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def listening() -> bool:
 
 
 def emit(event: Event) -> None:
-    """Tell all subscribers.  One that fails is named in the log and harms nobody."""
+    """Tell all subscribers. One that fails is named in the log and harms nobody."""
     for function in list(_subscribers):
         try:
             function(event)

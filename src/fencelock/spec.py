@@ -1,4 +1,4 @@
-"""What a caller may ask of a lock, checked before anything is sent, and names made from a function's arguments."""
+"""What a caller may ask of a lock, checked before anything is sent."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def check_busy(busy: object) -> None:
 
 
 class Template:
-    """A lock name with fields that are filled from the arguments of a function: ``payment:{payment_id}``."""
+    """A lock name with fields filled from a function's arguments: ``payment:{payment_id}``."""
 
     def __init__(self, text: str, function: Callable[..., Any], *, asynchronous: bool) -> None:
         import inspect  # 8 ms, and only where functions are decorated
@@ -77,15 +77,17 @@ class Template:
 
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise UsageError(
-                f"{function.__qualname__}() is a generator: it would run after the lock is released. "
-                "Take the lock inside it"
+                f"{function.__qualname__}() is a generator, which would run after the lock is "
+                "released. Take the lock inside it"
             )
         if inspect.iscoroutinefunction(function) != asynchronous:
-            kind, client = ("a plain", "fencelock.connect") if asynchronous else (
-                "an async", "fencelock.aio.connect"
+            kind, client = (
+                ("a plain", "fencelock.connect")
+                if asynchronous
+                else ("an async", "fencelock.aio.connect")
             )
             raise UsageError(
-                f"{function.__qualname__}() is {kind} function: decorate it with a client of {client}"
+                f"{function.__qualname__}() is {kind} function: decorate it with {client}(…).locked"
             )
         self._text = text
         self._signature = inspect.signature(function)
@@ -94,7 +96,9 @@ class Template:
         try:
             fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
         except ValueError as error:
-            raise UsageError(f"the lock name {text!r} cannot be read as a template: {error}") from None
+            raise UsageError(
+                f"the lock name {text!r} cannot be read as a template: {error}"
+            ) from None
         for field in fields:
             root = field.partition(".")[0].partition("[")[0]
             if root not in parameters or root == "lease":
@@ -107,7 +111,7 @@ class Template:
             check_name(text)
 
     def name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The name for one call.  Missing arguments are the function's own TypeError."""
+        """The name for one call. Missing arguments are the function's own TypeError."""
         given = {**kwargs, "lease": None} if self.wants_lease else kwargs
         bound = self._signature.bind(*args, **given)
         bound.apply_defaults()

@@ -1,7 +1,9 @@
-"""fencelock for ordinary blocking programs.  ``aio.py`` has the same names and signatures for asyncio.
+"""fencelock for ordinary blocking programs. ``aio.py`` has the same names and signatures for
+asyncio.
 
-Everything runs in the calling thread; the only thread of our own is the keeper's, and the embedded engine's
-listener while somebody waits.  Each method is one line over ``core.py``: the thinking is there.
+Everything runs in the calling thread; the only thread of our own is the keeper's, and the embedded
+engine's listener while somebody waits. Each method is one line over ``core.py``: the thinking is
+there.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ R = TypeVar("R")
 def connect(url: str | None = None, **options: object) -> Client:
     """Connect to an engine: ``connect("sqlite:///locks.db")``.
 
-    Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder.  Options of the engine are
-    keyword arguments or query parameters of the URL.
+    Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder. Options of
+    the engine are keyword arguments or query parameters of the URL.
     """
     engine, address = engines.resolve(url, options)
     world = ThreadsWorld()
@@ -53,7 +55,10 @@ def connect(url: str | None = None, **options: object) -> Client:
 
 
 class Client(ClientFace):
-    """A connection to one engine.  Threads may share it; a forked child gets a link of its own on first use."""
+    """A connection to one engine.
+
+    Threads may share it; a forked child gets a link of its own on first use.
+    """
 
     def lock(
         self,
@@ -70,10 +75,11 @@ class Client(ClientFace):
     ) -> Lock:
         """Describe a lock; nothing is sent yet.
 
-        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit, 0: try once).
-        ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.  ``on_lost`` is called with the
-        LeaseLost when the lease is lost.  ``reentrant`` lets the same thread enter again.  ``safety`` refuses
-        an engine that promises less.  ``meta`` is shown to whoever asks who holds the lock.
+        ``ttl`` is the length of a lease in seconds, ``timeout`` the longest wait (None: no limit,
+        0: try once). ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.
+        ``on_lost`` is called with the LeaseLost when the lease is lost. ``reentrant`` lets the same
+        thread enter again. ``safety`` refuses an engine that promises less. ``meta`` is shown to
+        whoever asks who holds the lock.
         """
         spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
         self._core.demand(spec.safety)
@@ -93,12 +99,15 @@ class Client(ClientFace):
         meta: Meta | None = None,
         busy: Literal["raise", "skip"] = "raise",
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Decorate a function: each call holds the lock named by the template, filled from its arguments.
+        """Decorate a function: each call holds the lock named by the template, filled from its
+        arguments.
 
-        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.  A function
-        with a parameter ``lease`` gets the lease there.
+        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
+        A function with a parameter ``lease`` gets the lease there.
         """
-        spec = make_spec("template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
+        spec = make_spec(
+            "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta
+        )
         self._core.demand(spec.safety)
         check_busy(busy)
 
@@ -134,11 +143,14 @@ class Client(ClientFace):
         return drive(self._core.scan(check_prefix(prefix)))
 
     def revoke(self, name: str, reason: str) -> bool:
-        """Take a lock from its holder, who is told why; False when nobody held it.  The next fence is higher."""
+        """Take a lock from its holder, who is told why; False when nobody held it.
+
+        The next fence is higher.
+        """
         return drive(self._core.revoke(check_name(name), check_reason(reason)))
 
     def close(self) -> None:
-        """Release what is held and let go of the engine.  Closing twice does nothing."""
+        """Release what is held and let go of the engine. Closing twice does nothing."""
         drive(self._core.close())
 
     def __enter__(self) -> Client:
@@ -149,18 +161,23 @@ class Client(ClientFace):
 
 
 class Lock(LockFace["Lease"]):
-    """A description of a lock.  It holds no lease: threads may share it, and it can be used again and again."""
+    """A description of a lock.
 
-    def acquire(self, *, timeout: float | None | Literal["default"] = "default") -> Lease:
+    It holds no lease: threads may share it, and it can be used again and again.
+    """
+
+    def acquire(self, *, timeout: float | Literal["default"] | None = "default") -> Lease:
         """Wait for the lock and return a lease, or raise AcquireTimeout.
 
-        Leave the lease (``with lease:``) or call its ``release()``.  ``timeout`` overrides the lock's own.
+        Leave the lease (``with lease:``) or call its ``release()``. ``timeout`` overrides the
+        lock's own.
         """
         wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
-        return drive(self._core.acquire(self._spec, wait))
+        lease: Lease = drive(self._core.acquire(self._spec, wait))
+        return lease
 
     def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
-        """Return a lease, or None when the lock is not had within the timeout (by default: at once)."""
+        """Return a lease, or None when it is not had within the timeout (by default: at once)."""
         answer = drive(self._core.attempt(self._spec, check_timeout(timeout)))
         return None if isinstance(answer, Busy) else answer
 
@@ -179,7 +196,10 @@ class Lock(LockFace["Lease"]):
 
 
 class Lease(LeaseFace):
-    """The right to act, limited in time.  Leaving it releases the lock.  It is true while it holds."""
+    """The right to act, limited in time.
+
+    Leaving it releases the lock. It is true while it holds.
+    """
 
     __slots__ = ()
 
@@ -195,7 +215,7 @@ class Lease(LeaseFace):
     def release(self) -> bool:
         """Give the lock back: True when this freed it, False when the lease was no longer ours.
 
-        Calling it again does nothing.  An inner level of a re-entered lease gives back its level.
+        Calling it again does nothing. An inner level of a re-entered lease gives back its level.
         """
         return drive(self._core.release(self._tenure))
 
@@ -226,7 +246,7 @@ _open: weakref.WeakSet[Core[Any]] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Release what a program that ends still holds: best effort, bounded by the engine's own time limits."""
+    """Release what a program that ends still holds: best effort, in bounded time."""
     for core in list(_open):
         try:
             drive(core.close())

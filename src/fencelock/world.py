@@ -1,12 +1,15 @@
 """The few things protocol code may ask of its surroundings.
 
-Protocol code (``logic/``, ``core.py``, the engines' protocol files) is written once, as plain ``async def``, and
-sees time, waiting, parallel calls, background work, randomness and identity only through a World.
+Protocol code (``logic/``, ``core.py``, the engines' protocol files) is written once, as plain
+``async def``, and sees time, waiting, parallel calls, background work, randomness and identity only
+through a World.
 
 * ``worlds/aio.py``: the coroutine is awaited by the running event loop.
-* ``worlds/threads.py``: ``drive()`` runs the coroutine with a single ``send(None)`` in the calling thread.  It
-  never suspends, because every leaf has done its blocking work by the time it returns.
-* ``worlds/sim.py``: leaves trap to a seeded scheduler with virtual time; one seed decides everything.
+* ``worlds/threads.py``: ``drive()`` runs the coroutine with a single ``send(None)`` in the
+  calling thread. It never suspends, because every leaf has done its blocking work by the time it
+  returns.
+* ``worlds/sim.py``: leaves trap to a seeded scheduler with virtual time; one seed decides
+  everything.
 
 This module knows none of the three.
 """
@@ -25,7 +28,7 @@ R = TypeVar("R")
 
 
 class Signal(Protocol):
-    """A flag that can be waited for.  It stays set until it is cleared; any thread may set it."""
+    """A flag that can be waited for. It stays set until it is cleared; any thread may set it."""
 
     def set(self) -> None: ...
 
@@ -64,7 +67,7 @@ class World(Protocol):
         ...
 
     def wall_us(self) -> int:
-        """Microseconds of the wall clock.  It may step: only fences look at it."""
+        """Microseconds of the wall clock. It may step: only fences look at it."""
         ...
 
     def random(self) -> float:
@@ -105,15 +108,16 @@ class World(Protocol):
         deadline: float,
         enough: Callable[[Sequence[T | Exception | None]], bool] | None = None,
     ) -> list[T | Exception | None]:
-        """Make all calls at once; return when all have answered, at the deadline, or when it is enough.
+        """Make all calls at once; return when all have answered, at the deadline, or when it is
+        enough.
 
-        An exception is an answer, None stands for a call that has not answered yet.  Such calls go
+        An exception is an answer, None stands for a call that has not answered yet. Such calls go
         on by themselves, and nobody looks at what they return.
         """
         ...
 
     async def shield(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to the end even if the caller is cancelled; the cancellation is delivered afterwards."""
+        """Run to the end even if the caller is cancelled, and deliver that afterwards."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:

@@ -1,8 +1,8 @@
 """Which class serves which URL scheme.
 
-To add an engine of our own: one file (or folder) beside this one and one line in the table.  Engines of other
-packages register themselves by an entry point of the group ``fencelock.engines``, named after the scheme.
-Nothing here imports an engine before it is asked for.
+To add an engine of our own: one file (or folder) beside this one and one line in the table. Engines
+of other packages register themselves by an entry point of the group ``fencelock.engines``, named
+after the scheme. Nothing here imports an engine before it is asked for.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def find(scheme: str) -> type[Engine]:
         module, _, name = others[scheme].partition(":")
         return _with_drivers(_load(module, name, scheme), scheme)
     known = ", ".join(sorted({*TABLE, *others}))
-    raise Misconfigured(f"there is no engine for {scheme}://; known schemes: {known}{_meant(scheme)}")
+    raise Misconfigured(
+        f"there is no engine for {scheme}://; known schemes: {known}{_meant(scheme)}"
+    )
 
 
 def _entry_points() -> dict[str, str]:

@@ -1,14 +1,15 @@
 """Locks between the threads and tasks of one process: the executable specification of an engine.
 
-Everything that is promised about expiry, hand-over, queues and fences is said here in the fewest words; the other
-engines say the same in the language of their store.
+Everything that is promised about expiry, hand-over, queues and fences is said here in the fewest
+words; the other engines say the same in the language of their store.
 
 * A name is free, or one record says who holds it and until when.
-* Release and expiry hand the lock to the first waiter that answers: the record is written for that waiter at
-  once, with a short time to claim it.  A newcomer never overtakes.
-* A waiter that does not claim in time has lapsed: it is passed over until it looks again, and keeps its place.
-* One counter, lifted to the wall clock, serves all names: a fence outlives the record of its name and the process,
-  and nothing is kept for unused names.
+* Release and expiry hand the lock to the first waiter that answers: the record is written for
+  that waiter at once, with a short time to claim it. A newcomer never overtakes.
+* A waiter that does not claim in time has lapsed: it is passed over until it looks again, and
+  keeps its place.
+* One counter, lifted to the wall clock, serves all names: a fence outlives the record of its name
+  and the process, and nothing is kept for unused names.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ _stores: dict[tuple[str, int], Store] = {}
 
 
 class MemoryEngine(Engine):
-    """``memory://`` or ``memory://name``: clients of one process with the same address share locks."""
+    """``memory://`` or ``memory://name``: clients of one process share it by address."""
 
     schemes = ("memory",)
     traits = Traits(

@@ -1,1 +1,1 @@
-"""What is the same for every engine: arithmetic, the waiting loop, the tenure of a lease, the keeper."""
+"""What is the same for every engine: arithmetic, the waiting loop, the tenure, the keeper."""

@@ -1,7 +1,7 @@
 """Which ``with`` block of a shared Lock belongs to whom.
 
-A Lock holds no lease, yet ``with lock as lease:`` must find its lease again on leaving.  Blocks of one thread or
-task nest, so a stack for each is enough.
+A Lock holds no lease, yet ``with lock as lease:`` must find its lease again on leaving. Blocks of
+one thread or task nest, so a stack for each is enough.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Blocks(Generic[B]):
     def leave(self, who: Hashable) -> B:
         """The innermost block of this thread or task is left.
 
-        A block may be left by another task than the one that entered it (an exit stack closed elsewhere does
-        that).  With only one stack open there is no doubt which is meant.
+        A block may be left by another task than the one that entered it (an exit stack closed
+        elsewhere does that). With only one stack open there is no doubt which is meant.
         """
         if who not in self._stacks:
             if len(self._stacks) != 1:

@@ -2,14 +2,16 @@
 
 * One keeper per client; it sleeps until the earliest moment at which some lease needs it.
 * What is due goes to the engine in one request, together with what is due soon.
-* The request runs beside the keeper, so that a hanging engine cannot keep it from telling a holder in time.
-* A renewal that fails is tried again until the holder's own deadline; then, and not before, the lease is lost.
+* The request runs beside the keeper, so that a hanging engine cannot keep it from telling a
+  holder in time.
+* A renewal that fails is tried again until the holder's own deadline; then, and not before, the
+  lease is lost.
 * A tenure that has ended is never renewed again, and an answer that comes for it is thrown away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from .. import observe
 from ..engine import Engine
@@ -20,7 +22,9 @@ from .tenure import Tenure
 
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
-IDLE_NAPS = 10  # with nothing to do, naps before a sleep that only a wake-up ends: wake-ups cost callers
+IDLE_NAPS = (
+    10  # with nothing to do, naps before a sleep that only a wake-up ends: wake-ups cost callers
+)
 
 
 class Keeper:
@@ -60,7 +64,10 @@ class Keeper:
         self._tenures.pop(tenure, None)
 
     def lose(self, tenure: Tenure, loss: Loss, reason: str) -> None:
-        """Declare a tenure lost and tell everybody who wants to know.  Only the first word counts."""
+        """Declare a tenure lost and tell everybody who wants to know.
+
+        Only the first word counts.
+        """
         with self._mutex:
             if tenure.released or tenure.loss is not None:
                 return
@@ -118,7 +125,9 @@ class Keeper:
         while not self._closing:
             try:
                 self._attend()
-            except Exception as error:  # no thread to be had, say: the keeper itself never dies of it
+            except (
+                Exception
+            ) as error:  # no thread to be had, say: the keeper itself never dies of it
                 observe.warn(f"the keeper stumbled and goes on: {error!r}")
             await self._world.wait(self._wake, self._when())
             self._wake.clear()
@@ -130,7 +139,9 @@ class Keeper:
             return
         for tenure in due:
             if not self.lapse(tenure, now) and not policy.may_renew(now, tenure.hold_until):
-                tenure.attend_at = tenure.valid_until()  # its longest hold is near: only its end is left
+                tenure.attend_at = (
+                    tenure.valid_until()
+                )  # its longest hold is near: only its end is left
         if self._flying:
             return  # one request at a time; its end wakes us
         batch = [t for t in list(self._tenures) if self._is_due(t, now)]
@@ -150,7 +161,10 @@ class Keeper:
         )
 
     def _when(self) -> float | None:
-        """The next moment to look.  While it is worked out, whoever adds a tenure wakes us to be safe."""
+        """The next moment to look.
+
+        While it is worked out, whoever adds a tenure wakes us to be safe.
+        """
         self._next = NEVER
         tenures = list(self._tenures)
         if tenures:
@@ -214,8 +228,8 @@ class Keeper:
         assert tenure.loss is not None
         try:
             outcome = tenure.on_lost(tenure.loss)
-            if hasattr(outcome, "__await__"):
-                await outcome  # type: ignore[misc]  # a coroutine function is welcome under asyncio
+            if isinstance(outcome, Awaitable):
+                await outcome  # a coroutine function is welcome under asyncio
         except Exception as error:
             self._unheard(tenure, error)
 

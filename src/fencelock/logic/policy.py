@@ -52,6 +52,6 @@ def earlier(one: float | None, other: float) -> float:
 
 
 def look_at(now: float, look_in: float, chance: float) -> float:
-    """When a waiter looks again by itself: what the engine advised, spread so that a crowd comes apart."""
+    """When a waiter looks again by itself: as advised, spread so that a crowd comes apart."""
     wait = min(max(look_in, LOOK_MIN_S), LOOK_MAX_S)
     return now + wait + min(wait, 0.05) * chance * 0.2

@@ -1,7 +1,7 @@
 """The life of one hold: all state of a lease, kept apart from the object in the user's hands.
 
-The keeper holds tenures, the user holds a lease that points to one.  So a lease that is dropped can be collected,
-and its collection is seen.  A tenure ends once, in exactly one way: released or lost.
+The keeper holds tenures, the user holds a lease that points to one. So a lease that is dropped can
+be collected, and its collection is seen. A tenure ends once, in exactly one way: released or lost.
 """
 
 from __future__ import annotations
@@ -106,5 +106,5 @@ class Tenure:
         )
 
     def lost_again(self, loss: LeaseLost) -> LeaseLost:
-        """A fresh copy to raise: one exception object must not gather the tracebacks of several threads."""
+        """A fresh copy to raise: one object must not gather the tracebacks of many threads."""
         return type(loss)(str(loss), name=loss.name, fence=loss.fence, reason=loss.reason)

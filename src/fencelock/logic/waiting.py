@@ -1,8 +1,9 @@
 """The one waiting loop: try, subscribe, try again, wait with a deadline, undo.
 
-It serves every engine.  A push means "look again", and looking is asking ``acquire`` once more for the same owner;
-engines answer that idempotently.  Whatever ends the loop without a grant (timeout, cancellation, an error, Ctrl-C)
-takes the attempt back, shielded, so that neither an orphan lock nor an orphan place in a queue stays.
+It serves every engine. A push means "look again", and looking is asking ``acquire`` once more for
+the same owner; engines answer that idempotently. Whatever ends the loop without a grant (timeout,
+cancellation, an error, Ctrl-C) takes the attempt back, shielded, so that neither an orphan lock nor
+an orphan place in a queue stays.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ async def _contend(
 async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:
     """Ask for an answer that can be believed.
 
-    No answer is resolved by asking again for the same owner.  A grant that comes so late that it is over
-    already is given back.
+    No answer is resolved by asking again for the same owner. A grant that comes so late that it is
+    over already is given back.
     """
     for attempt in range(1, policy.UNKNOWN_TRIES + 1):
         try:

@@ -101,7 +101,7 @@ class _Worker:
 
 
 class AioWorld(HostWorld):
-    """World for asyncio programs.  It belongs to the loop that runs when it is made."""
+    """World for asyncio programs. It belongs to the loop that runs when it is made."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 """The clocks of this machine.
 
-``now()`` must run through suspend and must be one clock for all processes of a machine, containers with a
-time namespace of their own included: the embedded engine compares its values across processes.
+``now()`` must run through suspend and must be one clock for all processes of a machine, containers
+with a time namespace of their own included: the embedded engine compares its values across
+processes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from pathlib import Path
 def namespace_offset(text: str) -> float:
     """Seconds that a Linux time namespace adds to the boot-time clock, from ``timens_offsets``."""
     for line in text.splitlines():
-        match line.split():
-            case ["boottime", seconds, nanoseconds]:
-                return int(seconds) + int(nanoseconds) / 1e9
+        fields = line.split()
+        if len(fields) == 3 and fields[0] == "boottime":
+            return int(fields[1]) + int(fields[2]) / 1e9
     return 0.0
 
 
@@ -31,7 +32,9 @@ def _pick() -> Callable[[], float]:
         if offset:
             return lambda: time.clock_gettime(time.CLOCK_BOOTTIME) - offset
         return partial(time.clock_gettime, time.CLOCK_BOOTTIME)
-    if sys.platform == "darwin":  # there CLOCK_MONOTONIC runs through sleep, time.monotonic() does not
+    if (
+        sys.platform == "darwin"
+    ):  # there CLOCK_MONOTONIC runs through sleep, time.monotonic() does not
         return partial(time.clock_gettime, time.CLOCK_MONOTONIC)
     return time.monotonic
 

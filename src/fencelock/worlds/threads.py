@@ -1,7 +1,8 @@
 """The world of threads: every verb does its blocking work in the calling thread.
 
-Nothing here ever suspends a coroutine, so ``drive()`` needs no event loop: one ``send(None)`` runs a coroutine
-to its end.  A coroutine that does suspend was written for another world, and ``drive()`` names the culprit.
+Nothing here ever suspends a coroutine, so ``drive()`` needs no event loop: one ``send(None)`` runs
+a coroutine to its end. A coroutine that does suspend was written for another world, and ``drive()``
+names the culprit.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class _Inline:
 
 
 class _Here(threading.local):
-    """One object per thread.  Thread idents are used again after a thread has ended; this is not."""
+    """One object per thread. Thread idents are used again after a thread has ended; this is not."""
 
     def __init__(self) -> None:
         self.token = object()
@@ -132,4 +133,3 @@ class ThreadsWorld(HostWorld):
 
     def adopt(self, label: str) -> Adopted:
         return self._inline
-

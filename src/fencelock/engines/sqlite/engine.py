@@ -1,27 +1,29 @@
 """The embedded engine: locks between all processes of one machine, in one SQLite file.
 
-The recipe is that of ``memory.py``, one short transaction for each step (``ledger.py``).  What this file adds is how
-a waiter in another process learns that it should look again: whoever hands it the lock pushes to its inbox
-(``inbox.py``).  A listener per client hears that, and now and then looks whether a holder or a called
-waiter has died without a word, so that nobody sleeps beside a free lock.
+The recipe is that of ``memory.py``, one short transaction for each step (``ledger.py``). What this
+file adds is how a waiter in another process learns that it should look again: whoever hands it the
+lock pushes to its inbox (``inbox.py``). A listener per client hears that, and now and then looks
+whether a holder or a called waiter has died without a word, so that nobody sleeps beside a free
+lock.
 
-Expiry is judged on the boot clock, which all processes of a machine share.  Fences come from one counter for all
-names, lifted to the wall clock: they grow although nothing is kept for a name that is not in use, and even when the
-last commits before a power cut were lost.
+Expiry is judged on the boot clock, which all processes of a machine share. Fences come from one
+counter for all names, lifted to the wall clock: they grow although nothing is kept for a name that
+is not in use, and even when the last commits before a power cut were lost.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import ClassVar
 
 from ...engine import Address, Engine
 from ...errors import FencelockError, Misconfigured
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, Waiting, granted
 from ...world import Job, Signal, World
-from . import inbox as inboxes
 from .file import absolute, read_patience, read_switch
-from .inbox import Delivery, Inbox
+from .handle import Handle
+from .inbox import Delivery, Inbox, Post
 from .ledger import Call, Ledger
 
 LOOK_S = 10.0  # a waiter says that it is alive this often
@@ -39,7 +41,7 @@ class SqliteEngine(Engine):
     """``sqlite:///relative.db`` or ``sqlite:////absolute.db``."""
 
     schemes = ("sqlite",)
-    options = {"patience": read_patience, "push": read_switch}
+    options: ClassVar = {"patience": read_patience, "push": read_switch}
     traits = Traits(
         safety="correctness", scope="machine", fence=True, fifo=True, push=True, durable=True
     )
@@ -52,7 +54,10 @@ class SqliteEngine(Engine):
                 "sqlite:////absolute.db, and memory:// for locks within one process"
             )
         self._path = absolute(address.path)
-        self._ledger = Ledger(self._path, float(str(address.options.get("patience", 5.0))), world.wall_us)
+        patience = float(str(address.options.get("patience", 5.0)))
+        self._handle = Handle(self._path, patience)
+        self._ledger = Ledger(self._handle, world.wall_us)
+        self._post = Post(self._path)
         self._inbox: Inbox | None = None
         self._signals: dict[str, Signal] = {}
         self._hands = world.adopt("fencelock-sqlite")
@@ -62,18 +67,19 @@ class SqliteEngine(Engine):
         self._closing = False
 
     async def open(self) -> None:
-        await self._hands(self._ledger.open, self.world.now())
+        await self._hands(self._handle.open, self.world.now())
+        await self._hands(self._ledger.tidy, self.world.now())
 
     async def close(self) -> None:
         self._closing = True
         self._waited_for.set()
         if self._inbox is not None:
             self._inbox.wake()
-        if self._listener is not None:
-            await self._listener.join(self.world.now() + CLOSE_S)
-        if self._inbox is not None:
+            if self._listener is not None:
+                await self._listener.join(self.world.now() + CLOSE_S)
             self._inbox.close()
-        await self._hands(self._ledger.close)
+        self._post.close()
+        await self._hands(self._handle.close)
         await self._hands.close()
         await self._ears.close()
 
@@ -85,7 +91,8 @@ class SqliteEngine(Engine):
             await self._push(answer.call)
         if answer.fence:
             return granted(request.name, request.owner, answer.fence, request.ttl, now)
-        return Busy(LOOK_S, answer.position, request.queue, answer.holder)
+        position = answer.position if request.queue else None
+        return Busy(LOOK_S, position, request.queue, answer.holder)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
@@ -118,21 +125,20 @@ class SqliteEngine(Engine):
         return revoked
 
     async def _push(self, call: Call | None) -> None:
-        """Tell a waiter that the lock is handed to it; one whose process is gone is passed over at once."""
+        """Tell a waiter that the lock is handed to it; a dead one is passed over at once."""
         while call is not None:
             signal = self._signals.get(call.owner)
             if signal is not None:
                 signal.set()
                 return
-            if self._inbox is None:
-                self._inbox = self._new_inbox()
-            if self._inbox.send(call.inbox, call.owner.encode()) is not Delivery.DEAD:
+            if self._post.send(call.inbox, call.owner.encode()) is not Delivery.DEAD:
                 return
             call = await self._hands(self._ledger.bury, call, self.world.now())
 
     async def watch(self, request: Request, signal: Signal) -> None:
         if self._inbox is None:
-            self._inbox = self._new_inbox()
+            push = bool(self.address.options.get("push", True))
+            self._inbox = Inbox(self._post, self.world.owner()[:16], push)
         self._signals[request.owner] = signal
         self._waited_for.set()
         if self._listener is None:
@@ -141,14 +147,14 @@ class SqliteEngine(Engine):
     async def unwatch(self, request: Request) -> None:
         self._signals.pop(request.owner, None)
 
-    def _new_inbox(self) -> Inbox:
-        push = bool(self.address.options.get("push", True))
-        return Inbox(self._path + "-inbox", self.world.owner()[:16], push)
+    def abandon(self) -> None:
+        self._closing = True
+        self._waited_for.set()
 
     async def _listen(self) -> None:
         """Hear pushes, and look now and then for those who died without one."""
         assert self._inbox is not None
-        silent = self._inbox.id.startswith(inboxes.SILENT)
+        silent = self._inbox.silent
         nap = POLL_MIN_S if silent else SWEEP_S
         sweep_at = 0.0
         while not self._closing:
@@ -170,21 +176,21 @@ class SqliteEngine(Engine):
             sweep_at = now + nap * 0.9
 
     async def _sweep(self, now: float) -> tuple[bool, float]:
-        """Wake our waiters that were handed a lock or passed over; hand on what its holder left behind."""
+        """Wake our waiters that were handed a lock or passed over; hand on what was left."""
         assert self._inbox is not None
         soonest, stirred = now + SWEEP_S, False
         try:
-            rows = await self._hands(self._ledger.look, _STIRRED, (self._inbox.id,), now)
+            rows = await self._hands(self._handle.look, now, _STIRRED, (self._inbox.id,))
             for name, owner, lapsed, holder, expires_at, claimed in rows:
-                if holder is not None and float(str(expires_at)) > now:
-                    soonest = min(soonest, float(str(expires_at)))
+                if holder is not None and expires_at > now:
+                    soonest = min(soonest, expires_at)
                     if holder == owner and not claimed:
-                        stirred = self._wake(str(owner))
+                        stirred = self._wake(owner)
                 elif lapsed:
-                    stirred = self._wake(str(owner))
+                    stirred = self._wake(owner)
                 else:
                     stirred = True
-                    await self._push(await self._hands(self._ledger.settle, str(name), now))
+                    await self._push(await self._hands(self._ledger.settle, name, now))
         except FencelockError:
             pass  # the waiters meet the same trouble in their own calls, and say it
         return stirred, soonest
@@ -198,34 +204,25 @@ class SqliteEngine(Engine):
     async def inspect(self, name: str) -> State:
         now = self.world.now()
         await self._push(await self._hands(self._ledger.settle, name, now))
-        rows = await self._hands(
-            self._ledger.look, "SELECT since, meta FROM waiters WHERE name=? ORDER BY place", (name,), now
-        )
-        waiters = tuple(Waiting(now - float(str(since)), json.loads(str(meta))) for since, meta in rows)
-        return State(name, tuple(await self._holdings("name = ?", name)), waiters)
+        waiting = "SELECT since, meta FROM waiters WHERE name=? ORDER BY place"
+        rows = await self._hands(self._handle.look, now, waiting, (name,))
+        waiters = tuple(Waiting(now - since, json.loads(meta)) for since, meta in rows)
+        return State(name, tuple(await self._holdings("name = ?1", name)), waiters)
 
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._holdings("substr(name, 1, length(?1)) = ?1", prefix)
 
     async def _holdings(self, where: str, value: str) -> list[Holding]:
         now = self.world.now()
-        rows = await self._hands(
-            self._ledger.look,
+        held = (
             "SELECT name, fence, ttl, since, expires_at, meta FROM locks"
-            f" WHERE {where} AND expires_at > ?2 AND claimed ORDER BY name",
-            (value, now),
-            now,
+            f" WHERE {where} AND expires_at > ?2 AND claimed ORDER BY name"
         )
         return [
-            Holding(
-                str(name),
-                int(str(fence)),
-                float(str(ttl)),
-                now - float(str(since)),
-                float(str(expires_at)) - now,
-                json.loads(str(meta)),
+            Holding(name, fence, ttl, now - since, expires_at - now, json.loads(meta))
+            for name, fence, ttl, since, expires_at, meta in await self._hands(
+                self._handle.look, now, held, (value, now)
             )
-            for name, fence, ttl, since, expires_at, meta in rows
         ]
 
 

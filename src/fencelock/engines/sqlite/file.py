@@ -1,11 +1,13 @@
 """Opening the file of the embedded engine, and refusing what is not ours or cannot be trusted.
 
-* A file that is no database, or another program's database, is looked at byte by byte and left untouched.
+* A file that is no database, or another program's database, is looked at byte by byte and left
+  untouched.
 * Network file systems are refused: WAL needs memory that all processes share.
-* ``synchronous=NORMAL`` is enough although the last commits may be lost when the machine dies: every holder dies
-  with it, and the next fence is max(last + 1, wall clock in µs), so it does not go back either.
-* Leases are timed on the boot clock, which starts again with the machine.  So the file remembers which boot
-  its leases belong to, and those of an earlier boot are over.
+* ``synchronous=NORMAL`` is enough although the last commits may be lost when the machine dies:
+  every holder dies with it, and the next fence is max(last + 1, wall clock in µs), so it does not
+  go back either.
+* Leases are timed on the boot clock, which starts again with the machine. So the file remembers
+  which boot its leases belong to, and those of an earlier boot are over.
 """
 
 from __future__ import annotations
@@ -55,9 +57,10 @@ SCHEMA = (
 
 # fmt: off
 NETWORK_FILE_SYSTEMS = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "fuse.ceph", "fuse.cephfs", "fuse.gcsfuse",
-    "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs",
-    "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb2", "smb3", "smbfs",
+    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "fuse.ceph", "fuse.cephfs",
+    "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs", "fuse.sshfs",
+    "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb2",
+    "smb3", "smbfs",
 }
 # fmt: on
 
@@ -132,7 +135,7 @@ def _end_other_boots(connection: sqlite3.Connection, now: float) -> None:
 
 
 def boot_id() -> str:
-    """What tells one start of this machine from another, or nothing where the system has no name for it."""
+    """What tells one start of this machine from another, where the system has a name for it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -189,7 +192,9 @@ def refuse_network(path: str, mountinfo: str) -> None:
         )
 
 
-def mapped(error: sqlite3.Error, path: str, committing: bool = False) -> EngineError | OutcomeUnknown:
+def mapped(
+    error: sqlite3.Error, path: str, committing: bool = False
+) -> EngineError | OutcomeUnknown:
     """The one table from SQLite's errors to ours."""
     name = str(getattr(error, "sqlite_errorname", "") or "")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

@@ -1,9 +1,9 @@
 """Push between the processes of one machine: each client that waits owns a Unix datagram socket.
 
-A message is the owner id of the waiter that should look again.  The sockets lie in a folder beside the
-database, so whoever can reach the file can reach them.  A dead process is noticed when it is called: the
-kernel refuses the message.  Where there are no such sockets, ``receive`` just lets time pass, and the
-engine looks at the file instead.
+A message is the owner id of the waiter that should look again. The sockets lie in a folder beside
+the database, so whoever can reach the file can reach them. A dead process is noticed when it is
+called: the kernel refuses the message. Where there are no such sockets, ``receive`` just lets time
+pass, and the engine looks at the file instead.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ ADDRESS_MAX = 100  # bytes of a socket's path that every system takes
 MESSAGE_MAX = 64
 SILENT = "-"  # begins the id of an inbox without a socket
 
-_open: weakref.WeakSet[Inbox] = weakref.WeakSet()
-
 
 class Delivery(Enum):
     """What became of a push."""
@@ -32,111 +30,62 @@ class Delivery(Enum):
     """It could not be sent; the receiver's own slow look makes up for it."""
 
 
-class Inbox:
-    """Where a client hears that one of its waiters should look again."""
+class Post:
+    """The folder of the sockets, and the way to send to one of them."""
 
-    def __init__(self, folder: str, identity: str, push: bool) -> None:
-        self._folder = folder
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._folder = path + "-inbox"
         self._descriptor: int | None = None
-        self._socket: socket.socket | None = None
-        self._out: socket.socket | None = None
-        self.id = identity
-        if push and hasattr(socket, "AF_UNIX") and os.name == "posix":
-            self._bind()
-        if self._socket is None:
-            self.id = SILENT + identity
+        self._sender: socket.socket | None = None
 
-    def _bind(self) -> None:
-        receiver = None
-        try:
-            mode = os.stat(self._folder.removesuffix("-inbox")).st_mode & 0o666
-            self._make_folder(mode)
-            self._bury_dead()
-            receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            receiver.setblocking(False)
-            receiver.bind(self._address(self.id))
-            os.chmod(self._address(self.id), mode)
-        except OSError:
-            if receiver is not None:
-                receiver.close()
-            return  # no push here: a read-only folder, a file system without sockets
-        self._socket = receiver
-        _open.add(self)
-
-    def _make_folder(self, mode: int) -> None:
+    def prepare(self) -> int:
+        """Make the folder, with the rights of the file; return those rights for a new socket."""
+        mode = os.stat(self._path).st_mode & 0o666
         if not os.path.isdir(self._folder):
             os.makedirs(self._folder, exist_ok=True)
             os.chmod(self._folder, mode | (mode & 0o444) >> 2)
-        if len(os.fsencode(self._folder)) + len(self.id) > ADDRESS_MAX and os.path.isdir("/proc/self/fd"):
-            self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        for inbox in os.listdir(self._folder):  # what processes left that died without closing
+            if self.send(inbox, b"") is Delivery.DEAD:
+                self.remove(inbox)
+        return mode
 
-    def _address(self, inbox: str) -> str:
-        """A path short enough for a socket: long folders are reached through a descriptor."""
-        folder = self._folder if self._descriptor is None else f"/proc/self/fd/{self._descriptor}"
+    def address(self, inbox: str) -> str:
+        """A path short enough for a socket: a long folder is reached through a descriptor."""
+        folder = self._folder
+        if len(os.fsencode(folder)) + len(inbox) >= ADDRESS_MAX and os.path.isdir("/proc/self/fd"):
+            if self._descriptor is None:
+                self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            folder = f"/proc/self/fd/{self._descriptor}"
         return os.path.join(folder, inbox)
 
-    def _bury_dead(self) -> None:
-        """Remove the sockets of processes that died without closing theirs."""
-        for inbox in os.listdir(self._folder):
-            if self.send(inbox, b"") is Delivery.DEAD:
-                try:
-                    os.unlink(self._address(inbox))
-                except OSError:
-                    pass  # another process was quicker
-
     def send(self, inbox: str, message: bytes) -> Delivery:
-        """Push to another client's inbox."""
-        if inbox.startswith(SILENT):
+        """Push to a client's inbox."""
+        if inbox.startswith(SILENT) or not _possible():
             return Delivery.UNKNOWN
-        if self._out is None:
-            if not hasattr(socket, "AF_UNIX"):
-                return Delivery.UNKNOWN
-            self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._out.setblocking(False)
         try:
-            self._out.sendto(message, self._address(inbox))
+            if self._sender is None:
+                self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                self._sender.setblocking(False)
+            self._sender.sendto(message, self.address(inbox))
         except (ConnectionRefusedError, FileNotFoundError):
             return Delivery.DEAD
         except OSError:
             return Delivery.UNKNOWN
         return Delivery.SENT
 
-    def receive(self, timeout: float) -> list[str]:
-        """Wait for messages and return them; nothing when time is up."""
-        if self._socket is None:
-            time.sleep(timeout)
-            return []
+    def remove(self, inbox: str) -> None:
+        """Take a socket away."""
         try:
-            ready, _, _ = select.select([self._socket], [], [], timeout)
-        except (OSError, ValueError):  # closed meanwhile
-            return []
-        messages: list[str] = []
-        while ready and len(messages) < 1000:
-            try:
-                messages.append(self._socket.recv(MESSAGE_MAX).decode("ascii", "replace"))
-            except OSError:
-                break
-        return [message for message in messages if message]
-
-    def wake(self) -> None:
-        """End a ``receive`` that is under way."""
-        if self._socket is not None:
-            self.send(self.id, b"")
+            os.unlink(os.path.join(self._folder, inbox))
+        except OSError:
+            pass  # another process was quicker, or the folder is gone
 
     def close(self) -> None:
-        """Remove the socket."""
-        if self._socket is not None:
-            try:
-                os.unlink(self._address(self.id))
-            except OSError:
-                pass  # the folder may be gone
-        self._drop()
-
-    def _drop(self) -> None:
-        for end in (self._socket, self._out):
-            if end is not None:
-                end.close()
-        self._socket = self._out = None
+        """Let go of what sending needs."""
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -145,10 +94,75 @@ class Inbox:
         self.close()
 
 
+class Inbox:
+    """Where a client hears that one of its waiters should look again."""
+
+    def __init__(self, post: Post, identity: str, push: bool) -> None:
+        self._post = post
+        self._receiver = self._bind(identity) if push and _possible() else None
+        self.silent = self._receiver is None
+        self.id = SILENT + identity if self.silent else identity
+
+    def _bind(self, identity: str) -> socket.socket | None:
+        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            mode = self._post.prepare()
+            receiver.setblocking(False)
+            receiver.bind(self._post.address(identity))
+            os.chmod(self._post.address(identity), mode)
+        except OSError:  # a read-only folder, a file system without sockets: no push here
+            receiver.close()
+            return None
+        _open.add(self)
+        return receiver
+
+    def receive(self, timeout: float) -> list[str]:
+        """Wait for messages and return them; nothing when time is up."""
+        if self._receiver is None:
+            time.sleep(timeout)
+            return []
+        messages: list[str] = []
+        try:
+            poll = select.poll()
+            poll.register(self._receiver, select.POLLIN)
+            poll.poll(max(1, timeout * 1000))
+            while len(messages) < 1000:
+                messages.append(self._receiver.recv(MESSAGE_MAX).decode("ascii", "replace"))
+        except (OSError, ValueError):
+            pass  # no more messages, or closed meanwhile
+        return [message for message in messages if message]
+
+    def wake(self) -> None:
+        """End a ``receive`` that is under way."""
+        self._post.send(self.id, b"")
+
+    def close(self) -> None:
+        """Remove the socket."""
+        if self._receiver is not None:
+            self._post.remove(self.id)
+        self.drop()
+
+    def drop(self) -> None:
+        """Close our end and leave the socket's name alone."""
+        if self._receiver is not None:
+            self._receiver.close()
+            self._receiver = None
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _possible() -> bool:
+    return hasattr(socket, "AF_UNIX") and os.name == "posix"
+
+
+_open: weakref.WeakSet[Inbox] = weakref.WeakSet()
+
+
 def _in_child() -> None:
-    """A forked child must not keep the parent's sockets open: its death could not be noticed."""
+    """A forked child must not keep the parent's sockets open, or its death goes unnoticed."""
     for inbox in list(_open):
-        inbox._drop()
+        inbox.drop()
 
 
 if hasattr(os, "register_at_fork"):

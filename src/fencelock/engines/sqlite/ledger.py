@@ -1,33 +1,23 @@
-"""The transactions of the embedded engine: what ``memory.py`` says with dictionaries, said with rows.
+"""The transactions of the embedded engine: what ``memory.py`` says, said with rows.
 
-Each public method is one short transaction that never waits for anything but the file itself; no transaction is
-ever the lock.  The connection is shared by the threads of one client under a mutex, which the renewals of the
-keeper share too: SQLite has one writer at a time anyway, so a connection of its own would gain them nothing.
+Each public method is one short transaction that waits for nothing but the file itself; no
+transaction is ever the lock.
 """
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import threading
-import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from ...errors import Unavailable
 from ...model import Grant, Request, next_fence
-from .file import mapped, open_file
-
-T = TypeVar("T")
+from .handle import Handle
 
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead
 TIDY_EVERY = 1000  # grants between two looks for rows that nobody will ask for again
-TRUST_S = 0.1  # how long to believe that the path still leads to the file we opened
-PAUSE_MIN_S, PAUSE_MAX_S = 0.00005, 0.005
 
-# The two statements of a lock that nobody contends for, each a transaction by itself.  They change nothing when
-# anything is unusual, and the long way decides.  A trigger keeps the highest fence.
+# The two statements of a lock that nobody contends for, each a transaction by itself.  They change
+# nothing when anything is unusual, and the long way decides.  A trigger keeps the highest fence.
 _TAKE_FREE = """
 INSERT INTO locks SELECT ?1, ?2, ?3, ?4, ?5, ?6, 1, ?7
 WHERE ?3 > (SELECT value FROM marks WHERE key = 'fence')
@@ -79,56 +69,22 @@ class Row(NamedTuple):
 class Ledger:
     """The rows of one file, as one client sees and changes them."""
 
-    def __init__(self, path: str, patience: float, wall_us: Callable[[], int]) -> None:
-        self._path = path
-        self._patience = patience
+    def __init__(self, handle: Handle, wall_us: Callable[[], int]) -> None:
+        self._handle = handle
         self._wall_us = wall_us
-        self._mutex = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._identity = (0, 0)
-        self._trusted_until = 0.0
+        self._fence = 0
         self._grants = 0
-
-    def open(self, now: float) -> None:
-        with self._mutex:
-            self._open(now)
-
-    def _open(self, now: float) -> sqlite3.Connection:
-        connection = open_file(self._path, now)
-        status = os.stat(self._path)
-        self._identity = (status.st_dev, status.st_ino)
-        self._connection = connection
-        self._execute = connection.execute
-        return connection
-
-    def close(self) -> None:
-        with self._mutex:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
-
-    def __del__(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
 
     def acquire(self, request: Request, now: float, inbox: str) -> Answer:
         name, owner, ttl, meta, queue = request
         if not queue:
             fence = next_fence(0, self._wall_us())
-            if self._alone(now, _TAKE_FREE, (name, owner, fence, ttl, now, now + ttl, meta)):
+            if self._handle.alone(now, _TAKE_FREE, (name, owner, fence, ttl, now, now + ttl, meta)):
                 self._grants += 1
+                if self._grants % TIDY_EVERY == 0:
+                    self.tidy(now)
                 return Answer(fence)
-        return self._transact(now, self._acquire, request, inbox)
-
-    def _alone(self, now: float, statement: str, parameters: tuple[object, ...]) -> bool:
-        """Run one statement as a transaction; False when it changed nothing or the file is busy."""
-        with self._mutex:
-            try:
-                return self._ready(now).execute(statement, parameters).rowcount == 1
-            except sqlite3.Error as error:
-                if _is_busy(error):
-                    return False
-                raise mapped(error, self._path, committing=True) from error
+        return self._handle.transact(now, self._acquire, request, inbox)
 
     def _acquire(self, now: float, request: Request, inbox: str) -> Answer:
         name, owner = request.name, request.owner
@@ -136,31 +92,31 @@ class Ledger:
         if row.owner is None:
             self._give(row, name, owner, request.ttl, request.meta, now, now + request.ttl, 1)
             if row.queued:
-                self._execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
+                self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
             return Answer(fence=self._fence)
         if row.owner == owner:
-            self._execute(
+            self._handle.execute(
                 "UPDATE locks SET expires_at=?, claimed=1 WHERE name=?", (now + request.ttl, name)
             )
-            self._execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
+            self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
             return Answer(fence=row.fence)
-        position = self._stand(request, now, inbox) if request.queue else row.queued
+        position = self._stand(request, now, inbox) if request.queue else 0
         return Answer(0, row.expires_at - now, position, row.meta, call)
 
     def _stand(self, request: Request, now: float, inbox: str) -> int:
         """Join the queue, or say that one is still there; return how many are ahead."""
         name, owner = request.name, request.owner
-        changed = self._execute(
+        changed = self._handle.execute(
             "UPDATE waiters SET seen_at=?, lapsed=0, inbox=? WHERE name=? AND owner=?",
             (now, inbox, name, owner),
         ).rowcount
         if not changed:
-            self._execute(
-                "INSERT INTO waiters SELECT ?1, COALESCE(MAX(place), 0) + 1, ?2, ?3, ?4, ?4, 0, ?5, ?6"
-                " FROM waiters WHERE name=?1",
+            self._handle.execute(
+                "INSERT INTO waiters SELECT ?1, COALESCE(MAX(place), 0) + 1,"
+                " ?2, ?3, ?4, ?4, 0, ?5, ?6 FROM waiters WHERE name=?1",
                 (name, owner, request.ttl, now, inbox, request.meta),
             )
-        (position,) = self._execute(
+        (position,) = self._handle.execute(
             "SELECT COUNT(*) FROM waiters WHERE name=?1 AND place <"
             " (SELECT place FROM waiters WHERE name=?1 AND owner=?2)",
             (name, owner),
@@ -169,13 +125,13 @@ class Ledger:
 
     def _current(self, name: str, now: float) -> tuple[Row, Call | None]:
         """The state of a name; an expired record is over, and the lock is handed on."""
-        row = Row(*self._execute(_CURRENT, (name,)).fetchone())
+        row = Row(*self._handle.execute(_CURRENT, (name,)).fetchone())
         if row.owner is not None and row.expires_at > now:
             return row, None
         if row.owner is not None:
-            self._execute("DELETE FROM locks WHERE name=?", (name,))
+            self._handle.execute("DELETE FROM locks WHERE name=?", (name,))
             if not row.claimed:
-                self._execute(
+                self._handle.execute(
                     "UPDATE waiters SET lapsed=1 WHERE name=? AND owner=?", (name, row.owner)
                 )
             row = row._replace(owner=None)
@@ -185,9 +141,12 @@ class Ledger:
 
     def _hand_on(self, row: Row, name: str, now: float) -> tuple[Row, Call | None]:
         """Give a free lock to the first waiter that answers."""
-        self._execute("DELETE FROM waiters WHERE name=? AND seen_at<?", (name, now - FORGET_S))
-        head = self._execute(
-            "SELECT owner, ttl, inbox, meta FROM waiters WHERE name=? AND NOT lapsed ORDER BY place LIMIT 1",
+        self._handle.execute(
+            "DELETE FROM waiters WHERE name=? AND seen_at<?", (name, now - FORGET_S)
+        )
+        head = self._handle.execute(
+            "SELECT owner, ttl, inbox, meta FROM waiters"
+            " WHERE name=? AND NOT lapsed ORDER BY place LIMIT 1",
             (name,),
         ).fetchone()
         if head is None:
@@ -212,47 +171,47 @@ class Ledger:
         claimed: int,
     ) -> None:
         self._fence = next_fence(row.mark, self._wall_us())
-        self._execute(
+        self._handle.execute(
             "INSERT INTO locks VALUES (?,?,?,?,?,?,?,?)",
             (name, owner, self._fence, ttl, now, until, claimed, meta),
         )
-        self._grants += 1
-        if self._grants % TIDY_EVERY == 0:
-            self._tidy(now)
+
+    def tidy(self, now: float) -> None:
+        """Remove what crashed processes left behind."""
+        self._handle.transact(now, self._tidy)
 
     def _tidy(self, now: float) -> None:
-        """Remove what crashed processes left behind: no row stays for a name that nobody uses."""
-        self._execute(
+        """No row stays for a name that nobody uses."""
+        self._handle.execute(
             "DELETE FROM locks WHERE expires_at<? AND name NOT IN (SELECT name FROM waiters)",
             (now - FORGET_S,),
         )
-        self._execute("DELETE FROM waiters WHERE seen_at<?", (now - FORGET_S,))
-        self._execute("DELETE FROM revoked WHERE until<?", (now,))
+        self._handle.execute("DELETE FROM waiters WHERE seen_at<?", (now - FORGET_S,))
+        self._handle.execute("DELETE FROM revoked WHERE until<?", (now,))
 
     def leave(self, name: str, owner: str, now: float) -> tuple[bool, Call | None]:
         """Take an owner out of the lock and out of the queue; True when it held the lock."""
-        if self._alone(now, _GIVE_BACK, (name, owner, now)):
+        if self._handle.alone(now, _GIVE_BACK, (name, owner, now)):
             return True, None
-        return self._transact(now, self._leave, name, owner)
+        return self._handle.transact(now, self._leave, name, owner)
 
     def _leave(self, now: float, name: str, owner: str) -> tuple[bool, Call | None]:
-        row = Row(*self._execute(_CURRENT, (name,)).fetchone())
+        row = Row(*self._handle.execute(_CURRENT, (name,)).fetchone())
         if row.queued:
-            self._execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
+            self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
         if row.owner != owner:
             return False, None
-        self._execute("DELETE FROM locks WHERE name=?", (name,))
+        self._handle.execute("DELETE FROM locks WHERE name=?", (name,))
         held = row.expires_at > now
         call = self._hand_on(row._replace(owner=None), name, now)[1] if row.queued else None
         return held, call
 
     def renew(self, grants: Sequence[Grant], now: float) -> dict[str, str | None]:
-        """Extend all; return the owners whose record is gone, with the reason where it was revoked."""
-        return self._transact(now, self._renew, grants)
+        """Extend all; return the owners whose record is gone, with the reason if there is one."""
+        return self._handle.transact(now, self._renew, grants)
 
     def _renew(self, now: float, grants: Sequence[Grant]) -> dict[str, str | None]:
-        assert self._connection is not None
-        changed = self._connection.executemany(
+        changed = self._handle.executemany(
             "UPDATE locks SET expires_at=? WHERE name=? AND owner=? AND expires_at>?",
             [(now + grant.ttl, grant.name, grant.owner, now) for grant in grants],
         ).rowcount
@@ -260,27 +219,29 @@ class Ledger:
             return {}
         gone: dict[str, str | None] = {}
         for grant in grants:
-            row = self._execute("SELECT owner FROM locks WHERE name=?", (grant.name,)).fetchone()
+            row = self._handle.execute(
+                "SELECT owner FROM locks WHERE name=?", (grant.name,)
+            ).fetchone()
             if row is None or row[0] != grant.owner:
                 gone[grant.owner] = self._why(grant.owner)
-            elif self._execute(
+            elif self._handle.execute(
                 "SELECT 1 FROM locks WHERE name=? AND expires_at<=?", (grant.name, now)
             ).fetchone():
                 gone[grant.owner] = None
         return gone
 
     def _why(self, owner: str) -> str | None:
-        row = self._execute("SELECT reason FROM revoked WHERE owner=?", (owner,)).fetchone()
+        row = self._handle.execute("SELECT reason FROM revoked WHERE owner=?", (owner,)).fetchone()
         return str(row[0]) if row else None
 
     def revoke(self, name: str, reason: str, now: float) -> tuple[bool, Call | None]:
-        return self._transact(now, self._revoke, name, reason)
+        return self._handle.transact(now, self._revoke, name, reason)
 
     def _revoke(self, now: float, name: str, reason: str) -> tuple[bool, Call | None]:
         row, call = self._current(name, now)
         if row.owner is None or not row.claimed:
             return False, call
-        self._execute(
+        self._handle.execute(
             "INSERT OR REPLACE INTO revoked VALUES (?,?,?)",
             (row.owner, reason, row.expires_at + FORGET_S),
         )
@@ -288,94 +249,20 @@ class Ledger:
 
     def settle(self, name: str, now: float) -> Call | None:
         """Hand the lock on if it is free or expired."""
-        return self._transact(now, lambda now: self._current(name, now)[1])
+        return self._handle.transact(now, self._settle, name)
+
+    def _settle(self, now: float, name: str) -> Call | None:
+        return self._current(name, now)[1]
 
     def bury(self, call: Call, now: float) -> Call | None:
         """A waiter's process is gone: take its rows away and hand the lock on at once."""
 
         def dig(now: float) -> Call | None:
-            self._execute("DELETE FROM waiters WHERE inbox=?", (call.inbox,))
-            self._execute(
-                "DELETE FROM locks WHERE name=? AND owner=? AND NOT claimed", (call.name, call.owner)
+            self._handle.execute("DELETE FROM waiters WHERE inbox=?", (call.inbox,))
+            self._handle.execute(
+                "DELETE FROM locks WHERE name=? AND owner=? AND NOT claimed",
+                (call.name, call.owner),
             )
             return self._current(call.name, now)[1]
 
-        return self._transact(now, dig)
-
-    def look(self, sql: str, parameters: tuple[object, ...], now: float) -> list[tuple[object, ...]]:
-        """Read rows without taking the writer's place."""
-        with self._mutex:
-            try:
-                return self._ready(now).execute(sql, parameters).fetchall()
-            except sqlite3.Error as error:
-                raise mapped(error, self._path) from error
-
-    def _ready(self, now: float) -> sqlite3.Connection:
-        """The connection, opened anew if the file was removed or replaced under us."""
-        connection = self._connection
-        if connection is None:
-            raise Unavailable(f"{self._path} is closed")
-        if now < self._trusted_until:
-            return connection
-        self._trusted_until = now + TRUST_S
-        try:
-            status = os.stat(self._path)
-            if (status.st_dev, status.st_ino) == self._identity:
-                return connection
-        except FileNotFoundError:
-            pass
-        fresh = self._open(now)
-        connection.close()
-        return fresh
-
-    def _transact(self, now: float, body: Callable[..., T], *arguments: object) -> T:
-        """Run one short transaction; wait for a busy file without keeping our own threads out."""
-        give_up = 0.0
-        pause = PAUSE_MIN_S
-        while True:
-            with self._mutex:
-                if self._begin(now):
-                    return self._finish(now, body, arguments)
-            clock = time.monotonic()
-            give_up = give_up or clock + self._patience
-            if clock >= give_up:
-                raise Unavailable(
-                    f"{self._path} was kept busy by another process for {self._patience:g} s; "
-                    "nothing happened. See whether a process is stopped inside a transaction"
-                )
-            time.sleep(pause)
-            pause = min(pause * 2, PAUSE_MAX_S)
-
-    def _begin(self, now: float) -> bool:
-        try:
-            self._ready(now).execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            if _is_busy(error):
-                return False
-            raise mapped(error, self._path) from error
-        return True
-
-    def _finish(self, now: float, body: Callable[..., T], arguments: tuple[object, ...]) -> T:
-        committing = False
-        try:
-            result = body(now, *arguments)
-            committing = True
-            self._execute("COMMIT")
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, sqlite3.Error):
-                raise mapped(error, self._path, committing) from error
-            raise
-        return result
-
-    def _roll_back(self) -> None:
-        assert self._connection is not None
-        if self._connection.in_transaction:  # SQLite may have rolled back by itself
-            try:
-                self._execute("ROLLBACK")
-            except sqlite3.Error:
-                pass  # the file is in the state before, and the error that brought us here says more
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    return str(error.sqlite_errorname).startswith("SQLITE_BUSY")
+        return self._handle.transact(now, dig)

@@ -1,0 +1,74 @@
+"""What a check is, and how it says that a promise was broken.
+
+Checks do not use ``assert``: a judge must judge under ``python -O`` too, and its messages are read
+by people who did not write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from unittest import SkipTest
+
+if TYPE_CHECKING:
+    from .kit import Flavor, Kit
+
+T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
+
+Body: TypeAlias = "Callable[[Kit], Coroutine[Any, Any, None]]"
+
+
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
+class NotApplicable(SkipTest):
+    """The engine does not promise what the check is about."""
+
+
+class Check(NamedTuple):
+    """One promise, and the coroutine function that sees whether it is kept."""
+
+    name: str
+    promise: str
+    """What is promised, in one sentence."""
+    body: Body
+    needs: tuple[str, ...] = ()
+    """Traits (fence, fifo, push, durable) and optional verbs (revoke, scan) it is about."""
+    flavors: tuple[Flavor, ...] = ("sync", "asyncio")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def check(*needs: str, flavors: tuple[Flavor, ...] = ("sync", "asyncio")) -> Callable[[Body], Check]:
+    """Make a check of a coroutine function: its name and docstring say what is promised."""
+
+    def make(body: Body) -> Check:
+        promise = " ".join((body.__doc__ or "").split())
+        return Check(body.__name__, promise, body, needs, flavors)
+
+    return make
+
+
+def expect(truth: object, otherwise: str) -> None:
+    """See that something holds; say what is wrong if it does not."""
+    if not truth:
+        raise Broken(otherwise)
+
+
+def given(lease: T | None, why: str = "the lock is free") -> T:
+    """A lease that must have been granted."""
+    if lease is None:
+        raise Broken(f"the lock was refused although {why}")
+    return lease
+
+
+async def refused(kind: type[E], work: Awaitable[object], what: str) -> E:
+    """The error that a call must end with."""
+    try:
+        answer = await work
+    except kind as error:
+        return error
+    raise Broken(f"{what} must raise {kind.__name__}, and returned {answer!r}")

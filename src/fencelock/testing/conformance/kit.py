@@ -1,0 +1,183 @@
+"""What a check is given: clients, names that nobody else uses, others at work, waits with an end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from ... import aio, sync
+from ...core import Core
+from ...engine import Address, Engine
+from ...model import Busy, Grant, Request, Traits
+from ...world import Job, Signal, World, sleep
+from ...worlds.aio import AioWorld
+from ...worlds.threads import ThreadsWorld
+from .awaited import awaited
+from .check import Broken, Check, expect
+from .record import Record, recorded
+
+T = TypeVar("T")
+
+Flavor: TypeAlias = Literal["sync", "asyncio"]
+FLAVORS: tuple[Flavor, ...] = ("sync", "asyncio")
+
+PATIENCE_S = 20.0  # the longest that a check waits for something that must happen
+LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is
+BRIEF_S = 0.25  # a ttl whose end a check waits for
+CLOSE_S = 10.0
+
+
+class Running(Generic[T]):
+    """Somebody else at work: a thread or a task."""
+
+    def __init__(self, world: World, work: Callable[..., Awaitable[T]], args: tuple[object, ...]):
+        self._world = world
+        self._answer: list[T] = []
+        self._who: Any = None
+        self.error: BaseException | None = None
+        self._job: Job = world.spawn(self._run(work, args), "conformance")
+
+    async def _run(self, work: Callable[..., Awaitable[T]], args: tuple[object, ...]) -> None:
+        self._who = self._world.who()
+        try:
+            self._answer.append(await work(*args))
+        except BaseException as error:
+            self.error = error
+
+    def done(self) -> bool:
+        return bool(self._answer) or self.error is not None
+
+    def cancel(self) -> None:
+        """Cancel the task; threads cannot be."""
+        self._who.cancel()
+
+    async def end(self, within: float = PATIENCE_S) -> None:
+        """Wait until it has ended, however it did."""
+        expect(
+            await self._job.join(self._world.now() + within), f"it did not end within {within:g} s"
+        )
+
+    async def result(self, within: float = PATIENCE_S) -> T:
+        """Wait for what it returns; raise what it raised."""
+        await self.end(within)
+        if self.error is not None:
+            raise self.error
+        return self._answer[0]
+
+
+class Kit:
+    """The surroundings of one check, in one flavor, over one address."""
+
+    def __init__(self, flavor: Flavor, engine: type[Engine], address: Address) -> None:
+        self.flavor = flavor
+        self.world = self._new_world()
+        self.record = Record()
+        self._engine = recorded(engine, self.record)
+        self._address = address
+        self._mark = self.world.owner()[:8]
+        self._clients: list[aio.Client] = []
+
+    def _new_world(self) -> World:
+        return AioWorld() if self.flavor == "asyncio" else ThreadsWorld()
+
+    async def connect(self) -> aio.Client:
+        """A new client of the engine, closed when the check is over."""
+        world = self._new_world()
+        make = partial(self._engine, world, self._address)
+        if self.flavor == "asyncio":
+            client = aio.Client(Core(world, make, aio.Lease))
+        else:
+            client = awaited(sync.Client(Core(world, make, sync.Lease)))
+        self._clients.append(client)
+        await core_of(client).open()
+        return client
+
+    def why_not(self, check: Check, traits: Traits) -> str:
+        """Why a check does not apply here, or nothing when it does."""
+        if self.flavor not in check.flavors:
+            return f"it is about {', '.join(check.flavors)} only"
+        for need in check.needs:
+            if need in ("revoke", "scan"):
+                if getattr(self._engine.__base__, need) is getattr(Engine, need):
+                    return f"the engine does not offer {need}()"
+            elif not getattr(traits, need):
+                return f"the engine does not promise {need}"
+        return ""
+
+    def name(self, word: str = "lock") -> str:
+        """A name that no other check uses; the same word gives the same name."""
+        return f"{self._mark}:{word}"
+
+    def request(self, name: str, ttl: float = LONG_S) -> Request:
+        """A wish to hold a name, as the core would send it to the engine."""
+        return Request(name, self.world.owner(), ttl)
+
+    async def enqueue(self, client: aio.Client, request: Request) -> tuple[Signal, Grant | Busy]:
+        """Join the queue as a waiter does: watch, then ask."""
+        signal = core_of(client).world.signal()
+        await engine_of(client).watch(request, signal)
+        return signal, await engine_of(client).acquire(request._replace(queue=True))
+
+    def start(self, work: Callable[..., Awaitable[T]], *args: object) -> Running[T]:
+        """Have something done beside the check, in a thread or a task of its own."""
+        return Running(self.world, work, args)
+
+    async def breathe(self, seconds: float = 0.001) -> None:
+        """Let others run."""
+        await sleep(self.world, seconds)
+
+    async def until(self, condition: Callable[[], Awaitable[object]], what: str) -> None:
+        """Wait until something is so."""
+        deadline = self.world.now() + PATIENCE_S
+        while not await condition():
+            if self.world.now() >= deadline:
+                raise Broken(f"{what}: not within {PATIENCE_S:g} s")
+            await self.breathe(0.002)
+
+    async def until_waiting(self, name: str, count: int = 1) -> None:
+        """Wait until so many have been told by the engine to wait for a name."""
+
+        async def waiting() -> bool:
+            return self.record.waiting(name) >= count
+
+        await self.until(waiting, f"{count} waiter(s) must ask for {name!r}")
+
+    async def until_lost(self, lease: aio.Lease) -> None:
+        """Wait until the holder is told of its loss."""
+        expect(await lease.lost.wait(PATIENCE_S), f"the holder of {lease!r} was not told in time")
+
+    def crash(self, client: aio.Client) -> None:
+        """Have a client do what a killed process does: nothing more, and no good-bye."""
+        core_of(client).keeper.stop()
+
+    async def close(self) -> None:
+        """Close all clients, whatever they are in the midst of."""
+        for client in self._clients:
+            await self.start(client.close).end(CLOSE_S)
+
+
+def core_of(client: aio.Client) -> Core[Any]:
+    """What is behind a client."""
+    return client._core  # pyright: ignore[reportPrivateUsage]
+
+
+def engine_of(client: aio.Client) -> Engine:
+    """The engine of a client, for checks of the contract itself."""
+    return core_of(client).engine
+
+
+def owner_of(lease: aio.Lease) -> str:
+    """The owner id of a lease, which nobody but its holder may see."""
+    return lease._tenure.grant.owner  # pyright: ignore[reportPrivateUsage]
+
+
+def grant_of(answer: Grant | Busy) -> Grant:
+    """A grant that the engine must have given."""
+    if isinstance(answer, Grant):
+        return answer
+    raise Broken(f"the engine must grant this, and says {answer!r}")
+
+
+def work_of(job: Running[T]) -> Coroutine[Any, Any, T]:
+    return job.result()

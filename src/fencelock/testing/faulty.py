@@ -1,0 +1,230 @@
+"""An engine that fails on demand: it wraps another one, and switches say what goes wrong.
+
+    faults = Faults()
+    client = faulty.connect("sqlite:///locks.db", faults)
+    with client.lock("seat:1A", ttl=5) as lease:
+        faults.outage("renew")                # what does my program do when this goes on?
+
+* Every switch takes the verbs it is meant for; none means all that ask the store something.
+* Faults are made with the verbs of the World only, so they work under threads, in asyncio and in
+  the simulator. Any thread may turn a switch; it counts for calls that begin later, except that
+  ``heal()`` also lets go of those that hang.
+* ``faults.calls`` says what reached the engine, what came of it and when: wait for it, not for time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from .. import aio, engines, sync
+from ..core import Core
+from ..engine import Engine
+from ..errors import OutcomeUnknown, Unavailable
+from ..model import Busy, Gone, Grant, Holding, Request, State
+from ..world import Signal, World, sleep
+
+T = TypeVar("T")
+
+ASKING = (
+    "open", "acquire", "renew", "release", "withdraw", "inspect", "watch", "revoke", "scan"
+)  # fmt: skip
+VERBS = (*ASKING, "unwatch", "close")  # letting go needs no answer: it fails only when named
+
+Outcome: TypeAlias = Literal["under way", "answered", "raised", "lost", "refused"]
+Where: TypeAlias = Literal["before", "after"]
+
+
+class Call:
+    """One call of the engine, as ``Faults.calls`` records it."""
+
+    def __init__(self, verb: str, names: Sequence[str], began_at: float) -> None:
+        self.verb = verb
+        self.names = tuple(names)
+        self.began_at = began_at
+        self.ended_at: float | None = None
+        self.reached = False
+        """Whether the wrapped engine was asked."""
+        self.outcome: Outcome = "under way"
+
+    def __repr__(self) -> str:
+        return f"<Call {self.verb} {', '.join(self.names)} {self.outcome}>"
+
+
+class Faults:
+    """What is wrong with an engine now. At first nothing is."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self._delays: dict[tuple[str, Where], float] = {}
+        self._hangs: set[tuple[str, Where]] = set()
+        self._failures: dict[str, Callable[[], Exception]] = {}
+        self._losses: dict[tuple[str, Where], int] = {}
+        self._hanging: set[Signal] = set()
+
+    def delay(self, *verbs: str, before: float = 0.0, after: float = 0.0) -> None:
+        """Let time pass before the engine is asked, and between its answer and the caller."""
+        for verb in _check(verbs):
+            self._delays[verb, "before"] = before
+            self._delays[verb, "after"] = after
+
+    def hang(self, *verbs: str, where: Where = "before") -> None:
+        """Let calls wait until ``heal()``, before the engine is asked or after it has answered."""
+        self._hangs.update((verb, where) for verb in _check(verbs))
+
+    def outage(self, *verbs: str) -> None:
+        """Refuse calls with Unavailable until ``heal()``; the engine sees nothing of them."""
+        self.fail(lambda: Unavailable("an outage, made by fencelock.testing.faulty"), *verbs)
+
+    def fail(self, error: Callable[[], Exception], *verbs: str) -> None:
+        """Refuse calls with an error of your own until ``heal()``."""
+        self._failures.update(dict.fromkeys(_check(verbs), error))
+
+    def lose_requests(self, count: int, *verbs: str) -> None:
+        """Lose the next requests of each verb: OutcomeUnknown, and the engine was never asked."""
+        self._losses.update({(verb, "before"): count for verb in _check(verbs)})
+
+    def lose_replies(self, count: int, *verbs: str) -> None:
+        """Lose the next replies of each verb: the engine did it, the caller gets OutcomeUnknown."""
+        self._losses.update({(verb, "after"): count for verb in _check(verbs)})
+
+    def heal(self) -> None:
+        """Turn all switches off, and let calls that hang go on."""
+        for switches in (self._delays, self._failures, self._losses, self._hangs):
+            switches.clear()
+        for signal in list(self._hanging):
+            signal.set()
+
+    def seen(self, verb: str, outcome: Outcome | None = None) -> list[Call]:
+        """The calls of a verb, or those of them that ended in one way."""
+        return [c for c in list(self.calls) if c.verb == verb and outcome in (None, c.outcome)]
+
+    def refusal(self, verb: str) -> Exception | None:
+        """The error that a call meets instead of the engine."""
+        make = self._failures.get(verb)
+        return None if make is None else make()
+
+    def loses(self, verb: str, where: Where) -> bool:
+        """Whether this message is lost; one fewer is to be lost afterwards."""
+        left = self._losses.get((verb, where), 0)
+        self._losses[verb, where] = max(0, left - 1)
+        return left > 0
+
+    async def pause(self, world: World, verb: str, where: Where) -> None:
+        """Wait for as long as the switches say."""
+        if seconds := self._delays.get((verb, where), 0.0):
+            await sleep(world, seconds)
+        signal = world.signal()
+        self._hanging.add(signal)
+        try:
+            if (verb, where) in self._hangs:
+                await world.wait(signal, None)
+        finally:
+            self._hanging.discard(signal)
+
+
+class FaultyEngine(Engine):
+    """Another engine, with faults between it and its client."""
+
+    schemes = ("faulty",)
+
+    def __init__(self, inner: Engine, faults: Faults) -> None:
+        super().__init__(inner.world, inner.address)
+        self.traits = inner.traits
+        self.inner = inner
+        self.faults = faults
+
+    async def _call(
+        self, verb: str, names: Sequence[str], ask: Callable[[], Coroutine[Any, Any, T]]
+    ) -> T:
+        faults, world = self.faults, self.world
+        call = Call(verb, names, world.now())
+        faults.calls.append(call)
+        try:
+            await faults.pause(world, verb, "before")
+            if (refusal := faults.refusal(verb)) is not None:
+                call.outcome = "refused"
+                raise refusal
+            if faults.loses(verb, "before"):
+                call.outcome = "lost"
+                raise OutcomeUnknown(f"the request of {verb} was lost on its way to the engine")
+            call.reached = True
+            answer = await ask()
+            await faults.pause(world, verb, "after")
+            if faults.loses(verb, "after"):
+                call.outcome = "lost"
+                raise OutcomeUnknown(f"the reply to {verb} was lost on its way from the engine")
+            call.outcome = "answered"
+            return answer
+        finally:
+            call.ended_at = world.now()
+            if call.outcome == "under way":
+                call.outcome = "raised"  # by the engine, or by whoever cancelled the call
+
+    async def open(self) -> None:
+        await self._call("open", (), self.inner.open)
+
+    async def close(self) -> None:
+        await self._call("close", (), self.inner.close)
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        return await self._call("acquire", [request.name], partial(self.inner.acquire, request))
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        names = [grant.name for grant in grants]
+        return await self._call("renew", names, partial(self.inner.renew, grants))
+
+    async def release(self, grant: Grant) -> bool:
+        return await self._call("release", [grant.name], partial(self.inner.release, grant))
+
+    async def withdraw(self, request: Request) -> None:
+        await self._call("withdraw", [request.name], partial(self.inner.withdraw, request))
+
+    async def inspect(self, name: str) -> State:
+        return await self._call("inspect", [name], partial(self.inner.inspect, name))
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        await self._call("watch", [request.name], partial(self.inner.watch, request, signal))
+
+    async def unwatch(self, request: Request) -> None:
+        await self._call("unwatch", [request.name], partial(self.inner.unwatch, request))
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        return await self._call("revoke", [name], partial(self.inner.revoke, name, reason))
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        return await self._call("scan", [prefix], partial(self.inner.scan, prefix))
+
+
+def connect(url: str | None, faults: Faults, **options: object) -> sync.Client:
+    """A blocking client whose engine has these faults."""
+    from ..worlds.threads import ThreadsWorld, drive
+
+    core: Core[sync.Lease] = _core(ThreadsWorld(), url, faults, options, sync.Lease)
+    drive(core.open())
+    return sync.Client(core)
+
+
+async def connect_aio(url: str | None, faults: Faults, **options: object) -> aio.Client:
+    """An asyncio client whose engine has these faults."""
+    from ..worlds.aio import AioWorld
+
+    core: Core[aio.Lease] = _core(AioWorld(), url, faults, options, aio.Lease)
+    await core.open()
+    return aio.Client(core)
+
+
+def _core(
+    world: World, url: str | None, faults: Faults, options: dict[str, object], lease: Any
+) -> Core[Any]:
+    engine, address = engines.resolve(url, options)
+    return Core(world, lambda: FaultyEngine(engine(world, address), faults), lease)
+
+
+def _check(verbs: Iterable[str]) -> Sequence[str]:
+    chosen = tuple(verbs)
+    for verb in chosen:
+        if verb not in VERBS:
+            raise ValueError(f"an engine has no verb {verb!r}; its verbs: {', '.join(VERBS)}")
+    return chosen or ASKING
