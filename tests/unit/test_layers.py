@@ -27,11 +27,12 @@ REGISTRY = "engines"  # engines/__init__.py: finds an engine by its URL scheme
 SPINE = (
     ("errors",),
     ("model",),
-    ("observe",),
+    ("observe", "spec"),
     ("world",),
     ("engine",),
     ("address", "logic"),
     ("core",),
+    ("face", "body"),
     ("sync", "aio"),
     (ROOT,),
     ("recipes", "cli", "service", "integrations", "demo"),
@@ -41,7 +42,7 @@ SPINE = (
 # The parts beside the spine: what they may import, and which parts of the spine may import them.
 SIDES = {
     "worlds": ({"errors", "model", "world"}, {"core", "sync", "aio"}),
-    REGISTRY: ({"errors", "model", "world", "engine", "observe"}, {"core"}),
+    REGISTRY: ({"errors", "model", "world", "engine", "observe", "address"}, {"sync", "aio"}),
     "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo"}),
 }
 
