@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Sequence
 from .. import observe
 from ..engine import Engine
 from ..model import Gone, Grant, Loss
-from ..world import Job, World
+from ..world import Job, World, sleep
 from . import policy
 from .tenure import Tenure
 
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
-IDLE_NAPS = (
-    10  # with nothing to do, naps before a sleep that only a wake-up ends: wake-ups cost callers
-)
+STUMBLE_S = 0.1  # after an error of our own, a breath before going on
+BATCH_MAX = 1000  # renewals in one request: enough to share its cost, few enough to be quick
+IDLE_NAPS = 10  # naps with nothing to do before a sleep that only a wake-up, which costs, can end
 
 
 class Keeper:
@@ -129,6 +129,7 @@ class Keeper:
                 Exception
             ) as error:  # no thread to be had, say: the keeper itself never dies of it
                 observe.warn(f"the keeper stumbled and goes on: {error!r}")
+                await sleep(self._world, STUMBLE_S)
             await self._world.wait(self._wake, self._when())
             self._wake.clear()
 
@@ -178,20 +179,26 @@ class Keeper:
         self._next = min(soonest, self._world.now() + NAP_MAX_S)
         return self._next
 
-    async def _renew(self, batch: list[Tenure]) -> None:
-        now = self._world.now()
+    async def _renew(self, due: list[Tenure]) -> None:
         try:
-            answers = await self._engine.renew([self._wanted(tenure, now) for tenure in batch])
-            self._take(batch, answers)
-        except Exception as error:
-            self._failed(batch, error)
+            for start in range(0, len(due), BATCH_MAX):
+                await self._renew_batch(due[start : start + BATCH_MAX])
         finally:
             self._flying = False
             self._wake.set()
 
+    async def _renew_batch(self, batch: list[Tenure]) -> None:
+        now = self._world.now()
+        try:
+            self._take(batch, await self._engine.renew([self._wanted(t, now) for t in batch]))
+        except Exception as error:
+            self._failed(batch, error)
+
     def _wanted(self, tenure: Tenure, now: float) -> Grant:
-        ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
-        return tenure.grant if ttl == tenure.grant.ttl else tenure.grant._replace(ttl=ttl)
+        grant = tenure.grant
+        if tenure.hold_until is None and grant.ttl == tenure.ttl:
+            return grant
+        return grant._replace(ttl=policy.asked_ttl(tenure.ttl, now, tenure.hold_until))
 
     def _take(self, batch: Sequence[Tenure], answers: Sequence[Grant | Gone]) -> None:
         for tenure, answer in zip(batch, answers, strict=True):

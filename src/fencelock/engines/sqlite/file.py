@@ -100,6 +100,7 @@ def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
     execute("PRAGMA journal_mode=WAL")
     execute("PRAGMA synchronous=NORMAL")
     execute("PRAGMA journal_size_limit=4194304")
+    execute("PRAGMA cache_size=-500")  # the rows in use are few; the system caches the file anyway
     _end_other_boots(connection, now)
     execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
 

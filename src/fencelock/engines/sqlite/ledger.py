@@ -213,7 +213,7 @@ class Ledger:
     def _renew(self, now: float, grants: Sequence[Grant]) -> dict[str, str | None]:
         changed = self._handle.executemany(
             "UPDATE locks SET expires_at=? WHERE name=? AND owner=? AND expires_at>?",
-            [(now + grant.ttl, grant.name, grant.owner, now) for grant in grants],
+            ((now + grant.ttl, grant.name, grant.owner, now) for grant in grants),
         ).rowcount
         if changed == len(grants):
             return {}

@@ -1,0 +1,185 @@
+"""The seeded scheduler under the simulated world: it draws the next task and keeps virtual time.
+
+* One seed decides everything.  All chance comes from ``random.Random(seed).random()``, whose
+  numbers are the same on every Python, and nothing is ever ordered by a hash or an address.
+* A step runs one task from one trap to the next; which of the ready tasks that is, is drawn.
+  A trap is the only place where a task is interrupted, cancelled, paused or crashed.
+* Time stands still while a task is ready, then jumps to the next timer.
+* Nothing runs for ever: too many steps, or too much time, is an error.
+
+It knows neither World nor any protocol.  A simulated network or server is built from ``at()`` (a
+message that is under way), one Process per node, and ``turn()`` wherever a node can be interrupted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import random
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from types import coroutine
+from typing import Any
+
+from .sim_tasks import TRAP, Cancelled, Flag, Process, Task, Timer
+
+STEPS_MAX = 1_000_000
+TIME_MAX_S = 86_400.0
+
+
+class Endless(RuntimeError):
+    """The simulation did not come to its end within its bounds."""
+
+
+class Scheduler:
+    """Runs tasks, one step of one task at a time."""
+
+    def __init__(
+        self, seed: int, *, steps_max: int = STEPS_MAX, time_max: float = TIME_MAX_S
+    ) -> None:
+        self.seed = seed
+        self.steps_max = steps_max
+        self.time_max = time_max
+        self.random = random.Random(seed).random
+        self.now = 0.0
+        self.steps = 0
+        self.trace: list[tuple[object, ...]] = []
+        """The moment and the task of every step, and whatever was noted."""
+        self.current: Task | None = None
+        self.ready: list[Task] = []
+        self._tasks: dict[Task, None] = {}
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._count = 0
+        self._is_over = False
+
+    def begin(self, work: Coroutine[Any, Any, Any], process: Process, label: str) -> Task:
+        """Run a coroutine as a task of a process."""
+        number = self._next()
+        task = Task(process, work, f"{process.name}/{label}#{number}")
+        self._tasks[task] = None
+        task.park(number)
+        task.wake(number, None)
+        return task
+
+    def at(self, when: float, action: Callable[[], object]) -> Timer:
+        """Do something at a moment: deliver a message, say."""
+        timer = Timer(action)
+        heapq.heappush(self._timers, (when, self._next(), timer))
+        return timer
+
+    def note(self, *words: object) -> None:
+        """Put something into the trace: values whose repr() is the same in every process."""
+        self.trace.append((self.now, *words))
+
+    def digest(self) -> str:
+        """A short name for all that happened: equal for equal traces."""
+        text = "\n".join(map(repr, self.trace))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def run(self, until: Callable[[], bool] | float | None = None) -> None:
+        """Run until a condition holds or a moment has come; else until nothing is left to run."""
+        if isinstance(until, int | float):
+            self.at(until, bool)
+            until = partial(self._has_come, until)
+        while until is None or not until():
+            if self.ready:
+                self._step(self._draw())
+            elif not self._advance():
+                if until is None:
+                    return
+                raise self._endless("nothing is left to run, and what was waited for did not come")
+
+    @coroutine
+    def park(
+        self, flag: Flag | None = None, when: float | None = None
+    ) -> Generator[object, bool, bool]:
+        """The trap: wait for a flag (True) or a moment (False); with neither, for one's turn."""
+        task = self.current
+        if self._is_over or task is None:
+            raise Cancelled("the simulation is over")
+        ticket, timer = self._next(), None
+        task.park(ticket)
+        if flag is None or flag.is_set():
+            task.wake(ticket, True)
+        elif when is not None and when <= self.now:
+            task.wake(ticket, False)
+        else:
+            flag.waiters[ticket] = task
+            if when is not None:
+                timer = self.at(when, partial(task.wake, ticket, False))
+        try:
+            return (yield TRAP)
+        finally:
+            if flag is not None:
+                flag.waiters.pop(ticket, None)
+            if timer is not None:
+                timer.cancel()
+
+    async def turn(self) -> None:
+        """Let others run, for no time at all."""
+        await self.park()
+
+    def close(self) -> None:
+        """Unwind the tasks that have not ended; they can wait for nothing while they clean up."""
+        self._is_over = True
+        while self._tasks:
+            self.current, _ = self._tasks.popitem()
+            self.current.discard()
+        self.current = None
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+    def _draw(self) -> Task:
+        """Take one of the ready tasks, each with the same chance."""
+        place, last = int(self.random() * len(self.ready)), self.ready.pop()
+        if place == len(self.ready):
+            return last
+        task, self.ready[place] = self.ready[place], last
+        return task
+
+    def _step(self, task: Task) -> None:
+        if task.process.is_halted:
+            task.process.held.append(task)
+            return
+        self.steps += 1
+        if self.steps > self.steps_max:
+            raise self._endless(f"{task.label} is still busy")
+        self.trace.append((self.now, task.label))
+        self.current = task
+        try:
+            trap = task.step()
+        except BaseException as error:
+            task.ended.set()
+            error.add_note(f"in {task.label}: {self._place()}")
+            raise
+        finally:
+            self.current = None
+            if task.done:
+                del self._tasks[task]
+        if trap is not TRAP:
+            raise RuntimeError(f"{task.label} suspended on {trap!r}, which is no verb of World")
+
+    def _advance(self) -> bool:
+        """Jump to the next timer and do all that is due then; False when there is none."""
+        timers, found = self._timers, False
+        while timers and (not found or timers[0][0] <= self.now):
+            when, _, timer = heapq.heappop(timers)
+            if timer.action is None:
+                continue
+            found = True
+            self.now = max(self.now, when)
+            if self.now > self.time_max:
+                raise self._endless("time is up")
+            timer.action()
+        return found
+
+    def _has_come(self, moment: float) -> bool:
+        return self.now >= moment
+
+    def _endless(self, why: str) -> Endless:
+        return Endless(f"{why}: {self._place()}")
+
+    def _place(self) -> str:
+        return f"seed {self.seed}, step {self.steps}, {self.now:.6f} s"

@@ -1,0 +1,150 @@
+"""What the scheduler of a simulation moves about: processes, their tasks, flags and timers.
+
+A task that waits has a ticket.  Whoever wakes it (a flag, a timer, a cancellation) shows that
+ticket, and a ticket counts once: it does not matter that two of them come together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+TRAP = object()  # what a task that waits for the scheduler yields, and nothing else does
+
+
+class Cancelled(BaseException):
+    """The task was cancelled."""
+
+
+class Process:
+    """What is paused and what crashes: the tasks of one process run, or none of them does."""
+
+    def __init__(self, name: str, ready: list[Task]) -> None:
+        self.name = name
+        self.ready = ready
+        """Where its tasks go that can run: one list for all processes."""
+        self.held: list[Task] = []
+        """Where they stay while the process is halted."""
+        self.is_halted = False
+        self.is_crashed = False
+
+    def pause(self) -> None:
+        """Freeze the process: time goes on, its tasks do not."""
+        self.is_halted = True
+
+    def resume(self) -> None:
+        """Let a paused process go on; a crashed one stays as it is."""
+        if not self.is_crashed:
+            self.is_halted = False
+            self.ready += self.held
+            self.held = []
+
+    def crash(self) -> None:
+        """Stop the process for ever; nothing is cleaned up."""
+        self.is_halted = self.is_crashed = True
+
+
+class Flag:
+    """A signal that wakes the tasks that wait for it."""
+
+    __slots__ = ("_is_set", "waiters")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self.waiters: dict[int, Task] = {}
+
+    def set(self) -> None:
+        self._is_set = True
+        waiters, self.waiters = self.waiters, {}
+        for ticket, task in waiters.items():
+            task.wake(ticket, True)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+
+class Timer:
+    """Something that is done at its moment, unless it is cancelled before."""
+
+    __slots__ = ("action",)
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action: Callable[[], object] | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class Task:
+    """One coroutine of one process."""
+
+    def __init__(self, process: Process, work: Coroutine[Any, Any, Any], label: str) -> None:
+        self.process = process
+        self.label = label
+        self.ended = Flag()
+        self.result: Any = None
+        self.was_cancelled = False
+        """Whether it was a cancellation that ended it."""
+        self._work = work
+        self._shields = 0
+        self._cancelling = False
+        self._ticket = 0  # of the trap it waits in; 0 while it is ready or runs
+        self._news: bool | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.ended.is_set()
+
+    def cancel(self) -> None:
+        """Have Cancelled raised in it at its next step, or when its shield ends."""
+        if not self.done:
+            self._cancelling = True
+            if self._ticket and not self._shields:
+                self.wake(self._ticket, False)
+
+    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work in this task, and hold every cancellation back until it has ended."""
+        self._shields += 1
+        try:
+            return await work
+        finally:
+            self._shields -= 1
+            if self._cancelling and not self._shields:
+                self._cancelling = False
+                raise Cancelled
+
+    def park(self, ticket: int) -> None:
+        """It waits from now on, until it is woken with this ticket."""
+        self._ticket = ticket
+
+    def wake(self, ticket: int, news: bool | None) -> None:
+        """Make it ready, with the answer to its wait."""
+        if self._ticket == ticket:
+            self._ticket, self._news = 0, news
+            self.process.ready.append(self)
+
+    def step(self) -> object:
+        """Run to the next trap, or to the end, and return what was yielded there."""
+        try:
+            if self._cancelling and not self._shields:
+                self._cancelling = False
+                return self._work.throw(Cancelled())
+            return self._work.send(self._news)
+        except StopIteration as stop:
+            self.result = stop.value
+        except Cancelled:
+            self.was_cancelled = True
+        self.ended.set()
+        return TRAP
+
+    def discard(self) -> None:
+        """Unwind it although it has not ended."""
+        try:
+            self._work.close()
+        except (Cancelled, Exception):
+            pass  # it wanted to wait while it cleaned up
