@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import (
     AcquireTimeout,
+    Denied,
     EngineError,
     Expired,
     FencelockError,
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AcquireTimeout",
     "Client",
+    "Denied",
     "EngineError",
     "Expired",
     "FencelockError",

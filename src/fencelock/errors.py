@@ -5,7 +5,8 @@
     ├─ LeaseLost            had it, have it no more ├─ Expired  ├─ Revoked  ├─ SessionEnded
     ├─ StaleFence           the guard refused
     ├─ OutcomeUnknown       may have happened
-    ├─ EngineError          nothing happened        ├─ Unavailable  ├─ Misconfigured  ├─ Unsupported
+    ├─ EngineError          nothing happened        ├─ Unavailable  ├─ Unsupported
+    │                                               ├─ Misconfigured ── Denied
     └─ UsageError           the caller's mistake (also ValueError)
 
 The tree answers two questions before the message is read: whose turn is it to act, and may the
@@ -20,6 +21,7 @@ from typing import ClassVar
 
 __all__ = [
     "AcquireTimeout",
+    "Denied",
     "EngineError",
     "Expired",
     "FencelockError",
@@ -133,6 +135,10 @@ class Unavailable(EngineError):
 
 class Misconfigured(EngineError):
     """The engine or its address is set up wrongly; nothing happened."""
+
+
+class Denied(Misconfigured):
+    """The engine's access control refused us; nothing happened."""
 
 
 class Unsupported(EngineError):

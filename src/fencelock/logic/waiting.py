@@ -26,6 +26,8 @@ async def acquire(
             return answer
         deadline = policy.deadline(started, timeout)
         answer = await _contend(world, engine, request._replace(queue=True), deadline)
+        if isinstance(answer, Grant) and answer.valid_until <= world.now():
+            raise _too_late(request)  # ending the watch took longer than the lease lasts
     except BaseException as error:
         undone = await world.shield(_undo(engine, request))
         if isinstance(error, OutcomeUnknown):
@@ -80,10 +82,7 @@ async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:
         if isinstance(answer, Busy) or answer.valid_until > world.now():
             return answer
         await engine.withdraw(request)
-    raise Unavailable(
-        f"the engine's answers for {request.name!r} took longer than the ttl of {request.ttl:g} s; "
-        "nothing is held. Ask for a longer ttl, or see why the engine is slow"
-    )
+    raise _too_late(request)
 
 
 async def _undo(engine: Engine, request: Request) -> bool:
@@ -97,6 +96,13 @@ async def _undo(engine: Engine, request: Request) -> bool:
             return False
         return True
     return False
+
+
+def _too_late(request: Request) -> Unavailable:
+    return Unavailable(
+        f"the engine's answers for {request.name!r} took longer than the ttl of {request.ttl:g} s; "
+        "nothing is held. Ask for a longer ttl, or see why the engine is slow"
+    )
 
 
 def _verdict(request: Request, error: OutcomeUnknown, undone: bool) -> Exception:

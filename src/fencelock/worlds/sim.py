@@ -5,8 +5,8 @@
         simulation.start(protocol(world), world)
         simulation.run()
 
-Each SimWorld is one process.  It can be paused and can crash, and has a clock of its own that may
-be set differently and run at another pace.  One seed decides everything, so a failure is a seed.
+Each SimWorld is one process. It can be paused and can crash, and has a clock of its own that may
+be set differently and run at another pace. One seed decides everything, so a failure is a seed.
 The rules of the scheduler stand in ``sim_scheduler.py``.
 """
 
@@ -31,10 +31,10 @@ WALL_S = 1_700_000_000  # what the wall clocks show when a simulation begins
 
 
 class Simulation(Scheduler):
-    """A scheduler whose processes are worlds.  Leave it (``with``) to unwind what never ended."""
+    """A scheduler whose processes are worlds. Leave it (``with``) to unwind what never ended."""
 
     def world(self, name: str, *, ahead: float = 0.0, pace: float = 1.0) -> SimWorld:
-        """A new process.  Its clock starts so many seconds ahead of the true time."""
+        """A new process. Its clock starts so many seconds ahead of the true time."""
         return SimWorld(self, name, ahead, pace)
 
     def start(self, work: Coroutine[Any, Any, Any], world: SimWorld, label: str = "main") -> Task:

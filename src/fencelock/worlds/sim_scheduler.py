@@ -1,13 +1,13 @@
 """The seeded scheduler under the simulated world: it draws the next task and keeps virtual time.
 
-* One seed decides everything.  All chance comes from ``random.Random(seed).random()``, whose
+* One seed decides everything. All chance comes from ``random.Random(seed).random()``, whose
   numbers are the same on every Python, and nothing is ever ordered by a hash or an address.
 * A step runs one task from one trap to the next; which of the ready tasks that is, is drawn.
   A trap is the only place where a task is interrupted, cancelled, paused or crashed.
 * Time stands still while a task is ready, then jumps to the next timer.
 * Nothing runs for ever: too many steps, or too much time, is an error.
 
-It knows neither World nor any protocol.  A simulated network or server is built from ``at()`` (a
+It knows neither World nor any protocol. A simulated network or server is built from ``at()`` (a
 message that is under way), one Process per node, and ``turn()`` wherever a node can be interrupted.
 """
 

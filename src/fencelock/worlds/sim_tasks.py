@@ -1,6 +1,6 @@
 """What the scheduler of a simulation moves about: processes, their tasks, flags and timers.
 
-A task that waits has a ticket.  Whoever wakes it (a flag, a timer, a cancellation) shows that
+A task that waits has a ticket. Whoever wakes it (a flag, a timer, a cancellation) shows that
 ticket, and a ticket counts once: it does not matter that two of them come together.
 """
 

@@ -1,5 +1,6 @@
 """The embedded engine: one SQLite file for all processes of one machine.
 
-``engine.py`` is the protocol, ``ledger.py`` the transactions, ``file.py`` the opening and checking
-of the file, ``inbox.py`` the push between processes.
+``engine.py`` is the protocol and ``ledger.py`` its transactions; ``file.py`` opens and checks the
+file, ``handle.py`` is the open file, ``pin.py`` keeps its WAL in place, and ``inbox.py`` is the push
+between processes.
 """

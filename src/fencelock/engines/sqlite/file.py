@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from ...errors import EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from ...errors import Denied, EngineError, Misconfigured, OutcomeUnknown, Unavailable
 
 APPLICATION_ID = 0x464E434C  # "FNCL"
 SCHEMA_VERSION = 1
@@ -152,6 +152,8 @@ def _refuse_foreign(path: str) -> None:
                 head = file.read(100)
         except FileNotFoundError:
             return
+        except PermissionError as error:
+            raise Denied(f"{path} cannot be read: {error.strerror}") from error
         except OSError as error:
             raise Misconfigured(f"{path} cannot be read: {error.strerror}") from error
         if not head or (head.startswith(HEADER) and _application(head) == APPLICATION_ID):
@@ -203,7 +205,7 @@ def mapped(
     if name.startswith("SQLITE_FULL"):
         return Unavailable(f"the disk of {path} is full; nothing happened. Make room")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return Misconfigured(
+        return Denied(
             f"{path} cannot be written ({error}): see that the file and its folder are writable "
             f"for {'this user' if sys.platform == 'win32' else f'uid {os.getuid()}'}"
         )

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from ...errors import Unavailable
 from .file import mapped, open_file
+from .pin import Pin
 
 T = TypeVar("T")
 
@@ -33,8 +34,10 @@ class Handle:
         self._patience = patience
         self._mutex = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._pin: Pin | None = None
         self._identity = (0, 0)
         self._trusted_until = 0.0
+        self._pid = os.getpid()
 
     def open(self, now: float) -> None:
         """Open the file, making it if need be."""
@@ -43,23 +46,37 @@ class Handle:
 
     def _open(self, now: float) -> sqlite3.Connection:
         connection = open_file(self.path, now)
-        status = os.stat(self.path)
+        try:
+            pin = Pin(self.path, connection)
+            status = os.stat(self.path)
+        except OSError as error:
+            connection.close()
+            raise Unavailable(f"{self.path} cannot be used: {error.strerror}") from error
+        self._shut()
         self._identity = (status.st_dev, status.st_ino)
-        self._connection = connection
+        self._connection, self._pin = connection, pin
         self.execute = connection.execute
         self.executemany = connection.executemany
         return connection
 
+    def _shut(self) -> None:
+        if self._pin is not None:
+            self._pin.release()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._pin is not None:
+            self._pin.close()
+            self._pin = None
+
     def close(self) -> None:
         """Close the file; later calls say so."""
         with self._mutex:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
+            self._shut()
 
     def __del__(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        if os.getpid() == self._pid:  # a forked child must not unpin the file of its parent
+            self._shut()
 
     def look(self, now: float, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
         """Read rows without taking the writer's place."""
@@ -114,9 +131,7 @@ class Handle:
                 return connection
         except FileNotFoundError:
             pass
-        fresh = self._open(now)
-        connection.close()
-        return fresh
+        return self._open(now)
 
     def _begin(self, now: float) -> bool:
         try:
