@@ -99,6 +99,11 @@ class LeaseFace:
         loss = self._core.loss(self._tenure)
         return None if loss is None else loss.reason
 
+    @property
+    def renewals(self) -> int:
+        """How often the lease was renewed."""
+        return self._tenure.renewals
+
     def remaining(self) -> float:
         """Seconds for which the lease still promises exclusivity; 0 when it is over."""
         return self._core.remaining(self._tenure)

@@ -23,6 +23,7 @@ class Event(NamedTuple):
     """How long it took: the wait of an acquire, the hold of a release or a loss."""
 
 
+_sink: Callable[[str], object] | None = None
 _subscribers: list[Callable[[Event], object]] = []
 
 
@@ -51,8 +52,17 @@ def emit(event: Event) -> None:
             warn(f"a subscriber failed on {event.kind} of {event.name!r}: {error!r}")
 
 
+def redirect(function: Callable[[str], object] | None) -> None:
+    """Have warnings given to a function instead of the log; None ends that."""
+    global _sink
+    _sink = function
+
+
 def warn(message: str) -> None:
     """Say in the log what an operator should know."""
+    if _sink is not None:
+        _sink(message)
+        return
     import logging  # 7 ms at first, and only when something is wrong
 
     logging.getLogger("fencelock").warning(message)

@@ -1,0 +1,60 @@
+"""The exit codes of the command line: one table, shown in ``--help`` and in the documents."""
+
+from __future__ import annotations
+
+from ..errors import (
+    Denied,
+    EngineError,
+    FencelockError,
+    LeaseLost,
+    Misconfigured,
+    NotAcquired,
+    OutcomeUnknown,
+    UsageError,
+)
+
+OK = 0
+UNREACHABLE = 69
+NOT_ACQUIRED = 75
+DENIED = 77
+MISCONFIGURED = 78
+LOST = 79
+TIMED_OUT = 124
+FAILED = 125
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+SIGNALLED = 128
+
+TABLE: tuple[tuple[str, str], ...] = (
+    ("0-…", "the command's own exit code"),
+    (str(UNREACHABLE), "the engine cannot be reached"),
+    (str(NOT_ACQUIRED), "the lock was not had in time (-E changes it, --skip-ok makes it 0)"),
+    (str(DENIED), "refused by the engine's access control"),
+    (str(MISCONFIGURED), "bad configuration: a URL, a name or an option that cannot be"),
+    (str(LOST), "the lease was lost and the command was stopped"),
+    (str(TIMED_OUT), "--max-runtime was hit and the command was stopped"),
+    (str(FAILED), "fencelock itself failed, or the command line cannot be read"),
+    (str(NOT_EXECUTABLE), "the command was found but cannot be run"),
+    (str(NOT_FOUND), "the command was not found"),
+    (f"{SIGNALLED}+N", "the command died by signal N, or signal N ended the wait"),
+)
+
+
+def of(error: FencelockError) -> int:
+    """The exit code that tells of an error."""
+    if isinstance(error, NotAcquired):
+        return NOT_ACQUIRED
+    if isinstance(error, Denied):
+        return DENIED
+    if isinstance(error, Misconfigured | UsageError):
+        return MISCONFIGURED
+    if isinstance(error, LeaseLost):
+        return LOST
+    if isinstance(error, EngineError | OutcomeUnknown):
+        return UNREACHABLE
+    return FAILED
+
+
+def text() -> str:
+    """The table as lines of text."""
+    return "\n".join(f"  {code:<7} {meaning}" for code, meaning in TABLE)

@@ -1,0 +1,113 @@
+"""Picks the verb, reads its arguments and turns errors into one line and an exit code.
+
+A verb is a module with ``SUMMARY``, ``arguments(parser)`` and ``main(options) -> int``. Only the
+module of the verb that was asked for is imported: a cron wrapper starts thousands of times a day.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from .. import __version__
+from ..errors import FencelockError
+from . import codes, terminal
+
+VERBS: dict[str, str] = {
+    "run": "run a command under a lock, and stop it before the lease can end",
+    "ls": "list the locks that are held",
+    "show": "show who holds a lock and who waits",
+    "watch": "watch locks change",
+    "acquire": "acquire a lock for a script",
+    "renew": "renew a lock of a script",
+    "release": "release a lock of a script",
+    "hold": "hold a lock until stdin closes",
+    "revoke": "take a lock from its holder",
+    "doctor": "see whether locking works here, and what would break a promise",
+    "bench": "measure how fast locks are here",
+    "demo": "see a frozen holder being refused",
+    "completion": "print a completion script for a shell",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose mistakes end like those of timeout(1), not with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        terminal.say(f"{message} (see {self.prog} --help)")
+        raise SystemExit(codes.FAILED)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    verbose = "-v" in words or "--verbose" in words
+    try:
+        return _dispatch(words)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else codes.OK
+    except KeyboardInterrupt:
+        return codes.SIGNALLED + 2
+    except BrokenPipeError:
+        sys.stderr.close()
+        return codes.SIGNALLED + 13
+    except FencelockError as error:
+        terminal.say(str(error))
+        if verbose:
+            terminal.traceback(error)
+        return codes.of(error)
+    except Exception as error:
+        terminal.say(f"{type(error).__name__}: {error} (-v shows the traceback)")
+        if verbose:
+            terminal.traceback(error)
+        return codes.FAILED
+
+
+def _dispatch(words: list[str]) -> int:
+    if words and words[0] in VERBS:
+        parser, verb = parser_of(words[0])
+        rest = words[1:]
+        options = parser.parse_args(rest[: rest.index("--")] if "--" in rest else rest)
+        options.command = rest[rest.index("--") + 1 :] if "--" in rest else []
+        code: int = verb.main(options)
+        return code
+    top = Parser(
+        prog="fencelock",
+        description="One safe way for programs to take turns.",
+        epilog=_overview(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"fencelock {__version__}")
+    top.add_argument("verb", nargs="?", metavar="VERB", help="what to do: one of the verbs below")
+    options = top.parse_args(words[:1])
+    if options.verb is not None:
+        top.error(f"{options.verb!r} is no verb; known: {', '.join(VERBS)}")
+    top.print_help()
+    return codes.OK
+
+
+def parser_of(name: str) -> tuple[Parser, Any]:
+    """The parser and the module of a verb."""
+    verb = import_module(f"{__package__}.{name}")
+    parser = Parser(
+        prog=f"fencelock {name}",
+        usage=getattr(verb, "USAGE", None),
+        description=VERBS[name][0].upper() + VERBS[name][1:] + ".",
+        epilog=getattr(verb, "EPILOG", None),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.arguments(parser)
+    parser.add_argument("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say more")
+    return parser, verb
+
+
+def _overview() -> str:
+    lines = [f"  {name:<11} {summary}" for name, summary in VERBS.items()]
+    return (
+        "verbs:\n" + "\n".join(lines) + "\n\nexit codes of run:\n" + codes.text() + "\n\n"
+        "fencelock VERB --help tells more."
+    )

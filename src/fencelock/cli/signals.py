@@ -1,0 +1,82 @@
+"""Signals to the wrapper: they end its wait, and while the command runs they are passed on.
+
+Python runs handlers only in the main thread between two instructions, so the numbers also go to a
+pipe that the supervisor's loop reads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType, TracebackType
+
+FORWARDED = tuple(
+    getattr(signal, name)
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGWINCH")
+    if hasattr(signal, name)
+)
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """A signal ended the wait. Not an Exception: nothing on the way may swallow it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class Signals:
+    """The handlers, for as long as a command is run."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+        self._before: dict[int, object] = {}
+        self._old_fd = -1
+        self.waiting = True
+        """While True, a signal that means "end" raises Interrupted."""
+
+    def fileno(self) -> int:
+        """Readable when a signal has come."""
+        return self._read
+
+    def __enter__(self) -> Signals:
+        self._old_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        for number in (*FORWARDED, signal.SIGCHLD):
+            if signal.getsignal(number) is signal.SIG_IGN and number != signal.SIGCHLD:
+                continue  # nohup and friends: what was ignored stays ignored, for the child too
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        signal.set_wakeup_fd(self._old_fd)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() itself gave us
+        os.close(self._read)
+        os.close(self._write)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.waiting and number in ENDING:
+            self.waiting = False  # a second one must not break the withdrawal
+            raise Interrupted(number)
+
+    def wake(self) -> None:
+        """Make the loop look, from any thread."""
+        try:
+            os.write(self._write, b"\0")
+        except OSError:
+            pass
+
+    def take(self) -> list[int]:
+        """The numbers that have come since the last call."""
+        try:
+            return [number for number in os.read(self._read, 4096) if number]
+        except OSError:
+            return []
