@@ -1,11 +1,13 @@
-"""``python -m fencelock.demo``: a holder freezes past its lease, and the fence keeps it from doing harm.
+"""``python -m fencelock.demo``: a holder freezes past its lease, and the fence prevents the harm.
 
-Several processes sell the seats of one small theater, taking turns under one lock.  One of them is stopped between its
-look at the seat map and its write, for longer than its lease lasts.  Another takes over and sells that very seat.
-Then the first one wakes up and writes.  The store refuses that, because it has seen a higher fence; with ``--unsafe``
-it does not look at fences, and the seat is sold twice.
+Several processes sell the seats of one small theater, taking turns under one lock.  One of them is
+stopped between its look at the seat map and its write, for longer than its lease lasts.  Another
+takes over and sells that very seat.  Then the first one wakes up and writes.  The store refuses
+that write, because it has seen a higher fence.  With ``--unsafe`` it does not look at fences, and
+the seat is sold twice.
 
-``worker.py`` and ``store.py`` are what a program of yours would contain: work under a lock, and a resource that
-checks the fence.  ``story.py`` directs the workers, ``crew.py`` starts and stops their processes, ``words.py`` is what
-they say to each other, ``verdict.py`` reads the result from the store's records, ``timeline.py`` prints.
+``worker.py`` and ``store.py`` are what a program of yours would contain: work under a lock, and a
+resource that checks the fence.  ``story.py`` directs the workers, ``crew.py`` starts and ends their
+processes, ``words.py`` is what they say to each other, ``verdict.py`` judges the result by the
+store's records, ``timeline.py`` prints.
 """

@@ -1,8 +1,9 @@
-"""The processes of the demo: started, heard, frozen, woken and ended, each by its own process id.
+"""The processes of the demo: started, heard, frozen, woken and ended, each by its process id.
 
-What the workers say, and Ctrl-C too, arrives in one inbox, so that the story hears one thing after the other.  Each
-worker has a process group of its own: Ctrl-C in the terminal reaches the demo alone, which then ends them.  And if the
-demo itself is killed, the system wakes a frozen worker, and the others find their input closed.
+What the workers say arrives in one inbox, and so does Ctrl-C: the story hears one thing after the
+other and is never torn apart in the middle of a step.  Each worker has a process group of its own,
+so that Ctrl-C in a terminal reaches the demo alone, which then ends them.  If the demo itself is
+killed, the system wakes a frozen worker, and every worker finds its input closed and ends.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from threading import Thread
 
 from .words import Message
 
-END_S = 5.0  # how long a worker that was told to end, or was killed, may take
+END_S = 5.0  # how long a process may take to end
 
 
 class Trouble(Exception):
-    """The demo cannot go on; the message says why."""
+    """The demo cannot go on, and why."""
 
 
 class Interrupted(Exception):
     """A signal asks the demo to end."""
 
     def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
+        super().__init__(_signal_name(number))
         self.number = number
 
 
 class Worker:
-    """One process, seen from its parent."""
+    """One process, as its parent sees it."""
 
     def __init__(self, name: str, arguments: list[str], log: Path) -> None:
         self.name = name
@@ -44,13 +45,12 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                text=True,
                 encoding="utf-8",
                 process_group=0,
             )
         self.pid = self._process.pid
 
-    def listen(self, inbox: SimpleQueue[tuple[Worker, Message | None] | int]) -> None:
+    def listen(self, inbox: Inbox) -> None:
         """Put what the worker says into the inbox, and None when it has ended."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -67,7 +67,7 @@ class Worker:
             self._process.stdin.write("\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has died, which the inbox says next
+            pass  # it has died: the inbox says so next
 
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -76,37 +76,38 @@ class Worker:
         self._process.send_signal(signal.SIGCONT)
 
     def check_end(self) -> None:
-        """Raise Trouble unless the process has ended well."""
+        """Raise Trouble unless the process has ended as it should."""
+        who = f"{self.name} (process {self.pid})"
         try:
             code = self._process.wait(END_S)
         except subprocess.TimeoutExpired:
-            raise Trouble(
-                f"{self.name} (pid {self.pid}) said its last word and does not end"
-            ) from None
+            raise Trouble(f"{who} has closed its output and does not end") from None
         if code < 0:
-            raise Trouble(f"{self.name} (pid {self.pid}) was killed by {_signal_name(-code)}")
+            raise Trouble(f"{who} was killed by {_signal_name(-code)}")
         if code > 0:
-            raise Trouble(
-                f"{self.name} (pid {self.pid}) died: {self._last_words() or f'exit {code}'}"
-            )
+            raise Trouble(f"{who} died: {self._last_words() or f'exit code {code}'}")
 
     def _last_words(self) -> str:
-        """The last line on its standard error: of a traceback, the error itself."""
+        """The last line of its standard error: of a traceback, the error itself."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def kill(self) -> None:
-        """End it now, frozen or not."""
+        """End it now, frozen or not; nothing happens if it has ended."""
         self._process.kill()
-        self._process.wait(END_S)
 
-    def close(self) -> None:
+    def bury(self) -> None:
+        """Wait for its end and close what is left of it."""
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return  # stuck in the kernel until that lets go: closing its output would wait as well
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                pass  # a reply was under way
+            pipe.close()
+
+
+Inbox = SimpleQueue[tuple[Worker, Message | None] | int]
 
 
 class Crew:
@@ -114,8 +115,8 @@ class Crew:
 
     def __init__(self) -> None:
         self.workers: list[Worker] = []
-        self._inbox: SimpleQueue[tuple[Worker, Message | None] | int] = SimpleQueue()
         self._listeners: list[Thread] = []
+        self._inbox: Inbox = SimpleQueue()
 
     def start(self, name: str, arguments: list[str], log: Path) -> Worker:
         worker = Worker(name, arguments, log)
@@ -125,18 +126,18 @@ class Crew:
         listener.start()
         return worker
 
-    def hear(self, deadline: float) -> tuple[Worker, Message | None]:
-        """Wait for what happens next; None stands for a worker that has ended."""
+    def hear(self, until: float) -> tuple[Worker, Message | None] | None:
+        """Wait for what a worker says, or None for its end; nothing when time is up."""
         try:
-            heard = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            heard = self._inbox.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
-            raise Trouble("the time limit has passed: see --seconds-limit") from None
+            return None
         if isinstance(heard, int):
             raise Interrupted(heard)
         return heard
 
     def interrupt(self, number: int, _frame: object = None) -> None:
-        """A signal handler: nothing is torn apart, the story hears of it at its next step."""
+        """A signal handler.  Of all queues, a SimpleQueue may be used in one."""
         self._inbox.put(number)
 
     def __enter__(self) -> Crew:
@@ -148,7 +149,7 @@ class Crew:
         for listener in self._listeners:
             listener.join(END_S)
         for worker in self.workers:
-            worker.close()
+            worker.bury()
 
 
 def _signal_name(number: int) -> str:

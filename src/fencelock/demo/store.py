@@ -1,17 +1,18 @@
-"""The resource that the lock protects: a seat map in a file, which checks the fence of whoever comes.
+"""The resource that the lock protects: a seat map in a file, which checks the fence.
 
-A lock alone cannot keep a process that was asleep from writing late.  The resource can: it remembers the highest fence
-it has seen and refuses a lower one, in the same transaction as the operation.  Reading counts as well: the new holder's
-first look shuts the old one out, so nobody decides on what another is about to change.
+A lock alone cannot keep a process that was asleep from writing late.  The resource can: it
+remembers the highest fence that it has seen and refuses a lower one, in the same transaction as the
+operation.  Reading counts too: the first look of the new holder shuts the old one out, so that
+nobody decides on what another is about to change.
 
-Like a file, a bucket or a printer, this store overwrites what was there: nothing but the fence protects a seat.  It
-also keeps a record of every sale and every refusal, for the verdict at the end.
+Like a file, a bucket or a printer, this store overwrites what was there: only the fence protects a
+seat.  It also keeps a record of every sale and refusal, for the verdict at the end.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,10 +25,8 @@ SCHEMA = """
 CREATE TABLE guard (highest INTEGER NOT NULL);
 INSERT INTO guard VALUES (0);
 CREATE TABLE seats (place INTEGER PRIMARY KEY, seat TEXT NOT NULL, customer TEXT);
-CREATE TABLE sales (id INTEGER PRIMARY KEY, seat TEXT, customer TEXT, worker TEXT, fence INTEGER);
-CREATE TABLE refusals (
-    id INTEGER PRIMARY KEY, seat TEXT, customer TEXT, worker TEXT, fence INTEGER, highest INTEGER
-);
+CREATE TABLE sales (id INTEGER PRIMARY KEY, seat, customer, worker, fence);
+CREATE TABLE refusals (id INTEGER PRIMARY KEY, seat, customer, worker, fence);
 """
 
 
@@ -44,16 +43,16 @@ class SeatStore:
 
     def _admit(self, fence: int) -> None:
         """Refuse a fence below the highest seen.  Runs inside the transaction of the operation."""
-        (highest,) = self._db.execute("SELECT highest FROM guard").fetchone()
         if self._unsafe:
             return
+        (highest,) = self._db.execute("SELECT highest FROM guard").fetchone()
         if fence < highest:
             raise StaleFence(name="the seat map", offered=fence, highest=highest)
         self._db.execute("UPDATE guard SET highest = ?", (fence,))
 
     def find_free(self, fence: int) -> str | None:
         """Return the first free seat, or None when all are sold."""
-        with self._db:  # commits, or rolls back when something is raised
+        with self._db:  # commits, or rolls back if anything is raised
             self._db.execute("BEGIN IMMEDIATE")
             self._admit(fence)
             row = self._db.execute(
@@ -63,21 +62,20 @@ class SeatStore:
 
     def sell(self, seat: str, customer: str, fence: int) -> None:
         """Write the customer's name on the seat, unless the fence is stale."""
-        sale = (seat, customer, self._worker, fence)
+        sale = Sale(seat, customer, self._worker, fence)
         try:
             with self._db:
                 self._db.execute("BEGIN IMMEDIATE")
                 self._admit(fence)
                 self._db.execute("UPDATE seats SET customer = ? WHERE seat = ?", (customer, seat))
                 self._db.execute("INSERT INTO sales VALUES (NULL, ?, ?, ?, ?)", sale)
-        except StaleFence as stale:
-            refusal = (*sale, stale.highest)
-            self._db.execute("INSERT INTO refusals VALUES (NULL, ?, ?, ?, ?, ?)", refusal)
+        except StaleFence:
+            self._db.execute("INSERT INTO refusals VALUES (NULL, ?, ?, ?, ?)", sale)
             raise
 
 
 class Sale(NamedTuple):
-    """One row of the record of sales, or of refusals."""
+    """One sale, taken or refused."""
 
     seat: str
     customer: str
@@ -86,20 +84,23 @@ class Sale(NamedTuple):
 
 
 class Records(NamedTuple):
-    """What the store has seen, in the order in which it happened."""
+    """What the store holds when all is over."""
 
     sales: Sequence[Sale]
+    """In the order in which they were written, as are the refusals."""
     refusals: Sequence[Sale]
+    seats: Mapping[str, str | None]
+    """Whose name is on which seat."""
 
 
 def create(path: Path, count: int) -> None:
-    """Make the file with all seats free."""
+    """Make the file, with all seats free."""
     db = sqlite3.connect(path)
     try:
         db.executescript(SCHEMA)
-        names = [(seat_name(place),) for place in range(count)]
         with db:
-            db.executemany("INSERT INTO seats VALUES (NULL, ?, NULL)", names)
+            seats = [(seat_name(place),) for place in range(count)]
+            db.executemany("INSERT INTO seats VALUES (NULL, ?, NULL)", seats)
     finally:
         db.close()
 
@@ -111,12 +112,13 @@ def seat_name(place: int) -> str:
 
 
 def read_records(path: Path) -> Records:
-    """Read the records of a run that is over."""
+    """Read what a run has left."""
     db = sqlite3.connect(path)
     try:
-        columns = "SELECT seat, customer, worker, fence FROM"
-        sales = [Sale(*row) for row in db.execute(f"{columns} sales ORDER BY id")]
-        refusals = [Sale(*row) for row in db.execute(f"{columns} refusals ORDER BY id")]
+        columns = "seat, customer, worker, fence"
+        sales = [Sale(*row) for row in db.execute(f"SELECT {columns} FROM sales ORDER BY id")]
+        refusals = [Sale(*row) for row in db.execute(f"SELECT {columns} FROM refusals ORDER BY id")]
+        seats = dict(db.execute("SELECT seat, customer FROM seats ORDER BY place"))
     finally:
         db.close()
-    return Records(sales, refusals)
+    return Records(sales, refusals, seats)

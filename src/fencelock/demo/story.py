@@ -1,7 +1,7 @@
-"""The schedule of the demo: who sells, who is frozen when, and who is woken.
+"""The schedule of the demo: when who is frozen, and when it is woken.
 
-Only the order of things is arranged here.  The lock, the processes, the signals and the store are real, and nothing
-tells a worker that it will be frozen: it is stopped while its customer pays.
+Only the order of things is arranged here.  The lock, the processes, the signals and the store are
+real, and no worker knows which one will be frozen: it is stopped while its customer pays.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from .crew import Crew, Worker
+from .crew import Crew, Trouble, Worker
+from .store import Sale
 from .timeline import Timeline, Tone
 from .words import TTL_S, Message
 
-PAYMENT_S = 0.12  # how long a customer takes to pay
-PAYMENTS_S = 1.5  # and all of them together, when there are many
-BEAT_S = 0.3  # a rest for the reader between the takeover and the awakening
+PAYMENT_S = 0.15  # how long a customer takes to pay
+PAYMENTS_S = 2.0  # and all of them together, if there are many
 FREEZE_AFTER = 2  # sales
 
 
@@ -29,13 +29,6 @@ class Plan(NamedTuple):
     seconds_limit: float
 
 
-class Frozen(NamedTuple):
-    """The worker that was stopped, and what it was about to do."""
-
-    worker: Worker
-    message: Message
-
-
 class Story:
     """One run of the demo."""
 
@@ -44,10 +37,14 @@ class Story:
         self._folder = folder
         self._crew = crew
         self._timeline = timeline
-        self._deadline = time.monotonic() + plan.seconds_limit
+        self._end_at = time.monotonic() + plan.seconds_limit
+        self._paying: dict[Worker, float] = {}
+        """Whose customer is paying, and until when."""
         self._ready = 0
         self._sold = 0
-        self.frozen: Frozen | None = None
+        self._frozen: Worker | None = None
+        self.late: Sale | None = None
+        """What the frozen worker was about to write."""
         self.loss_known = False
         """The frozen worker has learned that its lease is lost."""
 
@@ -57,7 +54,11 @@ class Story:
             self._start(number)
         running = self._plan.workers
         while running:
-            worker, message = self._crew.hear(self._deadline)
+            heard = self._crew.hear(min([self._end_at, *self._paying.values()]))
+            self._take_payments()
+            if heard is None:
+                continue
+            worker, message = heard
             if message is None:
                 worker.check_end()
                 running -= 1
@@ -67,10 +68,19 @@ class Story:
     def _start(self, number: int) -> None:
         name = f"worker {number + 1}"
         arguments = ["--folder", str(self._folder), "--timeout", str(self._plan.seconds_limit)]
-        arguments += ["--number", str(number), "--step", str(self._plan.workers)]
+        arguments += ["--customer", str(number), "--step", str(self._plan.workers)]
         arguments += ["--unsafe"] if self._plan.unsafe else []
         worker = self._crew.start(name, arguments, self._folder / f"worker-{number + 1}.log")
         self._timeline.event(name, f"starts as process {worker.pid}", "faint")
+
+    def _take_payments(self) -> None:
+        """Let those go on whose customer has paid."""
+        now = time.monotonic()
+        if now >= self._end_at:
+            raise Trouble(f"it did not end in {self._plan.seconds_limit:g} s (--seconds-limit)")
+        for worker in [worker for worker, until in self._paying.items() if until <= now]:
+            del self._paying[worker]
+            worker.reply()
 
     def _follow(self, worker: Worker, message: Message) -> None:
         """Show what a worker did, and let the story go on."""
@@ -85,50 +95,48 @@ class Story:
             case "sold":
                 self._sale(worker, message)
             case "refused":
-                self._show(
-                    worker, message, f"REFUSED: the store has seen {message.highest}", "good"
-                )
+                text = f"REFUSED: the store has seen {message.highest}"
+                self._show(worker, message, text, "alarm")
             case "lost":
-                self._show(
-                    worker, message, f"learns that its lease is lost: {message.reason}", "alarm"
-                )
-                self.loss_known |= self.frozen is not None and worker is self.frozen.worker
+                why = message.reason.partition(":")[0]
+                self._show(worker, message, f"its lease is lost: {why}", "alarm")
+                self.loss_known |= worker is self._frozen
             case "done":
                 self._timeline.event(worker.name, "finds no free seat and ends", "faint")
 
     def _read(self, worker: Worker, message: Message) -> None:
-        """A worker holds the lock and is about to write: let the customer pay, or freeze it there."""
-        text = f"holds the lock, sees that {message.seat} is free; {message.customer} pays"
+        """A worker holds the lock and is about to write: the moment to freeze it."""
+        seat, customer = message.seat, message.customer
+        text = f"holds the lock, sees that {seat} is free; {customer} pays"
         self._show(worker, message, text, "faint")
-        if self.frozen is None and self._sold >= min(FREEZE_AFTER, self._plan.seats - 1):
+        if self._frozen is None and self._sold >= min(FREEZE_AFTER, self._plan.seats - 1):
             worker.freeze()
-            self.frozen = Frozen(worker, message)
+            self._frozen = worker
+            self.late = Sale(seat, customer, worker.name, message.fence)
             text = f"SIGSTOP: {worker.name} is frozen for longer than its ttl of {TTL_S:g} s"
             self._timeline.event("demo", text, "alarm")
-            return
-        time.sleep(min(PAYMENT_S, PAYMENTS_S / self._plan.seats))
-        worker.reply()
+        else:
+            payment_s = min(PAYMENT_S, PAYMENTS_S / self._plan.seats)
+            self._paying[worker] = time.monotonic() + payment_s
 
     def _sale(self, worker: Worker, message: Message) -> None:
-        """A seat is sold; if it is the one that the frozen worker saw as free, wake that one."""
+        """A seat is sold.  If it is the one that the frozen worker saw as free, wake that one."""
         self._sold += 1
-        frozen = self.frozen
         text = f"sells {message.seat} to {message.customer}"
-        if frozen is None or message.seat != frozen.message.seat:
+        if self._frozen is None or self.late is None or message.seat != self.late.seat:
             self._show(worker, message, text, "good")
-        elif worker is frozen.worker:
-            self._show(worker, message, f"{text} AGAIN: nothing refuses the late write", "bad")
+        elif worker is self._frozen:
+            self._show(worker, message, f"{text} AS WELL: nothing refuses it", "bad")
         else:
             self._show(worker, message, f"{text}: the lease ran out, the lock was free", "good")
-            self._wake(frozen)
+            self._wake(self._frozen, self.late)
 
-    def _wake(self, frozen: Frozen) -> None:
-        time.sleep(BEAT_S)
-        seat, customer = frozen.message.seat, frozen.message.customer
-        text = f"SIGCONT: {frozen.worker.name} goes on where it was: selling {seat} to {customer}"
+    def _wake(self, worker: Worker, late: Sale) -> None:
+        """The customer has paid and the worker may run again: it writes as if nothing had been."""
+        text = f"SIGCONT: {worker.name} wakes and goes on selling {late.seat} to {late.customer}"
         self._timeline.event("demo", text, "alarm")
-        frozen.worker.reply()
-        frozen.worker.wake()
+        worker.reply()
+        worker.wake()
 
     def _show(self, worker: Worker, message: Message, text: str, tone: Tone) -> None:
         self._timeline.event(worker.name, text, tone, message.fence)

@@ -1,11 +1,10 @@
-"""Printing: one line for each thing that happens, with its time, process and fence; in color where that is wanted.
+"""Printing: a line for each thing that happens, with time, process and fence, in color if wanted.
 
-All text is ASCII, and whatever else gets into a message is replaced where the terminal cannot show it.
+All text of the demo is ASCII; what else gets into a message is replaced where it cannot be shown.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import time
@@ -24,7 +23,7 @@ RESET = "\033[0m"
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Color only for a terminal that can show it and a user who has not said no (no-color.org)."""
+    """Color is for a terminal that can show it and a user who did not say no (no-color.org)."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()
@@ -33,20 +32,21 @@ def wants_color(stream: TextIO) -> bool:
 class Timeline:
     """Prints to standard output."""
 
-    def __init__(self, color: bool) -> None:
+    def __init__(self, *, color: bool) -> None:
         self._color = color and wants_color(sys.stdout)
         self._began_at = time.monotonic()
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")
+        if reconfigure := getattr(sys.stdout, "reconfigure", None):
+            reconfigure(errors="replace")
 
     def head(self) -> None:
-        self.say(f"\n{'time':>7}   {'process':<10}{'fence':>17}   what happened", "faint")
+        """Print the names of the columns."""
+        self.say(f"\n  time  {'process':<10}{'fence':>16}  what happened", "faint")
 
     def event(self, who: str, what: str, tone: Tone = "plain", fence: int | None = None) -> None:
         """Print one line of the timeline."""
         seconds = time.monotonic() - self._began_at
         number = "" if fence is None else str(fence)
-        self.say(f"{seconds:6.2f}s   {who:<10}{number:>17}   {what}", tone)
+        self.say(f"{seconds:5.2f}s  {who:<10}{number:>16}  {what}", tone)
 
     def say(self, text: str, tone: Tone = "plain") -> None:
         """Print a line as it is."""

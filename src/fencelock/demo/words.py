@@ -1,7 +1,7 @@
-"""What the demo and its workers agree on: the lock, the length of a lease, and the messages between them.
+"""What the demo and its workers agree on: the lock, its ttl, and the messages between them.
 
-A worker sends one message per line, as JSON, on its standard output.  It waits for a line on its standard input where
-it says so; the line's content does not matter.
+A worker sends one message per line, as JSON, on its standard output.  Where it waits for its parent
+it reads one line of its standard input; what that line says does not matter.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 from typing import Literal, NamedTuple
 
 LOCK = "seatmap"
-TTL_S = 1.5
+TTL_S = 2.0
 
-# ready    connected, waits for a line to begin
-# read     holds the lock and has seen that a seat is free; waits for a line: the customer pays
+# ready    is connected; waits for the parent before it begins
+# read     holds the lock and sees that a seat is free; waits for the parent: the customer pays
 # sold     the store has taken the sale
-# refused  the store has refused the sale: the fence is older than one that it has seen
-# lost     the lease is lost, and this is why
-# done     there is no free seat left
+# refused  the store has refused the sale, for it has seen a higher fence
+# lost     the lease is lost, and why
+# done     no seat is free any more
 What = Literal["ready", "read", "sold", "refused", "lost", "done"]
 
 

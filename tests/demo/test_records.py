@@ -1,0 +1,124 @@
+"""The demo's store refuses an old fence, and its verdict believes only the store's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from fencelock import StaleFence
+from fencelock.demo import store
+from fencelock.demo.store import Records, Sale, SeatStore
+from fencelock.demo.story import Plan
+from fencelock.demo.verdict import judge
+from fencelock.demo.worker import customer_name
+
+EARLY = Sale("1A", "Ada", "worker 1", 10)
+TAKEN = Sale("1B", "Alan", "worker 2", 12)
+LATE = Sale("1B", "Ada", "worker 1", 11)
+SEATS = {"1A": "Ada", "1B": "Alan"}
+
+SAFE = Plan(seats=2, workers=2, unsafe=False, seconds_limit=30)
+UNSAFE = SAFE._replace(unsafe=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    store.create(tmp_path / "seats.db", 2)
+    return tmp_path / "seats.db"
+
+
+@pytest.fixture
+def closer() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_look_with_a_higher_fence_shuts_the_old_holder_out(path: Path, closer: ExitStack) -> None:
+    old = closer.enter_context(closing(SeatStore(path, "old")))
+    new = closer.enter_context(closing(SeatStore(path, "new")))
+    assert old.find_free(1) == "1A"
+    assert new.find_free(2) == "1A"
+    with pytest.raises(StaleFence) as refused:
+        old.sell("1A", "Ada", 1)
+    assert (refused.value.offered, refused.value.highest) == (1, 2)
+    with pytest.raises(StaleFence):
+        old.find_free(1)
+    new.sell("1A", "Alan", 2)
+    assert new.find_free(2) == "1B"
+    records = store.read_records(path)
+    assert records.sales == [Sale("1A", "Alan", "new", 2)]
+    assert records.refusals == [Sale("1A", "Ada", "old", 1)]
+    assert records.seats == {"1A": "Alan", "1B": None}
+
+
+def test_an_unsafe_store_overwrites(path: Path, closer: ExitStack) -> None:
+    old = closer.enter_context(closing(SeatStore(path, "old", unsafe=True)))
+    new = closer.enter_context(closing(SeatStore(path, "new", unsafe=True)))
+    new.find_free(2)
+    new.sell("1A", "Alan", 2)
+    old.sell("1A", "Ada", 1)
+    records = store.read_records(path)
+    assert [sale.customer for sale in records.sales] == ["Alan", "Ada"]
+    assert records.seats["1A"] == "Ada"
+
+
+def test_names_are_unique() -> None:
+    assert [store.seat_name(place) for place in (0, 3, 4)] == ["1A", "1D", "2A"]
+    assert len({customer_name(number) for number in range(200)}) == 200
+
+
+def test_the_verdict_of_a_safe_run() -> None:
+    verdict = judge(SAFE, Records([EARLY, TAKEN], [LATE], SEATS), LATE, True)
+    assert verdict.missing == []
+    assert verdict.lines[0] == (
+        "2 seats booked by 2 workers, 1 late write refused, no seat sold twice."
+    )
+
+
+def test_the_verdict_of_an_unsafe_run() -> None:
+    verdict = judge(UNSAFE, Records([EARLY, TAKEN, LATE], [], SEATS | {"1B": "Ada"}), LATE, True)
+    assert verdict.missing == []
+    text = "\n".join(verdict.lines)
+    assert "1 seat SOLD TWICE" in text
+    assert "1B was sold to Alan by worker 2 (fence 12) and to Ada by worker 1 (fence 11)" in text
+    assert "the seat map now says Ada" in text
+    assert "what happens without the fence" in text
+
+
+@pytest.mark.parametrize(
+    ("sales", "refusals", "late", "loss_known", "missing"),
+    [
+        ([EARLY, TAKEN], [], LATE, True, "was not refused"),
+        ([EARLY, TAKEN], [EARLY], LATE, True, "was not refused"),
+        ([EARLY, TAKEN, LATE], [LATE], LATE, True, "sold twice: 1B"),
+        ([TAKEN, EARLY], [LATE], LATE, True, "lower fence"),
+        ([TAKEN], [LATE], LATE, True, "1 of 2 seats"),
+        ([EARLY, TAKEN], [LATE], LATE, False, "did not learn"),
+        ([EARLY, TAKEN], [LATE], None, True, "no worker was frozen"),
+    ],
+)
+def test_a_safe_run_that_shows_nothing_is_a_failure(
+    sales: list[Sale], refusals: list[Sale], late: Sale | None, loss_known: bool, missing: str
+) -> None:
+    verdict = judge(SAFE, Records(sales, refusals, SEATS), late, loss_known)
+    assert missing in "\n".join(verdict.missing)
+    assert verdict.facts["shown"] is False
+
+
+@pytest.mark.parametrize(
+    ("sales", "late"),
+    [
+        ([EARLY, TAKEN], LATE),
+        ([EARLY, LATE, TAKEN], LATE),  # in time, and so the other's mistake
+        ([EARLY, TAKEN, LATE._replace(fence=13)], LATE._replace(fence=13)),
+        ([TAKEN, EARLY, EARLY], LATE),
+        ([EARLY, TAKEN, LATE], None),
+    ],
+)
+def test_an_unsafe_run_without_the_double_sale_is_a_failure(
+    sales: list[Sale], late: Sale | None
+) -> None:
+    assert judge(UNSAFE, Records(sales, [], SEATS), late, True).missing

@@ -1,0 +1,344 @@
+"""The demo as its user runs it: a real process with real workers, frozen, woken, killed.
+
+No test trusts what the demo prints without a look into the files that it was told to keep.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencelock.demo.crew import Crew, Trouble
+
+pytestmark = pytest.mark.skipif(
+    os.name != "posix", reason="the demo freezes a process with SIGSTOP"
+)
+
+DEMO = [sys.executable, "-m", "fencelock.demo"]
+PATIENCE_S = 60.0
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    """Where the demo makes its temporary folder."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def environment(temporary: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "TERM"}}
+    return {**kept, "TMPDIR": str(temporary), "TERM": "xterm", "PYTHONWARNINGS": "error"}
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Start]:
+    """Start the demo; what a failed test leaves behind is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, new_session: bool = False) -> subprocess.Popen[str]:
+        demo = subprocess.Popen(
+            [*DEMO, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=new_session,
+        )
+        started.append(demo)
+        return demo
+
+    # A runner started in the background ignores Ctrl-C, and its children would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield start
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for demo in started:
+            with demo:
+                demo.terminate()
+
+
+def read_until(demo: subprocess.Popen[str], word: str) -> list[str]:
+    """Read lines of the demo until one has the word."""
+    assert demo.stdout is not None
+    lines: list[str] = []
+    while not lines or word not in lines[-1]:
+        line = demo.stdout.readline()
+        assert line, f"the demo ended before {word!r}: {lines}"
+        lines.append(line)
+    return lines
+
+
+def workers_in(lines: list[str]) -> list[int]:
+    """The process ids of the workers."""
+    pids = [int(pid) for pid in re.findall(r"starts as process (\d+)", "".join(lines))]
+    assert pids
+    return pids
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs or is frozen; one that only waits to be buried does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return state_of(pid) != "Z"
+
+
+def state_of(pid: int) -> str:
+    """R, S, T (frozen), Z (dead) …; empty where there is no /proc."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "" if not Path("/proc/self/stat").exists() else "Z"
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def rows(folder: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(folder / "seats.db")) as db:
+        return db.execute(query).fetchall()
+
+
+def check_logs(folder: Path, workers: int) -> None:
+    """No worker has anything to complain about but the loss of its lease."""
+    logs = sorted(folder.glob("worker-*.log"))
+    assert len(logs) == workers
+    for log in logs:
+        assert "Traceback" not in log.read_text()
+        assert "Warning" not in log.read_text()
+
+
+def test_the_store_refuses_the_late_write(start: Start, tmp_path: Path) -> None:
+    kept, summary = tmp_path / "kept", tmp_path / "summary.json"
+    demo = start("--keep", str(kept), "--json", str(summary), "--seats", "6", "--workers", "4")
+    output, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 0, output + errors
+    assert errors == ""
+    assert "\033" not in output
+
+    sales = rows(kept, "SELECT seat, customer, worker, fence FROM sales ORDER BY id")
+    assert len(sales) == len({seat for seat, *_ in sales}) == 6
+    assert len({customer for _, customer, *_ in sales}) == 6
+    fences = [fence for *_, fence in sales]
+    assert fences == sorted(set(fences))
+    assert rows(kept, "SELECT seat, customer FROM seats ORDER BY seat") == sorted(
+        (seat, customer) for seat, customer, *_ in sales
+    )
+
+    facts = json.loads(summary.read_text())
+    late = facts["late"]
+    refused = rows(kept, "SELECT seat, customer, worker, fence FROM refusals")
+    assert tuple(late.values()) in refused
+    (winner,) = [sale for sale in sales if sale[0] == late["seat"]]
+    assert winner[2] != late["worker"]
+    assert winner[3] > late["fence"]
+    assert facts["refused"] == [dict(zip(late, row, strict=True)) for row in refused]
+    assert (facts["shown"], facts["seats_booked"], facts["sold_twice"]) == (True, 6, {})
+
+    workers = len({worker for _, _, worker, _ in sales})
+    assert f"6 seats booked by {workers} workers, " in output
+    assert ", no seat sold twice." in output
+    assert re.search(rf"{late['worker']} +{late['fence']}  REFUSED: ", output)
+    assert re.search(rf"{late['worker']} +{late['fence']}  its lease is lost: ", output)
+    check_logs(kept, 4)
+    assert not any(runs(pid) for pid in workers_in([output]))
+
+
+def test_without_the_fence_a_seat_is_sold_twice(
+    start: Start, environment: dict[str, str], tmp_path: Path
+) -> None:
+    kept, summary = tmp_path / "käpt?", tmp_path / "summary.json"  # a name that needs quoting
+    environment["PYTHONIOENCODING"] = "ascii"
+    demo = start("--unsafe", "--keep", str(kept), "--json", str(summary))
+    output, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 0, output + errors
+    assert errors == ""
+
+    sales = rows(kept, "SELECT seat, customer, worker, fence FROM sales ORDER BY id")
+    counts = Counter(seat for seat, *_ in sales)
+    assert len(counts) == 8
+    facts = json.loads(summary.read_text())
+    late = facts["late"]
+    assert counts[late["seat"]] == 2
+    first, second = [sale for sale in sales if sale[0] == late["seat"]]
+    assert second == tuple(late.values())
+    assert first[3] > second[3]
+    assert first[2] != second[2]
+    assert rows(kept, "SELECT * FROM refusals") == []
+    assert [*facts["sold_twice"]] == [seat for seat, count in counts.items() if count > 1]
+
+    for _, customer, worker, fence in (first, second):
+        assert f"to {customer} by {worker} (fence {fence})" in output
+    assert "SOLD TWICE" in output
+    assert "This is what happens without the fence." in output
+    check_logs(kept, 3)
+
+
+def test_the_smallest_run_shows_it_too(start: Start, temporary: Path) -> None:
+    demo = start("--seats", "1", "--workers", "2")
+    output, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 0, output + errors
+    assert "1 seat booked by 1 worker, 1 late write refused, no seat sold twice." in output
+    assert [*temporary.iterdir()] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all_processes_the_frozen_one_too(
+    start: Start, temporary: Path, number: signal.Signals
+) -> None:
+    demo = start()
+    pids = workers_in(read_until(demo, "SIGSTOP"))
+    if Path("/proc/self/stat").exists():
+        wait_until(lambda: "T" in [state_of(pid) for pid in pids])  # it really is frozen
+    demo.send_signal(number)
+    _, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 128 + number
+    assert errors == f"\nStopped by {number.name}, with all workers.\n"
+    assert not any(runs(pid) for pid in pids)
+    assert [*temporary.iterdir()] == []
+
+
+def test_no_worker_outlives_a_demo_that_was_killed(start: Start) -> None:
+    # In a session of its own, so that nobody there is left to look after a frozen process.
+    demo = start(new_session=True)
+    pids = workers_in(read_until(demo, "SIGSTOP"))
+    demo.kill()
+    wait_until(lambda: not any(runs(pid) for pid in pids))
+
+
+def test_a_worker_that_is_killed_is_named(start: Start, temporary: Path) -> None:
+    demo = start()
+    lines = read_until(demo, "SIGSTOP")
+    first, *_ = pids = workers_in(lines)
+    os.kill(first, signal.SIGKILL)
+    _, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 1
+    assert f"worker 1 (process {first}) was killed by SIGKILL" in errors
+    assert "Traceback" not in errors
+    assert not any(runs(pid) for pid in pids)
+    assert [*temporary.iterdir()] == []
+
+
+def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
+    with Crew() as crew:
+        crew.start("worker 1", ["--nonsense"], tmp_path / "worker-1.log")
+        heard = crew.hear(time.monotonic() + PATIENCE_S)
+        assert heard is not None
+        worker, message = heard
+        assert message is None
+        with pytest.raises(Trouble, match=r"worker 1 .* died: .*arguments are required: --folder"):
+            worker.check_end()
+
+
+def test_the_time_limit_is_kept(start: Start, temporary: Path) -> None:
+    demo = start("--seconds-limit", "1")
+    output, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 1
+    assert errors == "\nThe demo could not be shown: it did not end in 1 s (--seconds-limit)\n"
+    assert not any(runs(pid) for pid in workers_in([output]))
+    assert [*temporary.iterdir()] == []
+
+
+def test_a_reader_that_leaves_is_no_error(start: Start, temporary: Path) -> None:
+    demo = start()
+    lines = read_until(demo, "SIGSTOP")
+    assert demo.stdout is not None
+    assert demo.stderr is not None
+    demo.stdout.close()
+    assert demo.wait(PATIENCE_S) == 1
+    assert demo.stderr.read() == ""
+    assert not any(runs(pid) for pid in workers_in(lines))
+    assert [*temporary.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "colored"),
+    [
+        ([], {}, True),
+        ([], {"NO_COLOR": ""}, True),
+        ([], {"NO_COLOR": "1"}, False),
+        ([], {"TERM": "dumb"}, False),
+        (["--no-color"], {}, False),
+    ],
+)
+def test_a_terminal_gets_color_unless_it_is_refused(
+    environment: dict[str, str], arguments: list[str], variables: dict[str, str], colored: bool
+) -> None:
+    output, code = run_in_terminal(arguments, environment | variables)
+    assert ("\033[" in output) is colored
+    assert code == 130
+    assert "Stopped by SIGINT" in output
+    assert "Traceback" not in output
+    assert not any(runs(pid) for pid in workers_in([output]))
+
+
+def run_in_terminal(arguments: list[str], environment: dict[str, str]) -> tuple[str, int]:
+    """Run the demo in a terminal of its own, and press Ctrl-C when it sells."""
+    enter = "import os, sys; os.login_tty(0); os.execv(sys.executable, sys.argv[1:])"
+    ours, theirs = os.openpty()
+    try:
+        command = [sys.executable, "-c", enter, *DEMO, *arguments]
+        demo = subprocess.Popen(command, stdin=theirs, env=environment)
+    finally:
+        os.close(theirs)
+    output = b""
+    try:
+        while b"holds the lock" not in output:
+            output += os.read(ours, 4096)
+        os.write(ours, b"\x03")
+        while True:
+            try:
+                chunk = os.read(ours, 4096)
+            except OSError:  # how Linux says that nobody is left at the other end
+                break
+            if not chunk:
+                break
+            output += chunk
+    finally:
+        os.close(ours)
+        demo.wait(PATIENCE_S)
+    return output.decode(), demo.returncode
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--seats", "0"], ["--workers", "1"], ["--seconds-limit", "nan"], ["--seats", "many"]],
+)
+def test_wrong_arguments_are_refused(start: Start, arguments: list[str]) -> None:
+    demo = start(*arguments)
+    output, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 2
+    assert arguments[0] in errors.splitlines()[-1]
+    assert output == ""
+
+
+def test_an_earlier_run_is_not_overwritten(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "seats.db").write_text("precious")
+    demo = start("--keep", str(tmp_path))
+    _, errors = demo.communicate(timeout=PATIENCE_S)
+    assert demo.returncode == 1
+    assert "is not empty" in errors
+    assert (tmp_path / "seats.db").read_text() == "precious"
