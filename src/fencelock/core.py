@@ -25,7 +25,19 @@ from .errors import (
 from .logic import policy, waiting
 from .logic.keeper import Keeper
 from .logic.tenure import Tenure
-from .model import Busy, Holding, Meta, Request, Safety, State, Traits, check_meta_size
+from .model import (
+    Busy,
+    Finding,
+    Grant,
+    Holding,
+    Meta,
+    Request,
+    Safety,
+    State,
+    Traits,
+    check_meta_size,
+    granted,
+)
 from .spec import Spec
 from .world import World
 
@@ -141,7 +153,11 @@ class Core(Generic[L]):
             return answer
         hold_until = None if spec.max_hold is None else answer.asked_at + spec.max_hold
         tenure = Tenure(answer, request.meta, spec.renew, hold_until, spec.on_lost, self.generation)
-        self.keeper.add(tenure)
+        try:
+            self.keeper.add(tenure)
+        except Exception:  # no thread to be had: a lease that nobody looks after is not given out
+            await self.release(tenure)
+            raise
         lease = self._make_lease(self, tenure)
         if spec.reentrant:
             tenure.entry = (who, spec.name)
@@ -170,7 +186,7 @@ class Core(Generic[L]):
             tenure.count -= 1
             if tenure.loss is None and not tenure.released:
                 return True
-        if tenure.released:
+        if tenure.released and not tenure.owed:
             return False
         held = self.keeper.retire(tenure)
         self._reentrant.pop(tenure.entry, None)
@@ -186,6 +202,7 @@ class Core(Generic[L]):
 
     async def _free(self, tenure: Tenure) -> bool:
         """Ask the engine to free it. No answer is resolved by asking again."""
+        tenure.owed = True
         for attempt in range(1, policy.UNKNOWN_TRIES + 1):
             try:
                 freed = await self.engine.release(tenure.grant)
@@ -197,6 +214,7 @@ class Core(Generic[L]):
                         until=tenure.grant.ttl,
                     ) from error
                 continue
+            tenure.owed = False
             # After a try without an answer, "not yours" most likely means that it was heard.
             return freed or (attempt > 1 and tenure.loss is None)
         raise AssertionError("unreachable")
@@ -281,6 +299,27 @@ class Core(Generic[L]):
         self.keeper.drop(tenure)
         self._reentrant.pop(tenure.entry, None)
         return True
+
+    def hand_over(self, tenure: Tenure) -> Grant:
+        """Stop looking after a tenure without releasing it: whoever gets the grant carries on."""
+        self.check(tenure)
+        self.keeper.retire(tenure)
+        self._reentrant.pop(tenure.entry, None)
+        return tenure.grant
+
+    def take_over(self, grant: Grant) -> L:
+        """A lease that another process handed over. It is not renewed unless its holder does.
+
+        Whether it still holds is the engine's to say: clocks are not compared across processes.
+        """
+        name, owner, fence, ttl, _, _ = grant
+        grant = granted(name, owner, fence, ttl, self.world.now())
+        tenure = Tenure(grant, "{}", False, None, None, self.generation)
+        return self._make_lease(self, tenure)
+
+    async def examine(self) -> list[Finding]:
+        await self.ready()
+        return await self.engine.examine()
 
     async def inspect(self, name: str) -> State:
         await self.ready()

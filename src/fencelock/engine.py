@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from .errors import Misconfigured, Unsupported
-from .model import Busy, Gone, Grant, Holding, Request, State, Traits
+from .model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from .world import Signal, World
 
 
@@ -118,6 +118,10 @@ class Engine(ABC):
     async def scan(self, prefix: str) -> list[Holding]:
         """All holders of names that begin with the prefix, by name."""
         raise Unsupported(f"{self.schemes[0]} cannot list locks: ask for one name with holders()")
+
+    async def examine(self) -> list[Finding]:
+        """What of the surroundings and settings would break a promise, with advice."""
+        return []
 
 
 def read_options(engine: type[Engine], given: Mapping[str, object]) -> dict[str, object]:

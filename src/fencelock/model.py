@@ -6,7 +6,7 @@ made on the hot path and kept by the ten thousand. All durations are seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from .errors import Expired, LeaseLost, Revoked, SessionEnded, UsageError
@@ -108,6 +108,17 @@ class State(NamedTuple):
     waiters: tuple[Waiting, ...] = ()
 
 
+class Finding(NamedTuple):
+    """Something that an engine noticed about its own surroundings."""
+
+    level: Literal["ok", "note", "warning", "problem"]
+    """A problem breaks a promise, a warning may; a note is worth knowing."""
+    topic: str
+    text: str
+    advice: str = ""
+    """What to change, where something should be."""
+
+
 class Traits(NamedTuple):
     """What an engine, as configured, promises. Used to refuse, to warn and to print the matrix."""
 
@@ -125,6 +136,15 @@ class Traits(NamedTuple):
 def granted(name: str, owner: str, fence: int, ttl: float, asked_at: float) -> Grant:
     """Make a grant whose validity is counted from before the request was sent."""
     return Grant(name, owner, fence, ttl, asked_at, asked_at + ttl - drift(ttl))
+
+
+def renewed(grants: Sequence[Grant], asked_at: float) -> list[Grant]:
+    """Renew many grants at one moment; those of equal ttl share their numbers."""
+    ends = {ttl: asked_at + ttl - drift(ttl) for ttl in {grant.ttl for grant in grants}}
+    return [
+        Grant(name, owner, fence, ttl, asked_at, ends[ttl])
+        for name, owner, fence, ttl, _, _ in grants
+    ]
 
 
 def drift(ttl: float) -> float:

@@ -32,7 +32,8 @@ from .model import (
     check_ttl,
 )
 from .spec import DEFAULT_TTL_S, Template, check_busy, make_spec
-from .worlds.threads import ThreadsWorld, drive
+from .worlds.threads import ThreadsWorld
+from .worlds.threads import drive as drive  # the command line drives an engine too
 
 __all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
 

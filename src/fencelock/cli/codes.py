@@ -14,6 +14,7 @@ from ..errors import (
 )
 
 OK = 0
+DECLINED = 1
 UNREACHABLE = 69
 NOT_ACQUIRED = 75
 DENIED = 77
@@ -26,11 +27,11 @@ NOT_FOUND = 127
 SIGNALLED = 128
 
 TABLE: tuple[tuple[str, str], ...] = (
-    ("0-…", "the command's own exit code"),
-    (str(UNREACHABLE), "the engine cannot be reached"),
+    ("0-255", "the command's own exit code"),
+    (str(UNREACHABLE), "the engine cannot be reached or cannot serve now"),
     (str(NOT_ACQUIRED), "the lock was not had in time (-E changes it, --skip-ok makes it 0)"),
     (str(DENIED), "refused by the engine's access control"),
-    (str(MISCONFIGURED), "bad configuration: a URL, a name or an option that cannot be"),
+    (str(MISCONFIGURED), "bad configuration: a URL, a name or a ttl that cannot be"),
     (str(LOST), "the lease was lost and the command was stopped"),
     (str(TIMED_OUT), "--max-runtime was hit and the command was stopped"),
     (str(FAILED), "fencelock itself failed, or the command line cannot be read"),
@@ -40,10 +41,16 @@ TABLE: tuple[tuple[str, str], ...] = (
 )
 
 
+class WrongLine(UsageError):
+    """The command line cannot be read."""
+
+
 def of(error: FencelockError) -> int:
     """The exit code that tells of an error."""
     if isinstance(error, NotAcquired):
         return NOT_ACQUIRED
+    if isinstance(error, WrongLine):
+        return FAILED
     if isinstance(error, Denied):
         return DENIED
     if isinstance(error, Misconfigured | UsageError):

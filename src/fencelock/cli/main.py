@@ -1,12 +1,14 @@
 """Picks the verb, reads its arguments and turns errors into one line and an exit code.
 
-A verb is a module with ``SUMMARY``, ``arguments(parser)`` and ``main(options) -> int``. Only the
-module of the verb that was asked for is imported: a cron wrapper starts thousands of times a day.
+A verb is a module with ``arguments(parser)`` and ``main(options) -> int``, and perhaps ``USAGE`` and
+``EPILOG``. Only the module of the verb that was asked for is imported: a cron wrapper starts
+thousands of times a day.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -37,14 +39,23 @@ class Parser(argparse.ArgumentParser):
     """A parser whose mistakes end like those of timeout(1), not with 2."""
 
     def error(self, message: str) -> NoReturn:
-        terminal.say(f"{message} (see {self.prog} --help)")
+        hint = "the command stands after --; " if self.prog == "fencelock run" else ""
+        terminal.say(f"{message} ({hint}see {self.prog} --help)")
         raise SystemExit(codes.FAILED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    verbose = "-v" in words or "--verbose" in words
+    own = words[: words.index("--")] if "--" in words else words
+    terminal.prepare()
+    code = _guarded(words, verbose="-v" in own or "--verbose" in own)
+    if code and own[:1] == ["acquire"] and "--shell" in own:
+        terminal.out(f"(exit {code})")  # or eval would swallow the failure
+    return _flushed(code)
+
+
+def _guarded(words: list[str], verbose: bool) -> int:
     try:
         return _dispatch(words)
     except SystemExit as stop:
@@ -52,7 +63,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return codes.SIGNALLED + 2
     except BrokenPipeError:
-        sys.stderr.close()
         return codes.SIGNALLED + 13
     except FencelockError as error:
         terminal.say(str(error))
@@ -60,10 +70,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             terminal.traceback(error)
         return codes.of(error)
     except Exception as error:
-        terminal.say(f"{type(error).__name__}: {error} (-v shows the traceback)")
+        terminal.say(
+            f"{type(error).__name__}: {error}" + ("" if verbose else " (-v shows the traceback)")
+        )
         if verbose:
             terminal.traceback(error)
         return codes.FAILED
+
+
+def _flushed(code: int) -> int:
+    """See that the interpreter finds nothing to complain about on its way out."""
+    try:
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it was closed
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return code or codes.SIGNALLED + 13
+    return code
 
 
 def _dispatch(words: list[str]) -> int:
@@ -72,6 +95,8 @@ def _dispatch(words: list[str]) -> int:
         rest = words[1:]
         options = parser.parse_args(rest[: rest.index("--")] if "--" in rest else rest)
         options.command = rest[rest.index("--") + 1 :] if "--" in rest else []
+        if options.command and words[0] != "run":
+            parser.error("only run takes a command after --")
         code: int = verb.main(options)
         return code
     top = Parser(
@@ -98,10 +123,13 @@ def parser_of(name: str) -> tuple[Parser, Any]:
         description=VERBS[name][0].upper() + VERBS[name][1:] + ".",
         epilog=getattr(verb, "EPILOG", None),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     verb.arguments(parser)
-    parser.add_argument("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
-    parser.add_argument("-v", "--verbose", action="store_true", help="say more")
+    add = parser.add_argument
+    add("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
+    add("--json", action="store_true", help="answer in JSON")
+    add("-v", "--verbose", action="store_true", help="say more, and show tracebacks")
     return parser, verb
 
 

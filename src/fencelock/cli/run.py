@@ -7,16 +7,18 @@ import os
 from typing import TYPE_CHECKING
 
 from .. import observe
+from ..address import default_url
 from ..errors import FencelockError, NotAcquired
-from ..worlds import clock
-from . import codes, terminal
+from . import clock, codes, terminal
 from .child import CannotRun
 from .durations import brief
-from .order import Order, arguments, read
+from .options import without_secrets
+from .order import Order, arguments, read, status_fd
+from .plan import MARGIN_S
 from .signals import Interrupted, Signals
 from .status import Status
 from .supervise import Outcome, Supervisor
-from .watchdog import MARGIN_S, Watchdog
+from .watchdog import Watchdog
 
 if TYPE_CHECKING:
     from ..sync import Client, Lease
@@ -39,18 +41,20 @@ exit codes:
 
 def main(options: argparse.Namespace) -> int:
     """Run a command under a lock."""
-    order = read(options)
-    status = Status(order.status_fd, order.name)
-    watchdog = Watchdog(order.plan)  # before any thread is started and any engine opened
+    status = Status(status_fd(options), options.name)
     code = codes.FAILED
     try:
-        with Signals() as signals:
-            code = _Run(order, status, signals, watchdog).main()
+        order = read(options)
+        watchdog = Watchdog(order.plan)  # before any thread is started and any engine opened
+        try:
+            with Signals() as signals:
+                code = _Run(order, status, signals, watchdog).main()
+        finally:
+            watchdog.close()
     except FencelockError as error:
         status.error, code = str(error), codes.of(error)
         raise
     finally:
-        watchdog.close()
         status.write(code)
     return code
 
@@ -63,70 +67,63 @@ class _Run:
         self._status = status
         self._signals = signals
         self._watchdog = watchdog
+        self._failing = False
 
     def main(self) -> int:
         from ..sync import connect
 
-        observe.redirect(self._warn)
+        observe.redirect(self._note)  # what matters of it is said below, once
+        unsubscribe = observe.subscribe(self._see)
         try:
             with connect(self._order.url) as client:
                 lease = self._acquire(client)
-                return lease if isinstance(lease, int) else self._hold(client, lease)
+                return lease if isinstance(lease, int) else self._hold(lease)
         except Interrupted as interrupted:
             self._status.outcome = "interrupted"
             return codes.SIGNALLED + interrupted.number
         finally:
+            unsubscribe()
             observe.redirect(None)
 
     def _acquire(self, client: Client) -> Lease | int:
         """Wait for the lock, or return the exit code that says why not."""
-        from .waiting import WaitingLine
+        from .waiting import obtain
 
-        order, started = self._order, clock.now()
-        lock = client.lock(
-            order.name,
-            ttl=order.ttl,
-            timeout=order.timeout,
-            meta=order.meta,
-            on_lost=lambda _: self._signals.wake(),
-        )
+        started = clock.now()
         try:
-            with WaitingLine(client, order.name, not order.quiet and order.timeout != 0):
-                lease = lock.acquire()
+            lease = obtain(client, self._order.wish, self._signals)
         except NotAcquired as error:
-            self._status.outcome = "not_acquired"
-            if order.busy_code != codes.OK:
+            self._status.outcome, self._status.error = "not_acquired", str(error)
+            if self._order.wish.busy_code != codes.OK:
                 self._warn(str(error))
-            return order.busy_code
+            return self._order.wish.busy_code
         finally:
             self._status.wait_s = clock.now() - started
-        self._signals.waiting = False
         self._status.fence = lease.fence
         self._note(f"acquired {lease.name!r}, fence {lease.fence}, in {brief(self._status.wait_s)}")
         return lease
 
-    def _hold(self, client: Client, lease: Lease) -> int:
+    def _hold(self, lease: Lease) -> int:
         """Run the command under the lease."""
         order, status, started = self._order, self._status, clock.now()
         supervisor = Supervisor(
             lease, self._signals, self._watchdog, order.max_runtime, order.grace, self._warn
         )
         try:
-            outcome = supervisor.run(order.command, self._environment(client, lease))
+            outcome = supervisor.run(order.command, self._environment(lease))
+            status.ran(outcome)
         except CannotRun as error:
             self._warn(str(error))
-            outcome = Outcome(error.code, stopped=False, timed_out=False)
+            status.error = str(error)
+            outcome = Outcome(error.code)
         status.held_s = clock.now() - started
-        status.renewals = lease.renewals
-        status.ran(outcome)
         self._release(lease)
-        status.lost_reason = lease.reason
-        if lease.reason is not None and not outcome.stopped:
+        status.renewals = lease.renewals
+        if lease.reason is not None and outcome.lost_reason is None:
+            status.lost_reason = lease.reason
             self._warn(f"the command ended by itself, but its lease was lost: {lease.reason}")
         self._note(f"the command ended with {outcome.code} after {brief(status.held_s)}")
-        if outcome.stopped:
-            return codes.LOST
-        return codes.TIMED_OUT if outcome.timed_out else outcome.code
+        return outcome.exit_code()
 
     def _release(self, lease: Lease) -> None:
         try:
@@ -134,18 +131,27 @@ class _Run:
         except FencelockError as error:
             self._warn(str(error))
 
-    def _environment(self, client: Client, lease: Lease) -> dict[str, str]:
+    def _environment(self, lease: Lease) -> dict[str, str]:
         return {
             **os.environ,
             "FENCELOCK_NAME": lease.name,
             "FENCELOCK_FENCE": str(lease.fence),
             "FENCELOCK_TTL": f"{lease.ttl:g}",
-            "FENCELOCK_URL": client.url,
+            "FENCELOCK_URL": without_secrets(self._order.url or default_url()),
             "FENCELOCK_LEASE_FD": str(self._watchdog.lease_pipe),
         }
 
+    def _see(self, event: observe.Event) -> None:
+        """Renewals that fail are told once; the supervisor tells of a loss."""
+        if event.kind == "renew_failed" and not self._failing:
+            self._failing = True
+            self._warn(
+                f"{event.name!r} could not be renewed and is tried again while the lease lasts: "
+                f"{event.detail}"
+            )
+
     def _warn(self, message: str) -> None:
-        if not self._order.quiet:
+        if not self._order.wish.quiet:
             terminal.say(message)
 
     def _note(self, message: str) -> None:

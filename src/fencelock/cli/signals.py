@@ -2,6 +2,11 @@
 
 Python runs handlers only in the main thread between two instructions, so the numbers also go to a
 pipe that the supervisor's loop reads.
+
+A wait is ended by an exception, and only at the one place where the main thread sleeps for its
+turn: there nothing is half done, and the withdrawal that follows leaves neither a lock nor a place
+in the queue behind. A signal that comes at another moment is tried again until it is that moment,
+or until the lock is had and given back.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ FORWARDED = tuple(
     if hasattr(signal, name)
 )
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+AGAIN_S = 0.02
 
 
 class Interrupted(BaseException):
@@ -27,7 +33,7 @@ class Interrupted(BaseException):
 
 
 class Signals:
-    """The handlers, for as long as a command is run."""
+    """The handlers, for as long as a lock is waited for and held."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -35,8 +41,8 @@ class Signals:
         os.set_blocking(self._write, False)
         self._before: dict[int, object] = {}
         self._old_fd = -1
-        self.waiting = True
-        """While True, a signal that means "end" raises Interrupted."""
+        self._waiting = True
+        self._pending: int | None = None
 
     def fileno(self) -> int:
         """Readable when a signal has come."""
@@ -44,8 +50,8 @@ class Signals:
 
     def __enter__(self) -> Signals:
         self._old_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for number in (*FORWARDED, signal.SIGCHLD):
-            if signal.getsignal(number) is signal.SIG_IGN and number != signal.SIGCHLD:
+        for number in (*FORWARDED, signal.SIGALRM, signal.SIGCHLD):
+            if signal.getsignal(number) is signal.SIG_IGN and number in FORWARDED:
                 continue  # nohup and friends: what was ignored stays ignored, for the child too
             self._before[number] = signal.signal(number, self._handle)
         return self
@@ -56,6 +62,7 @@ class Signals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.set_wakeup_fd(self._old_fd)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() itself gave us
@@ -63,9 +70,23 @@ class Signals:
         os.close(self._write)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.waiting and number in ENDING:
-            self.waiting = False  # a second one must not break the withdrawal
-            raise Interrupted(number)
+        if not self._waiting or number not in (*ENDING, signal.SIGALRM):
+            return
+        if number != signal.SIGALRM and self._pending is None:
+            self._pending = number
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
+        if self._pending is not None and _asleep(frame):
+            self._waiting = False  # a second one must not break the withdrawal
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Interrupted(self._pending)
+
+    def settle(self) -> None:
+        """The wait is over: raise if a signal came that ends it, and pass later ones on."""
+        self._waiting = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number in self.take():
+            if number in ENDING:
+                raise Interrupted(number)
 
     def wake(self) -> None:
         """Make the loop look, from any thread."""
@@ -80,3 +101,14 @@ class Signals:
             return [number for number in os.read(self._read, 4096) if number]
         except OSError:
             return []
+
+
+def _asleep(frame: FrameType | None) -> bool:
+    """Whether the main thread sleeps in the wait of its World, and nowhere else."""
+    while frame is not None and frame.f_globals.get("__name__") == "threading":
+        frame = frame.f_back
+    return (
+        frame is not None
+        and frame.f_code.co_name == "wait"
+        and frame.f_globals.get("__name__") == "fencelock.worlds.threads"
+    )

@@ -12,7 +12,7 @@ class Status:
 
     def __init__(self, descriptor: int | None, name: str) -> None:
         self._descriptor = descriptor
-        self.name = name
+        self._name = name
         self.outcome = "failed"
         self.wait_s = 0.0
         self.held_s = 0.0
@@ -25,6 +25,7 @@ class Status:
     def ran(self, outcome: Outcome) -> None:
         """The command ran and ended."""
         self.child_code = outcome.code
+        self.lost_reason = outcome.lost_reason
         self.outcome = "lost" if outcome.stopped else "timed_out" if outcome.timed_out else "ran"
 
     def write(self, code: int) -> None:
@@ -35,7 +36,7 @@ class Status:
 
         facts = {
             "schema": 1,
-            "name": self.name,
+            "name": self._name,
             "outcome": self.outcome,
             "wait_s": round(self.wait_s, 6),
             "held_s": round(self.held_s, 6),

@@ -1,20 +1,68 @@
-"""What people see: lines on stderr, colors where they are wanted, and one live line."""
+"""What people see: lines on stderr, colors where they are wanted, and one live line.
+
+A standard stream that is closed is None in Python. Nobody is told about that: who closes stderr
+does not want to read.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_live = False  # a live line stands on the terminal
+
+
+def prepare() -> None:
+    """Fill closed standard streams, so that no pipe of ours gets their number, and never fail to
+    print a character that the terminal does not know.
+
+    What is opened here is closed again in the command: it finds the streams as they were.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
 
 
 def say(message: str) -> None:
-    """One line on stderr; a closed stderr is nobody's problem."""
+    """One line on stderr."""
+    stream: TextIO | None = sys.stderr
+    if stream is None:
+        return
+    clear = "\r\x1b[K" if _live else ""
     try:
-        print(f"fencelock: {printable(message, sys.stderr)}", file=sys.stderr, flush=True)
+        print(f"{clear}fencelock: {printable(message, stream)}", file=stream, flush=True)
     except (OSError, ValueError):
         pass
+
+
+def emit(facts: Mapping[str, object]) -> None:
+    """One JSON object on a line of stdout."""
+    import json
+
+    out(json.dumps({"schema": 1, **facts}))
+
+
+def out(line: str) -> None:
+    """One line on stdout."""
+    stream: TextIO | None = sys.stdout
+    if stream is not None:
+        print(printable(line, stream), file=stream, flush=True)
+
+
+def lines(ready: Sequence[str]) -> None:
+    """Lines on stdout that are printable already, and may be colored."""
+    stream: TextIO | None = sys.stdout
+    if stream is not None:
+        print("\n".join(ready), file=stream, flush=True)
 
 
 def printable(text: str, stream: TextIO) -> str:
@@ -31,12 +79,12 @@ def traceback(error: BaseException) -> None:
     library.print_exception(error, file=sys.stderr)
 
 
-def is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
     """Whether a person reads this stream, on a terminal that can move its cursor."""
-    return stream.isatty() and os.environ.get("TERM", "") != "dumb"
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "") != "dumb"
 
 
-def colors(stream: TextIO) -> bool:
+def colors(stream: TextIO | None) -> bool:
     """Whether to color: what the environment says, else whether a person reads."""
     if os.environ.get("NO_COLOR"):
         return False
@@ -50,14 +98,21 @@ def paint(text: str, color: str, wanted: bool) -> str:
     return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if wanted else text
 
 
+def size(stream: TextIO) -> tuple[int, int]:
+    """Columns and lines of a terminal."""
+    try:
+        found = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):
+        return 80, 24
+    return (found.columns or 80), (found.lines or 24)
+
+
 def live(text: str, stream: TextIO) -> None:
     """Replace the live line; an empty text takes it away."""
+    global _live
+    _live = bool(text)
     try:
-        width = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):
-        width = 80
-    try:
-        stream.write("\r\x1b[K" + printable(text, stream)[: max(width - 1, 10)])
+        stream.write("\r\x1b[K" + printable(text, stream)[: max(size(stream)[0] - 1, 10)])
         stream.flush()
     except (OSError, ValueError):
         pass

@@ -1,4 +1,4 @@
-"""The live line while a person waits: place in the queue, who holds the lock and for how long."""
+"""Waiting for a lock, with a live line for a person: place in the queue, who holds it, since when."""
 
 from __future__ import annotations
 
@@ -8,17 +8,44 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ..errors import FencelockError
-from ..model import State
-from ..worlds import clock
-from . import terminal
+from ..errors import FencelockError, NotAcquired
+from ..model import Meta, State
+from . import clock, terminal
 from .durations import brief
+from .options import Wish
+from .signals import Interrupted, Signals
 
 if TYPE_CHECKING:
-    from ..sync import Client
+    from ..sync import Client, Lease
 
 PATIENCE_S = 0.3  # a wait this short needs no words
 EVERY_S = 0.5
+
+
+def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> Lease:
+    """Wait for the lock; a signal ends that, and leaves nothing behind."""
+    started = clock.now()
+    lock = client.lock(
+        wish.name,
+        ttl=wish.ttl,
+        timeout=wish.timeout,
+        renew=renew,
+        meta=wish.meta,
+        on_lost=lambda _: signals.wake(),
+    )
+    try:
+        with WaitingLine(client, wish.name, not wish.quiet and wish.timeout != 0):
+            lease = lock.acquire()
+    except NotAcquired as error:
+        raise NotAcquired(_not_had(client, wish.name, clock.now() - started), name=wish.name) from (
+            error
+        )
+    try:
+        signals.settle()
+    except Interrupted:
+        lease.release()
+        raise
+    return lease
 
 
 class WaitingLine:
@@ -62,12 +89,29 @@ class WaitingLine:
 
 def describe(state: State, waited: float, pid: int) -> str:
     """One line about a wait."""
-    mine = [place for place, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
     words = [f"waiting for {state.name!r} for {brief(waited)}"]
+    mine = [place for place, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
     if mine:
         words.append(f"place {mine[0]} of {len(state.waiters)}")
-    for holder in state.holders[:1]:
-        who = f"{holder.meta.get('host', '?')}/{holder.meta.get('pid', '?')}"
-        what = f" ({holder.meta['command']})" if holder.meta.get("command") else ""
-        words.append(f"held by {who}{what} for {brief(holder.age)}")
+    words += [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
     return ", ".join(words)
+
+
+def who(meta: Meta) -> str:
+    """A holder or a waiter in few words."""
+    name = f"{meta.get('host', '?')}/{meta.get('pid', '?')}"
+    return f"{name} ({meta['command']})" if meta.get("command") else name
+
+
+def _not_had(client: Client, name: str, waited: float) -> str:
+    """Say who is in the way, and how to see more."""
+    import shlex
+
+    see = f"see: fencelock show {shlex.quote(name)}"
+    try:
+        state = client.inspect(name)
+    except FencelockError:
+        return f"{name!r} was not had in {brief(waited)}; {see}"
+    held = [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
+    queue = [f"{len(state.waiters)} waiting"] if state.waiters else []
+    return f"{', '.join([f'{name!r} was not had in {brief(waited)}', *held, *queue])}; {see}"

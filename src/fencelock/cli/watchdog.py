@@ -8,6 +8,7 @@ keeps the writing end of the lease pipe: that reaches EOF whatever happens to th
 It is forked before the wrapper starts any thread or opens any engine, knows nothing about locks,
 and speaks lines:
 
+    spawn             the command is about to be started
     group PGID        the command runs as this process group
     until SECONDS     the lease is good until this moment of the boot clock
     lost              the lease is gone: do now what would be done in time
@@ -19,74 +20,13 @@ from __future__ import annotations
 import os
 import select
 import signal
-from typing import NamedTuple
 
-from ..worlds import clock
+from . import clock
+from .groups import alive, find_by_pipe, send
+from .plan import Plan, Watch
 
-MARGIN_S = 0.1  # how long before the end everything must be over
-
-
-class Plan(NamedTuple):
-    """What to do to a command whose lease ends."""
-
-    first: int | None
-    """The signal that asks it to stop, if any."""
-    kill: bool
-    """Whether it is killed in the end."""
-    grace: float
-    """Seconds between the two."""
-
-
-class Watch:
-    """When to send what, worked out from what is known: no I/O, no clock."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.group = 0
-        self.until: float | None = None
-        self.kill_at: float | None = None
-        self.ended = False
-        """The lease counts as over: the pipe of the command is closed."""
-
-    def lose(self, now: float) -> list[int]:
-        """The lease is gone, or the wrapper is."""
-        if self.ended:
-            return []
-        self.ended = True
-        end = now + self.plan.grace
-        if self.until is not None and self.until - MARGIN_S > now:
-            end = min(
-                end, self.until - MARGIN_S
-            )  # still ours for a while, and over before that ends
-        self.kill_at = end if self.plan.kill else None
-        return self._first(now)
-
-    def _first(self, now: float) -> list[int]:
-        if self.plan.first is None:
-            return self._overdue(now) if self.plan.grace == 0 else []
-        return [self.plan.first]
-
-    def _overdue(self, now: float) -> list[int]:
-        if self.kill_at is not None and now >= self.kill_at:
-            self.kill_at = None
-            return [signal.SIGKILL]
-        return []
-
-    def look(self, now: float) -> list[int]:
-        """The signals that are due."""
-        if not self.ended and self.until is not None and now >= self._stop_at():
-            return self.lose(now)
-        return self._overdue(now) if self.ended else []
-
-    def next_at(self) -> float | None:
-        """When to look again."""
-        if self.ended:
-            return self.kill_at
-        return None if self.until is None else self._stop_at()
-
-    def _stop_at(self) -> float:
-        assert self.until is not None
-        return self.until - MARGIN_S - self.plan.grace
+QUIT_S = 1.0  # how long a watchdog may take to go home
+ALONE_S = 0.1  # without a wrapper, see this often whether all is over
 
 
 class Watchdog:
@@ -103,9 +43,7 @@ class Watchdog:
         """It was killed: somebody else has to watch."""
         self.pid = os.fork()
         if self.pid == 0:
-            for descriptor in (self._orders, self._reports, self.lease_pipe):
-                os.close(descriptor)
-            _serve(plan, orders_in, reports_out, lease_end)
+            _serve(Watch(plan), orders_in, reports_out, lease_end)
         for descriptor in (orders_in, reports_out, lease_end):
             os.close(descriptor)
         os.set_blocking(self._orders, False)
@@ -135,101 +73,111 @@ class Watchdog:
     def close(self) -> None:
         """The command has ended: send the watchdog home."""
         self.tell("quit")
+        while not self.gone and select.select([self._reports], [], [], QUIT_S)[0]:
+            self.look()
+        if not self.gone:  # somebody stopped it
+            os.kill(self.pid, signal.SIGKILL)
         for descriptor in (self._orders, self._reports, self.lease_pipe):
             os.close(descriptor)
-        os.waitpid(self.pid, 0)
+        try:
+            os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            pass  # our parent had us ignore the end of children
 
 
-def _serve(plan: Plan, orders: int, reports: int, lease_end: int) -> None:
+def _serve(watch: Watch, orders: int, reports: int, lease_end: int) -> None:
     """The watchdog's side; never returns."""
     try:
         os.setsid()  # what is sent to the wrapper's group or typed at its terminal is not for us
-        for number in (
-            signal.SIGINT,
-            signal.SIGTERM,
-            signal.SIGHUP,
-            signal.SIGQUIT,
-            signal.SIGPIPE,
-        ):
+        for number in (1, 2, 3, signal.SIGTERM, signal.SIGPIPE):  # 1 to 3: HUP, INT, QUIT
             signal.signal(number, signal.SIG_IGN)
-        _let_go(keep={orders, reports, lease_end})
-        _guard(Watch(plan), orders, reports, lease_end)
+        _let_go({orders, reports, lease_end})
+        _Guard(watch, orders, reports, lease_end).main()
     finally:
         os._exit(0)
 
 
 def _let_go(keep: set[int]) -> None:
-    """Hold on to nothing of the wrapper's: a reader of its stdout must see EOF when it ends."""
-    for descriptor in (0, 1, 2):
-        if descriptor not in keep:
-            os.close(descriptor)
-
-
-def _guard(watch: Watch, orders: int, reports: int, lease_end: int) -> None:
-    text = b""
-    while orders >= 0 or (watch.next_at() is not None and _alive(watch.group)):
-        ready, _, _ = select.select([orders] if orders >= 0 else [], [], [], _nap(watch, orders))
-        signals: list[int] = []
-        if ready:
-            chunk = os.read(orders, 4096)
-            *lines, text = (text + chunk).split(b"\n")
-            if b"quit" in lines:
-                return
-            for line in lines:
-                signals += _obey(watch, line.decode())
-            if not chunk:  # the wrapper is gone
-                orders = -1
-                signals += watch.lose(clock.now())
-        signals += watch.look(clock.now())
-        if watch.ended and lease_end >= 0:
-            os.close(lease_end)
-            lease_end = -1
-            _report(reports)
-        for number in signals:
-            _send(watch.group, number)
-
-
-def _nap(watch: Watch, orders: int) -> float | None:
-    due = watch.next_at()
-    if due is None:
-        return None
-    nap = max(0.0, due - clock.now())
-    return nap if orders >= 0 else min(nap, 0.1)  # alone, see now and then whether all is over
-
-
-def _obey(watch: Watch, order: str) -> list[int]:
-    word, _, value = order.partition(" ")
-    if word == "group":
-        watch.group = int(value)
-        if watch.ended and watch.plan.kill:
-            return [signal.SIGKILL]  # it began after the end
-    elif word == "until":
-        watch.until = float(value)
-    elif word == "lost":
-        return watch.lose(clock.now())
-    return []
-
-
-def _alive(group: int) -> bool:
+    """Hold on to nothing of the wrapper's: who reads its output must see EOF when it ends."""
     try:
-        os.killpg(group, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OSError):
-        return False
-    return group > 0
-
-
-def _report(reports: int) -> None:
-    try:
-        os.write(reports, b"!")
+        held = [int(name) for name in os.listdir("/dev/fd")]
     except OSError:
-        pass  # the wrapper is gone
+        held = list(range(256))
+    for descriptor in held:
+        if descriptor not in keep:
+            os.closerange(descriptor, descriptor + 1)  # a close() that does not complain
 
 
-def _send(group: int, number: int) -> None:
-    if group > 0:
+class _Guard:
+    """Hears orders and sends what is due, until the command has ended."""
+
+    def __init__(self, watch: Watch, orders: int, reports: int, lease_end: int) -> None:
+        self._watch = watch
+        self._orders = orders
+        self._reports = reports
+        self._lease_end = lease_end
+        self._lease_inode = os.fstat(lease_end).st_ino
+        self._text = b""
+        self._spawning = False
+        self._group = 0
+        self._quit = False
+
+    def main(self) -> None:
+        while not self._quit and (self._orders >= 0 or self._has_work()):
+            heard = [self._orders] if self._orders >= 0 else []
+            ready, _, _ = select.select(heard, [], [], self._nap())
+            signals = self._hear() if ready else []
+            signals += self._watch.look(clock.now())
+            if self._watch.ended and self._lease_end >= 0:
+                self._end()
+            for number in signals:
+                send(self._group, number)
+
+    def _has_work(self) -> bool:
+        return self._watch.next_at() is not None and alive(self._group)
+
+    def _nap(self) -> float | None:
+        due = self._watch.next_at()
+        if due is None:
+            return None
+        nap = max(0.0, due - clock.now())
+        return nap if self._orders >= 0 else min(nap, ALONE_S)
+
+    def _hear(self) -> list[int]:
+        chunk = os.read(self._orders, 4096)
+        if not chunk:
+            return self._bereaved()
+        *lines, self._text = (self._text + chunk).split(b"\n")
+        return [number for line in lines for number in self._obey(line.decode())]
+
+    def _obey(self, order: str) -> list[int]:
+        word, _, value = order.partition(" ")
+        if word == "spawn":
+            self._spawning = True
+        elif word == "group":
+            self._group = int(value)
+            if self._watch.ended and self._watch.plan.kill:
+                return [signal.SIGKILL]  # it began after the end
+        elif word == "until":
+            self._watch.until = float(value)
+        elif word == "lost":
+            return self._watch.lose(clock.now())
+        elif word == "quit":
+            self._quit = True
+        return []
+
+    def _bereaved(self) -> list[int]:
+        """The wrapper is gone, perhaps before it could tell us what it started."""
+        self._orders = -1
+        if self._spawning and not self._group:
+            self._group = find_by_pipe(self._lease_inode)
+        return self._watch.orphaned(clock.now())
+
+    def _end(self) -> None:
+        """Tell the command, by EOF, and the wrapper."""
+        os.close(self._lease_end)
+        self._lease_end = -1
         try:
-            os.killpg(group, number)
-        except (ProcessLookupError, PermissionError):
-            pass  # it has ended by itself
+            os.write(self._reports, b"!")
+        except OSError:
+            pass  # the wrapper is gone

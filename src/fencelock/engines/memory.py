@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from ..engine import Address, Engine
 from ..model import (
     Busy,
+    Finding,
     Gone,
     Grant,
     Holding,
@@ -210,6 +211,16 @@ class MemoryEngine(Engine):
         with self.store.mutex:
             names = sorted(name for name in self.store.records if name.startswith(prefix))
             return [holding for name in names for holding in self._holdings(name, now)]
+
+    async def examine(self) -> list[Finding]:
+        return [
+            Finding(
+                "warning",
+                "scope",
+                "these locks exist within one process only",
+                "use sqlite:/// for the processes of one machine",
+            )
+        ]
 
     def _holdings(self, name: str, now: float) -> list[Holding]:
         record = self.store.records.get(name)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Sequence
 
 from .. import observe
 from ..engine import Engine
-from ..model import Gone, Grant, Loss
+from ..model import Gone, Grant, Loss, granted
 from ..world import Job, World, sleep
 from . import policy
 from .tenure import Tenure
@@ -23,7 +23,7 @@ from .tenure import Tenure
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
 STUMBLE_S = 0.1  # after an error of our own, a breath before going on
-BATCH_MAX = 1000  # renewals in one request: enough to share its cost, few enough to be quick
+BATCH_MAX = 500  # renewals in one request: enough to share its cost, few enough to be quick
 IDLE_NAPS = 10  # naps with nothing to do before a sleep that only a wake-up, which costs, can end
 
 
@@ -54,10 +54,9 @@ class Keeper:
         """Look after a tenure from now on."""
         self._schedule(tenure)
         self._tenures[tenure] = None
-        if tenure.attend_at < self._next:
-            if self._job is None:
-                self._start()
-            self._wake.set()
+        self._rouse(tenure)
+        if self._job is None:
+            self._start()
 
     def drop(self, tenure: Tenure) -> None:
         """Look after it no more: it has ended, or nobody wants it."""
@@ -76,7 +75,10 @@ class Keeper:
         if tenure.signal is not None:
             tenure.signal.set()
         if tenure.hook is not None:
-            tenure.hook()
+            try:
+                tenure.hook()
+            except Exception as failure:  # its loop is closed, say: the others must be told in time
+                self._unheard(tenure, failure)
         if tenure.on_lost is not None:
             try:
                 self._world.spawn(self._call_back(tenure), "fencelock-on-lost")
@@ -101,8 +103,7 @@ class Keeper:
 
     async def renew_now(self, tenure: Tenure) -> None:
         """Renew one tenure at the caller's wish; errors are the caller's."""
-        now = self._world.now()
-        self._take([tenure], await self._engine.renew([self._wanted(tenure, now)]))
+        await self._request([tenure])
 
     def stop(self) -> None:
         """Renew no more."""
@@ -182,35 +183,66 @@ class Keeper:
     async def _renew(self, due: list[Tenure]) -> None:
         try:
             for start in range(0, len(due), BATCH_MAX):
-                await self._renew_batch(due[start : start + BATCH_MAX])
+                batch = [t for t in due[start : start + BATCH_MAX] if not t.ended]
+                if batch:
+                    await self._renew_batch(batch)
         finally:
             self._flying = False
             self._wake.set()
 
     async def _renew_batch(self, batch: list[Tenure]) -> None:
-        now = self._world.now()
         try:
-            self._take(batch, await self._engine.renew([self._wanted(t, now) for t in batch]))
+            await self._request(batch)
         except Exception as error:
             self._failed(batch, error)
 
-    def _wanted(self, tenure: Tenure, now: float) -> Grant:
-        grant = tenure.grant
-        if tenure.hold_until is None and grant.ttl == tenure.ttl:
-            return grant
-        return grant._replace(ttl=policy.asked_ttl(tenure.ttl, now, tenure.hold_until))
+    async def _request(self, batch: Sequence[Tenure]) -> None:
+        now = self._world.now()
+        with self._mutex:
+            wanted = [self._ask(tenure, now) for tenure in batch]
+        try:
+            self._take(batch, await self._engine.renew(wanted))
+        finally:
+            with self._mutex:
+                for tenure in batch:
+                    tenure.asking -= 1
+
+    def _ask(self, tenure: Tenure, now: float) -> Grant:
+        """What to ask for. Once a shorter ttl is asked for, the longer one is believed no more.
+
+        Requests that are under way together may be served in any order: the shortest ttl counts.
+        """
+        ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
+        tenure.asked_ttl = min(ttl, tenure.asked_ttl) if tenure.asking else ttl
+        tenure.asking += 1
+        old = tenure.grant
+        if ttl == old.ttl:
+            return old
+        new = granted(old.name, old.owner, old.fence, ttl, now)
+        if new.valid_until < old.valid_until:
+            tenure.grant = new
+            self._schedule(tenure)
+            self._rouse(tenure)
+        return new
 
     def _take(self, batch: Sequence[Tenure], answers: Sequence[Grant | Gone]) -> None:
         for tenure, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Gone):
                 self.lose(tenure, answer.loss, answer.reason)
-            elif tenure.loss is None and not tenure.released:
+            elif not tenure.ended:
+                if answer.ttl > tenure.asked_ttl:
+                    name, owner, fence, _, asked_at, _ = answer
+                    answer = granted(name, owner, fence, tenure.asked_ttl, asked_at)
                 tenure.grant = answer
                 tenure.failure = None
                 tenure.renewals += 1
                 self._schedule(tenure)
+                self._rouse(tenure)
 
-    def _failed(self, batch: Sequence[Tenure], error: Exception) -> None:
+    def _failed(self, tried: Sequence[Tenure], error: Exception) -> None:
+        batch = [tenure for tenure in tried if not tenure.ended]
+        if not batch:
+            return
         now = self._world.now()
         for tenure in batch:
             tenure.failure = error
@@ -230,6 +262,10 @@ class Keeper:
         if tenure.renews:
             tenure.attend_at = min(end, policy.renew_at(tenure.grant.asked_at, tenure.grant.ttl))
 
+    def _rouse(self, tenure: Tenure) -> None:
+        if tenure.attend_at < self._next:  # that is before the keeper means to look
+            self._wake.set()
+
     async def _call_back(self, tenure: Tenure) -> None:
         assert tenure.on_lost is not None
         assert tenure.loss is not None
@@ -242,5 +278,5 @@ class Keeper:
 
     def _unheard(self, tenure: Tenure, error: Exception) -> None:
         name, fence = tenure.grant.name, tenure.grant.fence
-        observe.warn(f"on_lost of {name!r} failed: {error!r}")
+        observe.warn(f"the holder of {name!r} could not be told of its loss: {error!r}")
         observe.emit(observe.Event("callback_failed", name, fence, repr(error)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from ..errors import LeaseLost
-from ..model import LOSSES, Grant, Loss
+from ..model import LOSSES, TTL_MIN_S, Grant, Loss
 
 if TYPE_CHECKING:
     from ..world import Signal
@@ -20,6 +20,8 @@ class Tenure:
     """One hold, from its grant to its end."""
 
     __slots__ = (
+        "asked_ttl",
+        "asking",
         "attend_at",
         "count",
         "entry",
@@ -31,6 +33,7 @@ class Tenure:
         "loss",
         "meta",
         "on_lost",
+        "owed",
         "released",
         "renewals",
         "renews",
@@ -61,14 +64,25 @@ class Tenure:
         self.renewals = 0
         self.attend_at = 0.0
         """When the keeper has to look at it; the keeper's own."""
+        self.asking = 0
+        """Renewals under way."""
+        self.asked_ttl = grant.ttl
+        """The shortest ttl among them."""
         self.failure: Exception | None = None
         """Why the last renewal failed, if it did."""
         self.released = False
+        self.owed = False
+        """The engine has not been told of the release yet: it can be asked again."""
         self.loss: LeaseLost | None = None
         self.signal: Signal | None = None
         """Made when somebody waits for the loss."""
         self.hook: Callable[[], None] | None = None
         """Called at once on loss: asyncio cancels the body here."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was released or lost."""
+        return self.released or self.loss is not None
 
     def valid_until(self) -> float:
         """When the holder stops believing in it."""
@@ -84,12 +98,14 @@ class Tenure:
 
     def why_lapsed(self) -> str:
         """Why a tenure that is past its end has ended."""
-        if self.hold_until is not None and self.hold_until <= self.grant.valid_until:
-            return "its max_hold was reached"
+        if self.hold_until is not None and self.hold_until - self.grant.valid_until <= TTL_MIN_S:
+            return "its max_hold was reached"  # so near to it nothing is renewed any more
         if not self.renews:
             return f"its ttl of {self.ttl:g} s ran out, and renewal is off"
         if self.failure is not None:
             return f"it could not be renewed within its ttl of {self.ttl:g} s ({self.failure})"
+        if self.asking:
+            return f"its renewal was not answered within its ttl of {self.ttl:g} s"
         return (
             f"it was not renewed within its ttl of {self.ttl:g} s: "
             "the process was stopped, or its interpreter or event loop was blocked"

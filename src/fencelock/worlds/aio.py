@@ -172,6 +172,8 @@ class AioWorld(HostWorld):
             work.close()
             raise
         task = self._start(work, "fencelock-shield")
+        # asyncio.run ends by cancelling every task that is registered, this one included.
+        asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             try:

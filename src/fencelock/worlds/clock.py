@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 
 def namespace_offset(text: str) -> float:
@@ -26,7 +25,8 @@ def namespace_offset(text: str) -> float:
 def _pick() -> Callable[[], float]:
     if sys.platform == "linux":
         try:
-            offset = namespace_offset(Path("/proc/self/timens_offsets").read_text())
+            with open("/proc/self/timens_offsets") as file:
+                offset = namespace_offset(file.read())
         except (OSError, ValueError):
             offset = 0.0
         if offset:

@@ -19,6 +19,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+CLOSES_MAX = 10
+
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in this thread; refuse one that suspends."""
@@ -27,11 +29,21 @@ def drive(work: Coroutine[Any, Any, T]) -> T:
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
     where = _innermost(work)
-    work.close()
+    _close(work)
     raise RuntimeError(
         f"{where} suspended on {awaited!r} in a world of threads: "
         "only the verbs of World may be awaited in protocol code"
     )
+
+
+def _close(work: Coroutine[Any, Any, Any]) -> None:
+    """Unwind a coroutine that may suspend again, a few times, while it cleans up."""
+    for _ in range(CLOSES_MAX):
+        try:
+            work.close()
+            break
+        except RuntimeError:  # "coroutine ignored GeneratorExit"
+            pass
 
 
 def _innermost(work: Any) -> str:

@@ -19,7 +19,19 @@ from typing import ClassVar
 
 from ...engine import Address, Engine
 from ...errors import FencelockError, Misconfigured
-from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, Waiting, granted
+from ...model import (
+    Busy,
+    Finding,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    State,
+    Traits,
+    Waiting,
+    granted,
+    renewed,
+)
 from ...world import Job, Signal, World
 from .file import absolute, read_patience, read_switch
 from .handle import Handle
@@ -98,12 +110,9 @@ class SqliteEngine(Engine):
         now = self.world.now()
         gone = await self._hands(self._ledger.renew, grants, now)
         if not gone:
-            return [granted(g.name, g.owner, g.fence, g.ttl, now) for g in grants]
+            return [*renewed(grants, now)]
         return [
-            _gone(gone[g.owner])
-            if g.owner in gone
-            else granted(g.name, g.owner, g.fence, g.ttl, now)
-            for g in grants
+            _gone(gone[new.owner]) if new.owner in gone else new for new in renewed(grants, now)
         ]
 
     async def release(self, grant: Grant) -> bool:
@@ -211,6 +220,14 @@ class SqliteEngine(Engine):
 
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._holdings("substr(name, 1, length(?1)) = ?1", prefix)
+
+    async def examine(self) -> list[Finding]:
+        from .examine import examine
+
+        pragmas = "SELECT j.journal_mode, (SELECT value FROM marks WHERE key='fence')"
+        pragmas += " FROM pragma_journal_mode j"
+        rows = await self._hands(self._handle.look, self.world.now(), pragmas, ())
+        return examine(self._path, rows[0][0], rows[0][1] - self.world.wall_us())
 
     async def _holdings(self, where: str, value: str) -> list[Holding]:
         now = self.world.now()

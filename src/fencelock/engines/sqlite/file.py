@@ -16,7 +16,6 @@ import os
 import sqlite3
 import sys
 import time
-from pathlib import Path
 
 from ...errors import Denied, EngineError, Misconfigured, OutcomeUnknown, Unavailable
 
@@ -67,7 +66,7 @@ NETWORK_FILE_SYSTEMS = {
 
 def open_file(path: str, now: float) -> sqlite3.Connection:
     """Open the file, making it if need be; raise of our tree otherwise, with nothing changed."""
-    refuse_network(path, _mounts())
+    refuse_network(path, mounts())
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise Misconfigured(f"the folder {folder} does not exist: make it, or choose another path")
@@ -138,7 +137,8 @@ def _end_other_boots(connection: sqlite3.Connection, now: float) -> None:
 def boot_id() -> str:
     """What tells one start of this machine from another, where the system has a name for it."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
     except OSError:
         return ""
 
@@ -169,15 +169,16 @@ def _application(head: bytes) -> int:
     return int.from_bytes(head[68:72], "big")
 
 
-def _mounts() -> str:
+def mounts() -> str:
     try:
-        return Path("/proc/self/mountinfo").read_text()
+        with open("/proc/self/mountinfo") as file:
+            return file.read()
     except OSError:
         return ""
 
 
-def refuse_network(path: str, mountinfo: str) -> None:
-    """Raise if the path lies on a network file system, going by the text of ``mountinfo``."""
+def file_system(path: str, mountinfo: str) -> tuple[str, str]:
+    """Kind and mount point of a path's file system, going by the text of ``mountinfo``."""
     best, kind = "", ""
     for line in mountinfo.splitlines():
         left, _, right = line.partition(" - ")
@@ -188,6 +189,12 @@ def refuse_network(path: str, mountinfo: str) -> None:
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, right.split()[0]
+    return kind, best
+
+
+def refuse_network(path: str, mountinfo: str) -> None:
+    """Raise if the path lies on a network file system."""
+    kind, best = file_system(path, mountinfo)
     if kind in NETWORK_FILE_SYSTEMS:
         raise Misconfigured(
             f"{path} lies on a network file system ({kind} at {best}), where SQLite cannot lock "

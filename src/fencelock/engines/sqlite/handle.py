@@ -5,6 +5,10 @@ busy, and notices when the file was removed or replaced. It knows nothing about 
 
 The keeper's renewals share the connection: SQLite has one writer at a time anyway, so a connection
 of their own would gain them nothing.
+
+SQLite remembers for a whole process which locks it holds on a file, and a forked child inherits the
+memory without the locks. So nobody of ours is inside SQLite while the process forks, and a child
+closes what it inherited before it opens the file itself.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,6 +29,10 @@ T = TypeVar("T")
 
 TRUST_S = 0.1  # how long to believe that the path still leads to the file we opened
 PAUSE_MIN_S, PAUSE_MAX_S = 0.00005, 0.005  # SQLite's own waiting begins at a whole millisecond
+FORK_S = 1.0  # the longest that a fork waits for a transaction to end
+
+_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+_quiet: list[threading.Lock] = []  # the mutexes that are held while the process forks
 
 
 class Handle:
@@ -38,9 +47,12 @@ class Handle:
         self._identity = (0, 0)
         self._trusted_until = 0.0
         self._pid = os.getpid()
+        _handles.add(self)
 
     def open(self, now: float) -> None:
         """Open the file, making it if need be."""
+        for handle in list(_handles):
+            handle.disown()
         with self._mutex:
             self._open(now)
 
@@ -73,6 +85,22 @@ class Handle:
         """Close the file; later calls say so."""
         with self._mutex:
             self._shut()
+
+    def hush(self) -> threading.Lock | None:
+        """Keep all threads out of SQLite until the returned mutex is released."""
+        return self._mutex if self._mutex.acquire(timeout=FORK_S) else None
+
+    def disown(self) -> None:
+        """In a forked child: close what was inherited, without unpinning the file of the parent."""
+        if self._pid == os.getpid():
+            return
+        with self._mutex:
+            connection, self._connection = self._connection, None
+            pin, self._pin = self._pin, None
+            if connection is not None:
+                connection.close()
+            if pin is not None:
+                pin.close()
 
     def __del__(self) -> None:
         if os.getpid() == self._pid:  # a forked child must not unpin the file of its parent
@@ -166,3 +194,20 @@ class Handle:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return str(error.sqlite_errorname).startswith("SQLITE_BUSY")
+
+
+def _before_fork() -> None:
+    for handle in list(_handles):
+        if (mutex := handle.hush()) is not None:
+            _quiet.append(mutex)
+
+
+def _after_fork() -> None:
+    while _quiet:
+        _quiet.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

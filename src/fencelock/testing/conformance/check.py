@@ -42,7 +42,9 @@ class Check(NamedTuple):
         return self.name
 
 
-def check(*needs: str, flavors: tuple[Flavor, ...] = ("sync", "asyncio")) -> Callable[[Body], Check]:
+def check(
+    *needs: str, flavors: tuple[Flavor, ...] = ("sync", "asyncio")
+) -> Callable[[Body], Check]:
     """Make a check of a coroutine function: its name and docstring say what is promised."""
 
     def make(body: Body) -> Check:

@@ -1,15 +1,15 @@
-"""What a check is given: clients, names that nobody else uses, others at work, waits with an end."""
+"""What a check is given: clients, names of its own, others at work, and waits that end."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from ... import aio, sync
 from ...core import Core
 from ...engine import Address, Engine
-from ...model import Busy, Grant, Request, Traits
+from ...model import Busy, Grant, Request
 from ...world import Job, Signal, World, sleep
 from ...worlds.aio import AioWorld
 from ...worlds.threads import ThreadsWorld
@@ -22,7 +22,7 @@ T = TypeVar("T")
 Flavor: TypeAlias = Literal["sync", "asyncio"]
 FLAVORS: tuple[Flavor, ...] = ("sync", "asyncio")
 
-PATIENCE_S = 20.0  # the longest that a check waits for something that must happen
+PATIENCE_S = 20.0  # how long a check waits for something that must happen
 LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is
 BRIEF_S = 0.25  # a ttl whose end a check waits for
 CLOSE_S = 10.0
@@ -31,8 +31,15 @@ CLOSE_S = 10.0
 class Running(Generic[T]):
     """Somebody else at work: a thread or a task."""
 
-    def __init__(self, world: World, work: Callable[..., Awaitable[T]], args: tuple[object, ...]):
+    def __init__(
+        self,
+        world: World,
+        patience: float,
+        work: Callable[..., Awaitable[T]],
+        args: tuple[object, ...],
+    ) -> None:
         self._world = world
+        self._patience = patience
         self._answer: list[T] = []
         self._who: Any = None
         self.error: BaseException | None = None
@@ -45,6 +52,9 @@ class Running(Generic[T]):
         except BaseException as error:
             self.error = error
 
+    def started(self) -> bool:
+        return self._who is not None
+
     def done(self) -> bool:
         return bool(self._answer) or self.error is not None
 
@@ -52,13 +62,13 @@ class Running(Generic[T]):
         """Cancel the task; threads cannot be."""
         self._who.cancel()
 
-    async def end(self, within: float = PATIENCE_S) -> None:
+    async def end(self, within: float | None = None) -> None:
         """Wait until it has ended, however it did."""
-        expect(
-            await self._job.join(self._world.now() + within), f"it did not end within {within:g} s"
-        )
+        limit = self._patience if within is None else within
+        ended = await self._job.join(self._world.now() + limit)
+        expect(ended, f"it must end, and did not within {limit:g} s")
 
-    async def result(self, within: float = PATIENCE_S) -> T:
+    async def result(self, within: float | None = None) -> T:
         """Wait for what it returns; raise what it raised."""
         await self.end(within)
         if self.error is not None:
@@ -69,10 +79,15 @@ class Running(Generic[T]):
 class Kit:
     """The surroundings of one check, in one flavor, over one address."""
 
-    def __init__(self, flavor: Flavor, engine: type[Engine], address: Address) -> None:
+    def __init__(
+        self, flavor: Flavor, engine: type[Engine], address: Address, patience: float = PATIENCE_S
+    ) -> None:
         self.flavor = flavor
+        self.patience = patience
+        """How long to wait for something that must happen."""
         self.world = self._new_world()
         self.record = Record()
+        self._bare = engine
         self._engine = recorded(engine, self.record)
         self._address = address
         self._mark = self.world.owner()[:8]
@@ -93,13 +108,16 @@ class Kit:
         await core_of(client).open()
         return client
 
-    def why_not(self, check: Check, traits: Traits) -> str:
+    async def why_not(self, check: Check) -> str:
         """Why a check does not apply here, or nothing when it does."""
         if self.flavor not in check.flavors:
             return f"it is about {', '.join(check.flavors)} only"
+        if not check.needs:
+            return ""
+        traits = (await self.connect()).traits
         for need in check.needs:
             if need in ("revoke", "scan"):
-                if getattr(self._engine.__base__, need) is getattr(Engine, need):
+                if getattr(self._bare, need) is getattr(Engine, need):
                     return f"the engine does not offer {need}()"
             elif not getattr(traits, need):
                 return f"the engine does not promise {need}"
@@ -121,7 +139,7 @@ class Kit:
 
     def start(self, work: Callable[..., Awaitable[T]], *args: object) -> Running[T]:
         """Have something done beside the check, in a thread or a task of its own."""
-        return Running(self.world, work, args)
+        return Running(self.world, self.patience, work, args)
 
     async def breathe(self, seconds: float = 0.001) -> None:
         """Let others run."""
@@ -129,10 +147,10 @@ class Kit:
 
     async def until(self, condition: Callable[[], Awaitable[object]], what: str) -> None:
         """Wait until something is so."""
-        deadline = self.world.now() + PATIENCE_S
+        deadline = self.world.now() + self.patience
         while not await condition():
             if self.world.now() >= deadline:
-                raise Broken(f"{what}: not within {PATIENCE_S:g} s")
+                raise Broken(f"{what}: not within {self.patience:g} s")
             await self.breathe(0.002)
 
     async def until_waiting(self, name: str, count: int = 1) -> None:
@@ -145,7 +163,9 @@ class Kit:
 
     async def until_lost(self, lease: aio.Lease) -> None:
         """Wait until the holder is told of its loss."""
-        expect(await lease.lost.wait(PATIENCE_S), f"the holder of {lease!r} was not told in time")
+        expect(
+            await lease.lost.wait(self.patience), f"the holder of {lease!r} was not told in time"
+        )
 
     def crash(self, client: aio.Client) -> None:
         """Have a client do what a killed process does: nothing more, and no good-bye."""
@@ -177,7 +197,3 @@ def grant_of(answer: Grant | Busy) -> Grant:
     if isinstance(answer, Grant):
         return answer
     raise Broken(f"the engine must grant this, and says {answer!r}")
-
-
-def work_of(job: Running[T]) -> Coroutine[Any, Any, T]:
-    return job.result()

@@ -1,0 +1,132 @@
+"""What is measured: one class per contestant, each in a file of `contestants/`.
+
+A contestant says which works it takes part in (`works`) and how to take its lock. Its class runs
+in the harness, where `stage` starts what it needs; its instances, made from the place alone, are
+pickled and run in child processes too. An engine of ours needs only a URL: see `ours.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+
+class Lock:
+    """One name, as one thread takes it."""
+
+    joined_ns = 0
+    """When the last wait stood in the queue for certain, on the monotonic clock; 0: unknown."""
+
+    def acquire(self) -> int:
+        """Wait for the lock and return its fence, or 0 where there is none."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        raise NotImplementedError
+
+
+class Session:
+    """What the threads of one process share."""
+
+    def lock(self, name: str) -> Lock:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of what the session holds open."""
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Files(Session):
+    """A file for each name, in one folder: what the peers of one machine do."""
+
+    def __init__(self, folder: str, make: Callable[[str], Lock]) -> None:
+        self._folder = folder
+        self._make = make
+
+    def lock(self, name: str) -> Lock:
+        return self._make(os.path.join(self._folder, name))
+
+
+class Spent(NamedTuple):
+    """Seconds by the clock and of the processor."""
+
+    wall: float
+    cpu: float
+
+
+class Contestant(ABC):
+    """One way to take turns."""
+
+    name: ClassVar[str]
+    works: ClassVar[frozenset[str]]
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Modules without which it is skipped."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    @classmethod
+    def missing(cls) -> str:
+        """Why it cannot be measured here, or nothing."""
+        absent = [module for module in cls.needs if find_spec(module) is None]
+        return f"not installed: {', '.join(absent)}" if absent else ""
+
+    @classmethod
+    def stage(cls, folder: Path) -> AbstractContextManager[str]:
+        """Start what it needs and give its place: a folder of its own, or the URL of a server."""
+        return _folder(folder)
+
+    @abstractmethod
+    def connect(self, *, traced: bool = False) -> Session:
+        """Begin to use it in this process. A traced session tells when a wait joined the queue."""
+
+    def time_pairs(self, counts: list[int]) -> list[Spent]:
+        """Take and leave a free lock so many times; one figure for each batch."""
+        with self.connect() as session:
+            lock = session.lock("pair")
+            return [_time(lock.acquire, lock.release, count) for count in counts]
+
+    def wait_idly(self, name: str, count: int, observe: Callable[[], None]) -> None:
+        """Let so many waiters stand before a held lock while `observe` looks on.
+
+        They never get it: the process is ended afterward.
+        """
+        session = self.connect()
+        for _ in range(count):
+            lock = session.lock(name)
+            threading.Thread(target=lock.acquire, daemon=True).start()
+        observe()
+
+    def import_line(self) -> str:
+        """What a program writes to have it."""
+        return "\n".join(f"import {module}" for module in self.needs) or "pass"
+
+    def first_use(self) -> str:
+        """A program that takes and leaves its first lock."""
+        raise NotImplementedError
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[str]:
+    folder.mkdir(parents=True)
+    yield str(folder)
+
+
+def _time(acquire: Callable[[], object], release: Callable[[], object], count: int) -> Spent:
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(count):
+        acquire()
+        release()
+    return Spent(time.perf_counter() - wall, time.process_time() - cpu)

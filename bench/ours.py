@@ -1,0 +1,202 @@
+"""Fencelock as a contestant: an engine's own file adds its name, its works and its URL.
+
+Peers are measured with their defaults, and so are we: a ttl of 30 s, renewal on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import fencelock
+import fencelock.aio
+from bench.contestant import Contestant, Lock, Session, Spent
+
+T = TypeVar("T")
+
+
+class Ours(Contestant):
+    """A fencelock engine, used from threads."""
+
+    @abstractmethod
+    def url(self) -> str:
+        """What to connect to."""
+
+    def connect(self, *, traced: bool = False) -> Session:
+        return _Session(fencelock.connect(self.url()), traced)
+
+    def hold(
+        self, count: int, ttl: float, ready: Callable[[], None], observe: Callable[[], None]
+    ) -> int:
+        """Hold so many leases with renewal; return how many were ours until they were released.
+
+        `ready` is called when one lease was taken and left, so that all is loaded; `observe` while
+        all are held.
+        """
+        with fencelock.connect(self.url()) as client:
+            client.lock("first").acquire().release()
+            ready()
+            leases = [client.lock(f"lease:{n}", ttl=ttl).acquire() for n in range(count)]
+            observe()
+            return sum([lease.release() for lease in leases])
+
+    def import_line(self) -> str:
+        return "import fencelock"
+
+    def first_use(self) -> str:
+        return f"""
+import fencelock
+with fencelock.connect({self.url()!r}) as client:
+    with client.lock("first"):
+        pass
+"""
+
+
+class _Session(Session):
+    def __init__(self, client: fencelock.Client, traced: bool) -> None:
+        self._client = client
+        self._traced = traced
+
+    def lock(self, name: str) -> Lock:
+        lock = _Lock(self._client.lock(name))
+        if self._traced:
+            _trace(self._client, lock)
+        return lock
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class _Lock(Lock):
+    def __init__(self, lock: fencelock.Lock) -> None:
+        self._acquire = lock.acquire
+
+    def acquire(self) -> int:
+        self._lease = self._acquire()
+        return self._lease.fence
+
+    def release(self) -> None:
+        self._lease.release()
+
+
+class OursAio(Ours):
+    """A fencelock engine, used from asyncio."""
+
+    def connect(self, *, traced: bool = False) -> Session:
+        return _AioSession(self.url(), traced)
+
+    def time_pairs(self, counts: list[int]) -> list[Spent]:
+        return asyncio.run(self._time_pairs(counts))
+
+    async def _time_pairs(self, counts: list[int]) -> list[Spent]:
+        async with fencelock.aio.connect(self.url()) as client:
+            lock = client.lock("pair")
+            return [await _time(lock, count) for count in counts]
+
+    def wait_idly(self, name: str, count: int, observe: Callable[[], None]) -> None:
+        asyncio.run(self._wait_idly(name, count, observe))
+
+    async def _wait_idly(self, name: str, count: int, observe: Callable[[], None]) -> None:
+        async with fencelock.aio.connect(self.url()) as client:
+            waiters = [asyncio.create_task(client.lock(name).acquire()) for _ in range(count)]
+            await asyncio.to_thread(observe)
+            for waiter in waiters:
+                waiter.cancel()
+            await asyncio.gather(*waiters, return_exceptions=True)
+
+    def hold(
+        self, count: int, ttl: float, ready: Callable[[], None], observe: Callable[[], None]
+    ) -> int:
+        return asyncio.run(self._hold(count, ttl, ready, observe))
+
+    async def _hold(
+        self, count: int, ttl: float, ready: Callable[[], None], observe: Callable[[], None]
+    ) -> int:
+        async with fencelock.aio.connect(self.url()) as client:
+            await (await client.lock("first").acquire()).release()
+            await asyncio.to_thread(ready)
+            leases = [await client.lock(f"lease:{n}", ttl=ttl).acquire() for n in range(count)]
+            await asyncio.to_thread(observe)
+            return sum([await lease.release() for lease in leases])
+
+    def import_line(self) -> str:
+        return "import fencelock.aio"
+
+    def first_use(self) -> str:
+        return f"""
+import asyncio, fencelock.aio
+async def main():
+    async with fencelock.aio.connect({self.url()!r}) as client:
+        async with client.lock("first"):
+            pass
+asyncio.run(main())
+"""
+
+
+class _AioSession(Session):
+    """Asyncio for works that are written with blocking calls: the loop runs during each of them."""
+
+    def __init__(self, url: str, traced: bool) -> None:
+        self._runner = asyncio.Runner()
+        self._client = self._runner.run(_connected(url))
+        self._traced = traced
+
+    def lock(self, name: str) -> Lock:
+        lock = _AioLock(self._client.lock(name), self._runner.run)
+        if self._traced:
+            _trace(self._client, lock)
+        return lock
+
+    def close(self) -> None:
+        self._runner.run(self._client.close())
+        self._runner.close()
+
+
+class _AioLock(Lock):
+    def __init__(
+        self, lock: fencelock.aio.Lock, run: Callable[[Coroutine[Any, Any, Any]], Any]
+    ) -> None:
+        self._lock = lock
+        self._run = run
+        self._lease: fencelock.aio.Lease
+
+    def acquire(self) -> int:
+        self._lease = self._run(self._lock.acquire())
+        return self._lease.fence
+
+    def release(self) -> None:
+        self._run(self._lease.release())
+
+
+async def _connected(url: str) -> fencelock.aio.Client:
+    return await fencelock.aio.connect(url)
+
+
+async def _time(lock: fencelock.aio.Lock, count: int) -> Spent:
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(count):
+        await (await lock.acquire()).release()
+    return Spent(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def _trace(client: fencelock.Client | fencelock.aio.Client, lock: Lock) -> None:
+    """Note when the engine first answers that a wait stands in its queue.
+
+    Only the engine's own answer proves it, and no event tells it: so this reaches into the client.
+    """
+    engine = client._core.engine
+    ask = engine.acquire
+    asked_for = ""
+
+    async def acquire(request: Any) -> Any:
+        nonlocal asked_for
+        answer = await ask(request)
+        if getattr(answer, "queued", False) and request.owner != asked_for:
+            asked_for = request.owner
+            lock.joined_ns = time.monotonic_ns()
+        return answer
+
+    engine.acquire = acquire  # type: ignore[method-assign]

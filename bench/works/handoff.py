@@ -1,0 +1,134 @@
+"""Eight processes that want the same lock all the time, and do nothing while they have it.
+
+Each keeps a log of when it asked, joined the queue, got the lock and left it, on CLOCK_MONOTONIC,
+which is one clock for all processes. The logs are put together afterward, so that keeping them
+disturbs nobody. Two things are judged from them:
+
+* Overlap: a process got the lock before another began to leave it. There must be none.
+* Overtaking: B got the lock before A, although B asked when A already stood in the queue. For our
+  own engines this is proof: A stood there when the engine had said so, and the fences are the order
+  of the grants. Other locks do not tell. There A is taken to wait 5 ms after it asked, so what is
+  overtaken sooner goes unseen, in the lock's favor; a process that was kept from running in between
+  counts as overtaken, to its disfavor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from bench import usage
+from bench.contestant import Contestant
+from bench.crew import Crew, Line
+from bench.work import Column, Target, Work
+
+NAME = "handoff"
+PROCESSES = 8
+CERTAIN_NS = 5_000_000
+TURNS_MAX = 500_000  # of one process
+
+
+class Turn(NamedTuple):
+    """One hold of one process; times in nanoseconds."""
+
+    who: int
+    asked: int
+    joined: int
+    """When it waited for certain."""
+    got: int
+    left: int
+    """When it began to release."""
+    fence: int
+
+
+class Handoff(Work):
+    """A hand-off is a grant to another process than the last one."""
+
+    name = "handoff"
+    title = f"{PROCESSES} processes on one lock, nothing done inside"
+    columns = (
+        Column("handoffs", "hand-offs/s"),
+        Column("grants", "grants/s"),
+        Column("overtaking", "overtaking %", worst=True),
+        Column("longest_ms", "longest wait ms", worst=True),
+        Column("cpu_us", "CPU µs/grant"),
+        Column("overlaps", "overlaps", worst=True),
+    )
+    versus = ("filelock",)
+    targets = (
+        Target("fencelock sqlite", "handoffs", "at least", 1000.0),
+        Target("fencelock sqlite", "handoffs", "at least", 1000 / 175, "filelock"),
+        Target("fencelock sqlite", "overtaking", "at most", 0.0),
+        Target("fencelock sqlite", "overlaps", "at most", 0.0),
+    )
+    rounds = 5
+
+    def measure(self, contestant: Contestant, quick: bool) -> Mapping[str, float]:
+        seconds = 0.5 if quick else 3.0
+        with Crew(_contend, [(contestant, number) for number in range(PROCESSES)]) as crew:
+            crew.hear()
+            begin = time.monotonic_ns() + 50_000_000
+            end = begin + int(seconds * 1e9)
+            crew.say((begin, end))
+            reports = crew.hear()
+        turns = sorted((turn for log, _ in reports for turn in log), key=lambda t: (t.fence, t.got))
+        return judge(turns, end) | {
+            "handoffs": changes(turns, end) / seconds,
+            "grants": sum(turn.got < end for turn in turns) / seconds,
+            "cpu_us": sum(cpu for _, cpu in reports) / max(1, len(turns)) * 1e6,
+        }
+
+
+def judge(turns: Sequence[Turn], end: int) -> dict[str, float]:
+    """Who overlapped and who was overtaken, of turns in the order in which they were granted."""
+    overlaps = sum(after.got < before.left for before, after in pairwise(turns))
+    overtaking, granted, longest = 0, 0, 0
+    first_joined: float = float("inf")  # of all who were granted later
+    for turn in reversed(turns):
+        if turn.got < end:
+            granted += 1
+            overtaking += first_joined < turn.asked
+            longest = max(longest, turn.got - turn.asked)
+        first_joined = min(first_joined, turn.joined)
+    return {
+        "overlaps": overlaps,
+        "overtaking": 100 * overtaking / max(1, granted),
+        "longest_ms": longest / 1e6,
+    }
+
+
+def changes(turns: Sequence[Turn], end: int) -> int:
+    """How often the lock went from one process to another."""
+    return sum(before.who != after.who and after.got < end for before, after in pairwise(turns))
+
+
+def _contend(line: Line, contestant: Contestant, number: int) -> None:
+    log: list[tuple[int, int, int, int, int]] = []
+    clock = time.monotonic_ns
+    with contestant.connect(traced=True) as session:
+        lock = session.lock(NAME)
+        lock.acquire()
+        lock.release()
+        line.say("ready")
+        begin, end = line.hear()
+        time.sleep(max(0.0, (begin - clock()) / 1e9))
+        used = usage.cpu_s()
+        while (asked := clock()) < end and len(log) < TURNS_MAX:
+            lock.joined_ns = 0
+            fence = lock.acquire()
+            got = clock()
+            joined = lock.joined_ns
+            left = clock()
+            lock.release()
+            log.append((asked, joined, got, left, fence))
+        used = usage.cpu_s() - used
+    line.say(([Turn(number, a, _waited(a, j, g, f), g, x, f) for a, j, g, x, f in log], used))
+
+
+def _waited(asked: int, joined: int, got: int, fence: int) -> int:
+    """When a turn waited for certain. One that our engine granted at once never did."""
+    if fence:
+        return joined or got
+    return asked + CERTAIN_NS

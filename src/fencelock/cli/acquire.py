@@ -1,0 +1,76 @@
+"""``fencelock acquire NAME``: a lock for a script, which outlives this command."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import TYPE_CHECKING
+
+from ..errors import NotAcquired
+from ..model import Grant
+from . import codes, terminal
+from .capability import VARIABLE, hand_over, pack
+from .durations import brief
+from .options import lock_arguments, wish_of, without_secrets
+from .signals import Interrupted, Signals
+
+if TYPE_CHECKING:
+    from ..sync import Client
+
+EPILOG = f"""\
+The lease is not renewed by itself: choose a --ttl that fits, or call fencelock renew in time. It
+ends with fencelock release, or after its ttl.
+
+  eval "$(fencelock acquire deploy --ttl 10m --shell)" || exit
+  ...
+  fencelock release
+
+Without --shell, the lease alone is printed. It is a secret: who has {VARIABLE} can release the
+lock. With --shell a failure is printed too, as (exit CODE), so that eval does not swallow it.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    lock_arguments(parser)
+    parser.add_argument("--shell", action="store_true", help="print exports for a POSIX shell")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Acquire and hand over to whoever reads our stdout."""
+    from ..sync import connect
+    from .waiting import obtain
+
+    wish = wish_of(options)
+    try:
+        with Signals() as signals, connect(options.url) as client:
+            lease = obtain(client, wish, signals, renew=False)
+            _print(options, client, hand_over(client, lease))
+    except NotAcquired as error:
+        if not wish.quiet:
+            terminal.say(str(error))
+        return wish.busy_code
+    except Interrupted as interrupted:
+        return codes.SIGNALLED + interrupted.number
+    return codes.OK
+
+
+def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
+    lease = pack(grant)
+    if options.json:
+        facts = {"name": grant.name, "fence": grant.fence, "ttl_s": grant.ttl, "lease": lease}
+        terminal.emit({"url": client.url, **facts})
+    elif options.shell:
+        exports = {
+            "FENCELOCK_NAME": grant.name,
+            "FENCELOCK_FENCE": str(grant.fence),
+            "FENCELOCK_TTL": f"{grant.ttl:g}",
+            VARIABLE: lease,
+        }
+        if options.url is not None and without_secrets(options.url) == options.url:
+            exports["FENCELOCK_URL"] = options.url  # renew and release find the same engine
+        for key, value in exports.items():
+            terminal.out(f"export {key}={shlex.quote(value)}")
+    else:
+        terminal.out(lease)
+    if options.verbose:
+        terminal.say(f"acquired {grant.name!r}, fence {grant.fence}, for {brief(grant.ttl)}")

@@ -1,0 +1,69 @@
+"""``fencelock show NAME``: holder, age, time left, fence and queue of one lock."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..model import State
+from . import codes, terminal
+from .durations import brief
+from .listing import holding_facts, table, waiting_facts, words_of
+from .options import name_of
+from .waiting import who
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the lock")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Show one lock."""
+    from ..sync import connect
+
+    name = name_of(options.name)
+    with connect(options.url) as client:
+        state = client.inspect(name)
+        if options.json:
+            terminal.emit({"url": client.url, **facts(state)})
+        else:
+            terminal.lines(words(state))
+    return codes.OK
+
+
+def facts(state: State) -> dict[str, object]:
+    """One lock for programs."""
+    return {
+        "name": state.name,
+        "held": bool(state.holders),
+        "holders": [holding_facts(holding) for holding in state.holders],
+        "waiters": [waiting_facts(waiting) for waiting in state.waiters],
+    }
+
+
+def words(state: State) -> list[str]:
+    """One lock for people."""
+    wanted = terminal.colors(sys.stdout)
+    free = terminal.paint("free", "green", wanted)
+    lines = [] if state.holders else [f"{_clean(state.name)} is {free}"]
+    for holding in state.holders:
+        held = terminal.paint("held", "yellow", wanted)
+        lines += [
+            f"{_clean(state.name)} is {held} by {_clean(who(holding.meta))}",
+            f"  for      {brief(holding.age)}",
+            f"  left     {brief(holding.remaining)} of {brief(holding.ttl)}, unless it is renewed",
+            f"  fence    {holding.fence}",
+        ]
+        if extra := words_of(holding.meta):
+            lines.append(f"  meta     {_clean(extra)}")
+    if state.waiters:
+        rows = [
+            (str(place), who(waiting.meta), brief(waiting.age), words_of(waiting.meta))
+            for place, waiting in enumerate(state.waiters, 1)
+        ]
+        lines += ["", *table(("PLACE", "WAITER", "FOR", ""), rows)]
+    return lines
+
+
+def _clean(text: str) -> str:
+    return terminal.printable(text, sys.stdout)

@@ -1,0 +1,54 @@
+"""Tools to test programs that use locks, and engines that make them.
+
+A client whose clock is moved by hand shows what a program does when its lease is lost, at once and
+the same way every time:
+
+    >>> from fencelock import testing
+    >>> client, clock = testing.client()
+    >>> lease = client.lock("report", ttl=30).acquire()
+    >>> clock.run(3600)             # an hour passes, and the lease is renewed as it should be
+    >>> bool(lease)
+    True
+    >>> clock.advance(31)           # the process is frozen for longer than the ttl
+    >>> lease.lost.is_set()
+    True
+    >>> lease.check()
+    Traceback (most recent call last):
+    ...
+    fencelock.errors.Expired: the lease on 'report' (fence 1) is lost: it was not renewed ...
+    >>> client.close()
+
+For asyncio it is ``client, clock = await testing.aio_client()`` and ``await clock.advance(31)``.
+``testing.lose(lease)`` takes a lease away from its holder, with any client.
+
+``testing.conformance`` judges engines, and ``testing.faulty`` is an engine that fails on demand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import conformance as conformance
+    from . import faulty as faulty
+    from .clients import AioClock, Clock, aio_client, client, lose
+
+__all__ = ["AioClock", "Clock", "aio_client", "client", "conformance", "faulty", "lose"]
+
+_MODULES = {"conformance", "faulty"}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in __all__:
+        value = getattr(import_module(f"{__name__}.clients"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

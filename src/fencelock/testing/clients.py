@@ -1,0 +1,116 @@
+"""The way in: clients whose clock is moved by hand, and the loss of a lease at a word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, overload
+
+from .. import aio, sync
+from ..core import Core
+from ..errors import UsageError
+from ..logic.tenure import Tenure
+from ..model import LOSSES, Loss
+from ..worlds.threads import drive
+from .hand import HandCore
+from .tasks import AioClock, HandAioWorld, TasksTimeline
+from .threads import Clock, ThreadsTimeline
+from .timeline import PATIENCE_S
+
+__all__ = ["AioClock", "Clock", "aio_client", "client", "lose"]
+
+
+def client(*, patience: float = PATIENCE_S) -> tuple[sync.Client, Clock]:
+    """A client for a test, and the clock it lives by. Fences are 1, 2, 3, …
+
+        >>> client, clock = client()
+        >>> told = []
+        >>> lock = client.lock("report", ttl=30, on_lost=told.append)
+        >>> with lock as lease:
+        ...     clock.advance(31)
+        Traceback (most recent call last):
+        ...
+        fencelock.errors.Expired: the lease on 'report' (fence 1) is lost: it was not renewed ...
+        >>> [type(loss).__name__ for loss in told]
+        ['Expired']
+        >>> client.close()
+
+    ``clock.connect()`` gives a rival. ``patience`` is how many real seconds the clock waits for
+    what a move has set off, and a call for the clock to be moved, before they raise RuntimeError.
+    """
+    clock = Clock(patience)
+    return clock.connect(), clock
+
+
+async def aio_client(*, patience: float = PATIENCE_S) -> tuple[aio.Client, AioClock]:
+    """A client for a test, and the clock it lives by: as ``client()``, for asyncio.
+
+    >>> import asyncio
+    >>> from fencelock import LeaseLost
+    >>> async def test():
+    ...     client, clock = await aio_client()
+    ...     try:
+    ...         async with client.lock("report", ttl=30):
+    ...             await clock.run(3600)       # renewed all the time
+    ...             await clock.advance(31)     # the body is cancelled here
+    ...             print("not reached")
+    ...     except LeaseLost as error:
+    ...         print(error.reason.partition(":")[0])
+    ...     await client.close()
+    >>> asyncio.run(test())
+    it was not renewed within its ttl of 30 s
+    """
+    clock = AioClock(patience)
+    return clock.connect(), clock
+
+
+@overload
+def lose(lease: sync.Lease, reason: str = ..., *, loss: Loss = ...) -> None: ...
+
+
+@overload
+def lose(lease: aio.Lease, reason: str = ..., *, loss: Loss = ...) -> Coroutine[Any, Any, None]: ...
+
+
+def lose(
+    lease: sync.Lease | aio.Lease,
+    reason: str = "it was taken away by a test",
+    *,
+    loss: Loss = "revoked",
+) -> Coroutine[Any, Any, None] | None:
+    """Take a lease away from its holder, now: the lock is free, and the holder is told.
+
+        >>> client, clock = client()
+        >>> lease = client.lock("report").acquire()
+        >>> lose(lease, "maintenance")
+        >>> lease.lost.is_set(), lease.reason
+        (True, 'maintenance')
+        >>> client.close()
+
+    ``loss`` is "revoked", "expired" or "session". It works with any client, and with one of this
+    module ``on_lost`` has been called on return. For an asyncio lease it must be awaited.
+    """
+    if loss not in LOSSES:
+        raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
+    core: Core[Any] = lease._core  # pyright: ignore[reportPrivateUsage]
+    tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]
+    if core.loss(tenure) is not None or tenure.released:
+        raise UsageError(f"{lease!r} is over already: there is nothing to lose")
+    if isinstance(lease, aio.Lease):
+        return _lose_awaited(core, tenure, loss, reason)
+    drive(_lose(core, tenure, loss, reason))
+    if isinstance(core, HandCore) and isinstance(core.timeline, ThreadsTimeline):
+        core.timeline.settle()
+    return None
+
+
+async def _lose(core: Core[Any], tenure: Tenure, loss: Loss, reason: str) -> None:
+    await core.engine.release(tenure.grant)  # by its owner: another's hold is never touched
+    core.keeper.lose(tenure, loss, reason)
+
+
+async def _lose_awaited(core: Core[Any], tenure: Tenure, loss: Loss, reason: str) -> None:
+    await _lose(core, tenure, loss, reason)
+    if isinstance(core, HandCore) and isinstance(core.timeline, TasksTimeline):
+        assert isinstance(core.world, HandAioWorld)
+        await core.world.shield(core.timeline.settle(asyncio.current_task()))

@@ -1,0 +1,1 @@
+"""The checks, by what they are about. Each module is read by ``runner.py``."""

@@ -1,0 +1,57 @@
+"""Any valid name can be locked, and no two are confused."""
+
+from __future__ import annotations
+
+from .... import aio
+from ....model import NAME_BYTES_MAX
+from ..check import check, expect, given
+from ..kit import LONG_S, Kit
+
+# fmt: off
+ODD = (
+    "ünïcödé", "锁", "🔒", "two words", "  spaces around  ", "{}", "a}{b", "{0}", "*?[]", "100%",
+    "%s%d", "it's", 'a "quoted" word', "`tick`", "../up", "/etc/passwd", "a/b//c", "a\\b", "a:b",
+    "a,b;c", "$HOME", "--", "'; DROP TABLE locks; --", "NULL", "0", "-1", "1e9", "true", ".", "..",
+    "~", "@", "a_b", "#?&=", "\u00a0", "\u202eright to left", "e\u0301",
+)
+ALIKE = (
+    "Name", "name", "NAME", "nam", "name ", " name", "names", "name/", "name/x", "name:x", "name.x",
+    "name%2Fx", "name_x", "name-x", "nameXx", "name%", "name*", "1", "01", "1.0", "+1", "é",
+    "e\u0301", "ß", "ss", "\u0131", "i", "I",
+)
+# fmt: on
+
+
+def _longest(name: str, filler: str = "x") -> str:
+    room = NAME_BYTES_MAX - len(name.encode())
+    full = name + filler * (room // len(filler.encode()))
+    return full + "x" * (NAME_BYTES_MAX - len(full.encode()))
+
+
+@check()
+async def any_valid_name_can_be_locked(kit: Kit) -> None:
+    """Letters of any script, spaces, quotes, wildcards, paths and 512 bytes are just names."""
+    client, rival = await kit.connect(), await kit.connect()
+    longest = [_longest(kit.name("long")), _longest(kit.name("wide"), "锁")]
+    for name in [*map(kit.name, ODD), *longest]:
+        async with client.lock(name, ttl=LONG_S) as lease:
+            expect(lease.name == name, f"{name!r} became {lease.name!r}")
+            expect(await rival.lock(name).try_acquire() is None, f"{name!r} was locked twice")
+            shown = [holding.name for holding in await rival.holders(name)]
+            expect(shown == [name], f"{name!r} is shown as {shown}")
+        await given(await rival.lock(name).try_acquire(), f"{name!r} was released").release()
+
+
+@check()
+async def names_are_told_apart(kit: Kit) -> None:
+    """Names that differ in case, accents, spaces, prefixes or their last byte are different."""
+    client = await kit.connect()
+    long = _longest(kit.name("long"))
+    leases: list[aio.Lease] = []
+    for name in [*map(kit.name, ALIKE), long, long[:-1] + "y", long[:-1]]:
+        lease = await client.lock(name, ttl=LONG_S).try_acquire()
+        leases.append(given(lease, f"{name!r} is held by nobody"))
+    for lease in leases:
+        shown = [holding.fence for holding in await client.holders(lease.name)]
+        expect(shown == [lease.fence], f"{lease!r} is shown with fences {shown}")
+        expect(await lease.release() is True, f"{lease!r} was freed by another's release")

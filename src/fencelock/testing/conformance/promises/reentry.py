@@ -1,0 +1,57 @@
+"""Entering again what one holds already."""
+
+from __future__ import annotations
+
+from ..check import check, expect, given
+from ..kit import LONG_S, Kit
+
+
+@check()
+async def reentry_gives_the_same_lease(kit: Kit) -> None:
+    """A re-entrant lock gives its holder the same lease again, freed at the last level only."""
+    client, rival = await kit.connect(), await kit.connect()
+    lock = client.lock(kit.name(), ttl=LONG_S, reentrant=True)
+    outer = await lock.acquire()
+    inner = given(await lock.try_acquire(), "its holder enters again")
+    expect(inner == outer, "re-entering gave another lease")
+    expect(await inner.release() is True, "the inner level could not be left")
+    expect(outer, "leaving the inner level ended the lease")
+    expect(await rival.lock(kit.name()).try_acquire() is None, "the inner level freed the lock")
+    expect(await outer.release() is True, "the last level did not free the lock")
+    await given(await rival.lock(kit.name()).try_acquire(), "all levels were left").release()
+    expect(await outer.release() is False, "there was one level too many")
+
+
+@check()
+async def blocks_of_one_lock_nest(kit: Kit) -> None:
+    """Nested blocks of one re-entrant lock hold it until the outermost is left."""
+    client, rival = await kit.connect(), await kit.connect()
+    lock = client.lock(kit.name(), ttl=LONG_S, reentrant=True)
+    async with lock as outer:
+        async with lock as inner:
+            expect(inner == outer, "the inner block has another lease")
+        expect(outer, "leaving the inner block ended the lease")
+        expect(await rival.lock(kit.name()).try_acquire() is None, "the lock is free inside")
+    await given(await rival.lock(kit.name()).try_acquire(), "all blocks were left").release()
+
+
+@check()
+async def only_the_holder_reenters(kit: Kit) -> None:
+    """Another thread or task does not re-enter, even through the same Lock object."""
+    client = await kit.connect()
+    lock = client.lock(kit.name(), ttl=LONG_S, reentrant=True)
+    lease = await lock.acquire()
+    expect(await kit.start(lock.try_acquire).result() is None, "another re-entered the lock")
+    await lease.release()
+    other = given(await kit.start(lock.try_acquire).result())
+    expect(await lock.try_acquire() is None, "the lease of another was re-entered")
+    await other.release()
+
+
+@check()
+async def a_plain_lock_is_not_reentered(kit: Kit) -> None:
+    """Without ``reentrant`` even its holder is kept out."""
+    client = await kit.connect()
+    lock = client.lock(kit.name(), ttl=LONG_S)
+    async with lock:
+        expect(await lock.try_acquire() is None, "the lock was given twice")

@@ -1,0 +1,47 @@
+"""A client whose time moves by hand, in either flavor: the core over a private memory engine.
+
+What it shows is what every engine promises; ``engines/memory.py`` is the specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import TypeVar
+
+from ..core import Core, HasTenure
+from ..engine import Address
+from ..engines.memory import MemoryEngine, Store
+from ..logic.tenure import Tenure
+from ..model import Busy
+from ..spec import Spec
+from ..world import World
+from .timeline import Timeline
+
+L = TypeVar("L", bound=HasTenure)
+
+ADDRESS = Address("memory", hosts=(("testing", None),))
+
+
+class HandCore(Core[L]):
+    """A client whose waiting calls are known to its timeline."""
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        lease: Callable[[Core[L], Tenure], L],
+        timeline: Timeline,
+        who: Callable[[], Hashable],
+    ) -> None:
+        self.timeline = timeline
+        self._who = who
+        super().__init__(world, partial(MemoryEngine, world, ADDRESS, store), lease)
+
+    async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
+        with self.timeline.call(self._who(), f"acquire of {spec.name!r}"):
+            return await super().attempt(spec, timeout)
+
+    async def wait_lost(self, tenure: Tenure, timeout: float | None) -> bool:
+        with self.timeline.call(self._who(), f"wait for the loss of {tenure.grant.name!r}"):
+            return await super().wait_lost(tenure, timeout)

@@ -1,0 +1,163 @@
+"""Holders and waiters that die: the lock comes free, and those who wait keep their order."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencelock import AcquireTimeout
+from fencelock.worlds import clock
+from tests.faults.crew import Actor, Crew
+from tests.faults.flavors import Lab, run
+
+
+def test_the_lock_of_a_killed_holder_comes_free_when_its_lease_ends(
+    flavor: str, file_url: str, crew: Crew
+) -> None:
+    """H21: SIGKILL. Whoever waits gets the lock when the lease is over, and not before."""
+    holder, waiter = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
+    held = holder.acquire("seat", ttl=1.2)
+    waiting = waiter.queue("seat", 1)
+    last = holder.ask("status", name="seat")
+    holder.kill()
+    taken = waiting.result()
+    assert taken["at"] >= last["valid_until"]
+    assert taken["fence"] > held["fence"]
+
+
+def test_the_lock_of_a_killed_holder_is_free_for_a_newcomer(
+    flavor: str, file_url: str, crew: Crew
+) -> None:
+    """H21: nobody waited, and nobody has tidied up: the next one who asks gets it."""
+    holder, newcomer = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
+    held = holder.acquire("seat", ttl=0.3, renew=False)
+    holder.kill()
+    taken = newcomer.acquire("seat", timeout=None)
+    assert taken["fence"] > held["fence"]
+    assert taken["at"] >= held["valid_until"]
+
+
+def test_a_waiter_killed_while_it_is_woken_does_not_keep_the_lock(
+    flavor: str, file_url: str, crew: Crew
+) -> None:
+    """H22: the head of the queue is frozen, the lock is handed to it, then it is killed.
+
+    The next one gets the lock long before the dead one's ttl has run out.
+    """
+    holder, dying, heir = (crew.actor(flavor, file_url) for _ in range(3))
+    held = holder.acquire("seat", ttl=60)
+    dying.queue("seat", 1, ttl=600)
+    waiting = heir.queue("seat", 2, ttl=60)
+    dying.freeze()
+    assert holder.ask("release", name="seat") is True
+    dying.kill()
+    assert waiting.result()["fence"] > held["fence"]
+    assert heir.ask("release", name="seat") is True
+    assert holder.acquire("seat")["held"]  # at once: the dead one is not waited for again
+
+
+def test_a_waiter_frozen_while_it_is_woken_is_passed_over_and_keeps_its_place(
+    flavor: str, file_url: str, crew: Crew
+) -> None:
+    """H22: the head of the queue is only slow: others go first, and it comes before newcomers."""
+    holder, slow, quick, late = (crew.actor(flavor, file_url) for _ in range(4))
+    holder.acquire("seat", ttl=60)
+    slow_waits = slow.queue("seat", 1, ttl=60)
+    quick_waits = quick.queue("seat", 2, ttl=60)
+    slow.freeze()
+    assert holder.ask("release", name="seat") is True
+    second = quick_waits.result()["fence"]
+    late_waits = late.queue("seat", 2, ttl=60)
+    slow.thaw()
+    slow.wait_queued("seat", 2)
+    assert quick.ask("release", name="seat") is True
+    third = slow_waits.result()["fence"]
+    assert not late_waits.given()
+    assert slow.ask("release", name="seat") is True
+    assert second < third < late_waits.result()["fence"]
+
+
+@pytest.mark.parametrize("death", ["killed", "frozen"])
+def test_a_waiter_gets_a_lock_that_nobody_releases(
+    flavor: str, file_url: str, crew: Crew, death: str
+) -> None:
+    """H23: the holder is gone or stands still; there is no push, and the waiter does not oversleep."""
+    holder, waiter = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
+    holder.acquire("seat", ttl=0.8)
+    waiting = waiter.queue("seat", 1, ttl=60)
+    if death == "killed":
+        holder.kill()
+    else:
+        holder.freeze()
+    assert waiting.result()["held"]
+    if death == "frozen":
+        holder.thaw()
+        holder.hear(event="lost", name="seat")
+        assert waiter.ask("status", name="seat")["held"]
+
+
+def test_a_waiter_gets_a_lock_whose_lease_just_ends(flavor: str, url: str) -> None:
+    """H23: the same within one process: the holder neither renews nor releases."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await lab.connect(url), await lab.connect(url)
+        holder = await client.lock("seat", ttl=0.3, renew=False).acquire()
+        ends_at = clock.now() + holder.remaining()
+        lease = await other.lock("seat").acquire(timeout=10)
+        assert clock.now() >= ends_at
+        assert lease.fence > holder.fence
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("dead", [0, 1, 4])
+def test_the_order_of_the_queue_survives_the_death_of_one_waiter(
+    flavor: str, file_url: str, crew: Crew, dead: int
+) -> None:
+    """H30: the first, the second or the last of five waiters is killed."""
+    holder = crew.actor(flavor, file_url)
+    holder.acquire("seat", ttl=60)
+    waiters: list[Actor] = [crew.actor(flavor, file_url) for _ in range(5)]
+    answers = [waiter.queue("seat", n + 1, ttl=60) for n, waiter in enumerate(waiters)]
+    waiters[dead].kill()
+    assert holder.ask("release", name="seat") is True
+    fences = []
+    for number in [n for n in range(5) if n != dead]:
+        fences.append(answers[number].result()["fence"])
+        assert waiters[number].ask("release", name="seat") is True
+    assert fences == sorted(set(fences))
+    assert holder.ask("inspect", name="seat") == {"holders": 0, "waiters": 0}
+
+
+def test_a_waiter_that_timed_out_has_left_the_queue(flavor: str, url: str) -> None:
+    """H31: its place is gone, and the lock is not handed to somebody who has left."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await lab.connect(url), await lab.connect(url)
+        holder = await client.lock("seat").acquire()
+        with pytest.raises(AcquireTimeout):
+            await other.lock("seat").acquire(timeout=0.05)
+        assert await other.lock("seat").try_acquire(timeout=0.05) is None
+        assert (await client.inspect("seat")).waiters == ()
+        assert await holder.release() is True
+        assert (await client.inspect("seat")).holders == ()
+        lease = await client.lock("seat").acquire(timeout=0)
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+def test_a_waiter_of_another_process_that_timed_out_has_left_the_queue(
+    flavor: str, file_url: str, crew: Crew
+) -> None:
+    """H31: the same between processes, with another waiter behind it."""
+    holder, brief, patient = (crew.actor(flavor, file_url) for _ in range(3))
+    holder.acquire("seat", ttl=60)
+    leaving = brief.begin("acquire", name="seat", timeout=1.0)
+    brief.wait_queued("seat", 1)
+    staying = patient.queue("seat", 2)
+    with pytest.raises(Exception, match="AcquireTimeout"):
+        leaving.result()
+    assert holder.ask("inspect", name="seat") == {"holders": 1, "waiters": 1}
+    assert holder.ask("release", name="seat") is True
+    assert staying.result()["held"]

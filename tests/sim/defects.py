@@ -1,0 +1,188 @@
+"""Defects to plant, to see that the judge can say no.
+
+Each is a mistake that a lock library has made, or that this one could make in its next change.
+`DEFECTS` says in which weather it shows, and what the judge says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+
+from fencelock.engine import Engine
+from fencelock.engines import memory
+from fencelock.engines.memory import Store
+from fencelock.logic import policy, waiting
+from fencelock.logic.keeper import Keeper
+from fencelock.logic.tenure import Tenure
+from fencelock.model import Busy, Gone, Grant, Request, granted
+from fencelock.world import World
+from fencelock.worlds.sim import Task
+from tests.sim.stage import Push, Remote
+
+T = TypeVar("T")
+Patch = pytest.MonkeyPatch
+
+
+class Defect(NamedTuple):
+    """One mistake, and where it must be found."""
+
+    plant: Callable[[Patch], None]
+    weather: str
+    seeds: int
+    """It must be found within so many seeds."""
+    says: str
+    """What the judge must say."""
+
+
+def forget_to_undo(patch: Patch) -> None:
+    """A cancelled or timed out acquire leaves its lock and its place in the queue."""
+
+    async def undo(engine: Engine, request: Request) -> bool:
+        return True
+
+    patch.setattr(waiting, "_undo", undo)
+
+
+def let_a_cancellation_through(patch: Patch) -> None:
+    """The clean-up of a cancelled acquire is itself cancelled."""
+
+    async def shield(self: Task, work: Coroutine[Any, Any, T]) -> T:
+        return await work
+
+    patch.setattr(Task, "shield", shield)
+
+
+def take_a_push_for_a_grant(patch: Patch) -> None:
+    """A waiter that is woken believes that it has the lock, without looking."""
+
+    async def contend(
+        world: World, engine: Engine, request: Request, deadline: float | None
+    ) -> Grant | Busy:
+        signal = world.signal()
+        await engine.watch(request, signal)
+        answer = await engine.acquire(request)
+        if isinstance(answer, Busy) and await world.wait(signal, deadline):
+            return granted(request.name, request.owner, 1, request.ttl, world.now())
+        return answer
+
+    patch.setattr(waiting, "_contend", contend)
+
+
+def sleep_through_a_push(patch: Patch) -> None:
+    """A push is lost, and there is no slow look to make up for it."""
+    patch.setattr(Push, "set", lambda push: None)
+    patch.setattr(policy, "look_at", lambda now, look_in, chance: now + 30.0)
+
+
+def ignore_that_it_is_gone(patch: Patch) -> None:
+    """A renewal is told that the record is gone, and goes on as if it had been renewed."""
+    take = Keeper._take
+
+    def trustful(self: Keeper, batch: Sequence[Tenure], answers: Sequence[Grant | Gone]) -> None:
+        now = self._world.now()
+        ours = [
+            granted(*tenure.grant[:4], now) if isinstance(answer, Gone) else answer
+            for tenure, answer in zip(batch, answers, strict=True)
+        ]
+        take(self, batch, ours)
+
+    patch.setattr(Keeper, "_take", trustful)
+
+
+def count_from_the_reply(patch: Patch) -> None:
+    """Validity is counted from when the answer came, not from before the request was sent."""
+
+    def stamp(self: Remote, answer: Grant, asked_at: float) -> Grant:
+        return granted(answer.name, answer.owner, answer.fence, answer.ttl, self.world.now())
+
+    patch.setattr(Remote, "_stamp", stamp)
+
+
+def believe_the_longer_ttl(patch: Patch) -> None:
+    """A shorter ttl was asked for, and until the answer comes the longer one is believed."""
+
+    def ask(self: Keeper, tenure: Tenure, now: float) -> Grant:
+        tenure.asking += 1
+        tenure.asked_ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
+        return tenure.grant._replace(ttl=tenure.asked_ttl)
+
+    patch.setattr(Keeper, "_ask", ask)
+
+
+def free_whoever_holds_it(patch: Patch) -> None:
+    """Release and withdraw look at the name and not at the owner."""
+    leave = Store.leave
+
+    def careless(self: Store, name: str, owner: str, now: float) -> bool:
+        record = self.records.get(name)
+        return leave(self, name, record.owner if record else owner, now)
+
+    patch.setattr(Store, "leave", careless)
+
+
+def tell_too_late(patch: Patch) -> None:
+    """The keeper declares a lease lost only when the engine has long given it up."""
+
+    def lapse(self: Keeper, tenure: Tenure, now: float) -> bool:
+        end = tenure.grant.asked_at + tenure.grant.ttl * 1.2
+        if not tenure.ended and end <= now:
+            self.lose(tenure, "expired", "at last")
+        elif tenure.valid_until() <= now:
+            tenure.attend_at = end
+        return tenure.loss is not None
+
+    patch.setattr(Keeper, "lapse", lapse)
+
+
+def give_a_fence_twice(patch: Patch) -> None:
+    """The counter stands still."""
+    patch.setattr(memory, "next_fence", lambda last, wall_us: max(last, 1))
+
+
+def let_newcomers_overtake(patch: Patch) -> None:
+    """A free lock goes to whoever asks next, and the queue is forgotten."""
+    patch.setattr(Store, "hand_on", lambda store, name, now: None)
+
+
+def hand_on_to_the_dead(patch: Patch) -> None:
+    """A waiter that does not answer is handed the lock again and again."""
+    hand_on = Store.hand_on
+
+    def patient(self: Store, name: str, now: float) -> Any:
+        for waiter in self.queues.get(name, {}).values():
+            waiter.lapsed = False
+        return hand_on(self, name, now)
+
+    patch.setattr(Store, "hand_on", patient)
+
+
+DEFECTS = {
+    "forget_to_undo": Defect(forget_to_undo, "cancels", 20, "something is left behind"),
+    "let_a_cancellation_through": Defect(
+        let_a_cancellation_through, "cancels", 50, "something is left behind"
+    ),
+    "take_a_push_for_a_grant": Defect(take_a_push_for_a_grant, "calm", 5, "is shown as 1"),
+    "sleep_through_a_push": Defect(sleep_through_a_push, "calm", 10, "somebody waits"),
+    "ignore_that_it_is_gone": Defect(ignore_that_it_is_gone, "revokes", 5, "is believed in"),
+    "count_from_the_reply": Defect(count_from_the_reply, "calm", 5, "the engine keeps it until"),
+    "believe_the_longer_ttl": Defect(
+        believe_the_longer_ttl, "calm", 10, "the engine keeps it until"
+    ),
+    "free_whoever_holds_it": Defect(free_whoever_holds_it, "calm", 5, "no longer the engine's"),
+    "tell_too_late": Defect(tell_too_late, "calm", 20, "nobody was told"),
+    "give_a_fence_twice": Defect(give_a_fence_twice, "calm", 2, "was given after"),
+    "let_newcomers_overtake": Defect(let_newcomers_overtake, "calm", 10, "was overtaken"),
+    "hand_on_to_the_dead": Defect(hand_on_to_the_dead, "crashes", 10, "a newcomer did not get"),
+}
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """With this defect in the library."""
+    with pytest.MonkeyPatch.context() as patch:
+        DEFECTS[name].plant(patch)
+        yield

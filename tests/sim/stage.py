@@ -1,0 +1,366 @@
+"""The stage of a simulated run: clients in processes of their own, one engine behind a network.
+
+The protocol is the real one: Core over the memory engine, which stands in a process of its own
+here, with a clock of its own, at the other end of a line that delays and loses. What a client does
+and what befalls it is drawn from the seed; `WEATHERS` says what may befall it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from fencelock.core import Core
+from fencelock.engine import Address, Engine
+from fencelock.engines.memory import FORGET_S, MemoryEngine
+from fencelock.errors import FencelockError, LeaseLost, OutcomeUnknown, Unavailable
+from fencelock.logic.policy import RETRY_MAX_S, UNKNOWN_TRIES
+from fencelock.logic.tenure import Tenure
+from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.spec import make_spec
+from fencelock.world import Signal, sleep
+from fencelock.worlds.sim import Simulation, SimWorld, Task
+from fencelock.worlds.sim_tasks import Flag
+from fencelock.worlds.threads import drive
+from tests.sim.judge import NAME, Judge, JudgedStore, Violation
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+TTLS = (0.3, 1.0, 3.0)
+STEPS_MAX = 50_000
+
+
+class Weather(NamedTuple):
+    """What may befall the clients and their messages."""
+
+    delay_max: float = 0.02
+    patience: float = 10.0
+    """How long a client waits for an answer."""
+    lost: float = 0.0
+    """The chance that a message is lost."""
+    refused: float = 0.0
+    """The chance that a request is refused."""
+    cancels: float = 0.0
+    """The chance, at each step, that somebody is cancelled."""
+    pauses: int = 0
+    crashes: int = 0
+    revokes: int = 0
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether whoever is offered the lock can answer in time."""
+        return self.delay_max <= 0.05 and not self.lost and not self.refused
+
+    @property
+    def is_kind(self) -> bool:
+        """Whether everybody can clean up after itself."""
+        return not self.lost and not self.refused and not self.crashes
+
+    @property
+    def slowest_call(self) -> float:
+        """The longest that asking may take, with a few tries and the breaths between them."""
+        if self.lost or self.refused:
+            return 4 * (UNKNOWN_TRIES * self.patience + RETRY_MAX_S)
+        return 2 * self.delay_max
+
+
+WEATHERS = {
+    "calm": Weather(),
+    "cancels": Weather(cancels=0.01),
+    "pauses": Weather(pauses=5),
+    "crashes": Weather(crashes=2, pauses=1),
+    "revokes": Weather(revokes=5),
+    "losses": Weather(lost=0.05, refused=0.05, patience=0.1),
+    "slow": Weather(delay_max=1.5, cancels=0.005),
+    "storm": Weather(
+        delay_max=0.1,
+        patience=0.15,
+        lost=0.03,
+        refused=0.03,
+        cancels=0.005,
+        pauses=3,
+        crashes=1,
+        revokes=1,
+    ),
+}
+
+
+class Remote(Engine):
+    """The memory engine at the other end of a line: one for each client.
+
+    Messages of one line stay in order, as on a connection, and a request lands even if whoever sent
+    it was cancelled, paused or killed meanwhile.
+    """
+
+    schemes = ("remote",)
+    traits = MemoryEngine.traits
+
+    def __init__(self, stage: Stage, world: SimWorld) -> None:
+        super().__init__(world, Address("remote"))
+        self._stage = stage
+        self._clock = world
+        self._arrives_at = [0.0, 0.0]
+
+    async def open(self) -> None:
+        """Nothing to reach."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        asked_at = self._clock.now()
+        answer = await self._call(lambda: self._stage.acquire(request))
+        return answer if isinstance(answer, Busy) else self._stamp(answer, asked_at)
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        asked_at = self._clock.now()
+        answers = await self._call(lambda: self._stage.engine.renew(grants))
+        return [a if isinstance(a, Gone) else self._stamp(a, asked_at) for a in answers]
+
+    async def release(self, grant: Grant) -> bool:
+        return await self._call(lambda: self._stage.engine.release(grant))
+
+    async def withdraw(self, request: Request) -> None:
+        await self._call(lambda: self._stage.engine.withdraw(request))
+
+    async def inspect(self, name: str) -> State:
+        return await self._call(lambda: self._stage.engine.inspect(name))
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        await self._call(lambda: self._stage.engine.watch(request, Push(self._stage, signal)))
+
+    async def unwatch(self, request: Request) -> None:
+        await self._call(lambda: self._stage.engine.unwatch(request))
+
+    def _stamp(self, answer: Grant, asked_at: float) -> Grant:
+        return granted(answer.name, answer.owner, answer.fence, answer.ttl, asked_at)
+
+    async def _call(self, serve: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        stage, answers, answered = self._stage, list[R](), Flag()
+
+        def arrive() -> None:
+            answers.append(drive(serve()))
+            self._send(1, answered.set)
+
+        await stage.simulation.turn()  # a cancellation may come before anything is sent
+        if stage.happens(stage.weather.refused):
+            raise Unavailable("refused")
+        self._send(0, arrive)
+        if not await self._clock.wait(answered, self._clock.now() + stage.weather.patience):
+            raise OutcomeUnknown("no answer")
+        return answers[0]
+
+    def _send(self, way: int, message: Callable[[], object]) -> None:
+        when = max(self._arrives_at[way], self._stage.simulation.now + self._stage.delay())
+        self._arrives_at[way] = when
+        if not self._stage.happens(self._stage.weather.lost):
+            self._stage.simulation.at(when, message)
+
+
+class Push:
+    """What the engine sets: the waiter hears of it a little later, or not at all."""
+
+    def __init__(self, stage: Stage, signal: Signal) -> None:
+        self._stage = stage
+        self._signal = signal
+
+    def set(self) -> None:
+        stage = self._stage
+        if not stage.happens(stage.weather.lost):
+            stage.simulation.at(stage.simulation.now + stage.delay(), self._signal.set)
+
+    def clear(self) -> None:
+        self._signal.clear()
+
+    def is_set(self) -> bool:
+        return self._signal.is_set()
+
+
+class Hold:
+    """A lease, in so far as core needs one."""
+
+    def __init__(self, tenure: Tenure) -> None:
+        self._tenure = tenure
+
+    @property
+    def tenure(self) -> Tenure:
+        return self._tenure
+
+
+class Client:
+    """One process with one client, which several tasks of it use to visit the lock."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self._stage = stage
+        pace = (
+            1 + (stage.simulation.random() - 0.5) * 0.006
+        )  # two such clocks stay within the drift
+        self.world = stage.simulation.world(name, ahead=stage.simulation.random() * 1e5, pace=pace)
+        self.core: Core[Hold] = Core(self.world, self._engine, self._lease)
+        self.tenures: list[Tenure] = []
+        self.resumed_at = 0.0
+        self.visits: list[Task] = []
+
+    def _engine(self) -> Remote:
+        return Remote(self._stage, self.world)
+
+    def _lease(self, core: Core[Hold], tenure: Tenure) -> Hold:
+        self.tenures.append(tenure)
+        return Hold(tenure)
+
+    def pause(self, seconds: float) -> None:
+        """Freeze the process for a while."""
+        self.world.pause()
+        self._stage.simulation.at(self._stage.simulation.now + seconds, self._resume)
+
+    def _resume(self) -> None:
+        self.resumed_at = self._stage.simulation.now
+        self.world.resume()
+
+    async def live(self) -> None:
+        """Come a few times, two at once now and then; close the client when all have gone."""
+        for _ in range(2 + int(self.world.random() * 4)):
+            await sleep(self.world, self.world.random() * 0.3)
+            self.visits.append(self._stage.simulation.start(self._visit(), self.world, "visit"))
+            if self.world.random() < 0.7:
+                await self.world.wait(self.visits[-1].ended, None)
+        for visit in self.visits:
+            await self.world.wait(visit.ended, None)
+        await self.core.close()
+
+    async def _visit(self) -> None:
+        draw = self.world.random
+        ttl = _any_of(self.world, TTLS)
+        timeout = _any_of(self.world, (0.0, 0.5, 4.0, None))
+        max_hold = ttl * (0.5 + 2 * draw()) if draw() < 0.2 else None
+        spec = make_spec(NAME, ttl, None, draw() < 0.8, max_hold, None, False, None, None)
+        try:
+            hold = await self.core.attempt(spec, timeout)
+            if isinstance(hold, Hold):
+                try:
+                    await self._work(hold.tenure, draw() * 1.6 * ttl)
+                finally:
+                    await self.core.release(hold.tenure)
+        except FencelockError as error:
+            self._stage.simulation.note(self.world.name, type(error).__name__)
+
+    async def _work(self, tenure: Tenure, seconds: float) -> None:
+        """Use the lease for a while, renew it by hand now and then; stop when it is lost."""
+        try:
+            for _ in range(4):
+                await sleep(self.world, seconds / 4)
+                self.core.check(tenure)
+                if self.world.random() < 0.15:
+                    await self.core.renew(tenure, _any_of(self.world, (None, *TTLS)))
+        except LeaseLost:
+            self._stage.simulation.note(self.world.name, "stopped")
+
+
+def _any_of(world: SimWorld, choices: Sequence[T]) -> T:
+    return choices[int(world.random() * len(choices))]
+
+
+class Stage:
+    """One run: a weather and a seed, and everything follows."""
+
+    def __init__(self, weather: Weather, seed: int) -> None:
+        self.weather = weather
+        self.simulation = Simulation(seed, steps_max=STEPS_MAX)
+        self.server = self.simulation.world("engine", ahead=5e4)
+        self.clients: list[Client] = []
+        self.judge = Judge(self)
+        self.store = JudgedStore(self)
+        self.engine = MemoryEngine(self.server, Address("memory"), self.store)
+        self._owners: dict[str, Client] = {}
+        count = 2 + int(self.simulation.random() * 3)
+        self.clients += [Client(self, f"client-{n}") for n in range(count)]
+
+    def happens(self, chance: float) -> bool:
+        """Draw whether something happens."""
+        return chance > 0 and self.simulation.random() < chance
+
+    def delay(self) -> float:
+        """Draw how long a message is under way: short most of the time."""
+        return self.weather.delay_max * self.simulation.random() ** 3
+
+    def client_of(self, owner: str) -> Client:
+        """Whose attempt an owner id is."""
+        return self._owners[owner]
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        """The engine's acquire, with the judge told what it answered."""
+        host = request.meta.split('"')[3]
+        self._owners[request.owner] = next(c for c in self.clients if c.world.name == host)
+        answer = await self.engine.acquire(request)
+        if isinstance(answer, Grant):
+            self.judge.granted(request.owner)
+        elif request.queue:
+            self.judge.queued(request.owner)
+        return answer
+
+    def run(self) -> None:
+        """Play it to its end; the judge raises Violation."""
+        with self.simulation:
+            for client in self.clients:
+                self.simulation.start(client.live(), client.world, "life")
+            nemesis = self.simulation.world("nemesis")
+            self.simulation.start(self._disturb(nemesis), nemesis)
+            self.simulation.run(until=self._is_over)
+            self._close()
+
+    def _is_over(self) -> bool:
+        self.judge.look()
+        if self.happens(self.weather.cancels):
+            for visit in self._any_client().visits[-1:]:
+                visit.cancel()
+                self.simulation.at(self.simulation.now + self.delay(), visit.cancel)  # and again
+        return all(client.core.closed or client.world.is_crashed for client in self.clients)
+
+    def _any_client(self) -> Client:
+        return self.clients[int(self.simulation.random() * len(self.clients))]
+
+    async def _disturb(self, nemesis: SimWorld) -> None:
+        for _ in range(self.weather.pauses):
+            await sleep(nemesis, nemesis.random())
+            self._any_client().pause(nemesis.random() * 1.5)
+        for _ in range(self.weather.crashes):
+            await sleep(nemesis, nemesis.random())
+            self._any_client().world.crash()
+        for _ in range(self.weather.revokes):
+            await sleep(nemesis, nemesis.random())
+            await self._revoke()
+
+    async def _revoke(self) -> None:
+        """Take the lock from its holder."""
+        record = self.store.records.get(NAME)
+        if record is not None:
+            self.judge.revoked.add(record.owner)
+            await self.engine.revoke(NAME, "the nemesis wished so")
+
+    def _close(self) -> None:
+        """All have gone or crashed: a newcomer finds the lock free, at once or within a ttl."""
+        self.simulation.run(until=self.simulation.now + self.weather.slowest_call + 1.0)
+        if self.weather.is_kind:
+            self.judge.nothing_left()
+        self.simulation.run(until=self.simulation.now + TTLS[-1])
+        self._newcomer(self.judge.patience())
+        self.simulation.run(until=self.simulation.now + FORGET_S)
+        self._newcomer(self.judge.patience())
+        if self.store.queues:
+            raise Violation("the dead stand in the queue for ever")
+
+    def _newcomer(self, patience: float) -> None:
+        self.weather = Weather()
+        client = Client(self, f"newcomer-{len(self.clients)}")
+        self.clients.append(client)
+        spec = make_spec(NAME, 1.0, None, True, None, None, False, None, None)
+
+        async def visit() -> None:
+            hold = await client.core.attempt(spec, patience)
+            if isinstance(hold, Busy):
+                raise Violation(f"a newcomer did not get the lock in {patience:.3f} s")
+            await client.core.release(hold.tenure)
+            await client.core.close()
+
+        self.simulation.play(visit(), client.world)

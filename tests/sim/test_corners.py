@@ -1,0 +1,165 @@
+"""Corners of acquiring and holding that chance rarely visits, each played on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from fencelock.core import Core
+from fencelock.engine import Address
+from fencelock.engines.memory import CLAIM_S, MemoryEngine, Store
+from fencelock.errors import Revoked, Unavailable
+from fencelock.model import Busy, Request
+from fencelock.spec import Spec, make_spec
+from fencelock.world import Job, sleep
+from fencelock.worlds.sim import Cancelled, Simulation, SimWorld
+from tests.sim.stage import Hold
+
+NAME = "seat"
+
+
+class Desk:
+    """Two clients of one process over one plain memory engine."""
+
+    def __init__(self) -> None:
+        self.simulation = Simulation(4, steps_max=10_000)
+        self.world = self.simulation.world("one")
+        self.store = Store(self.world)
+        self.engine = MemoryEngine(self.world, Address("memory"), self.store)
+        self.one, self.other = self.client(), self.client()
+
+    def client(self) -> Core[Hold]:
+        return Core(self.world, lambda: self.engine, lambda core, tenure: Hold(tenure))
+
+    def spec(self, ttl: float = 1.0) -> Spec:
+        return make_spec(NAME, ttl, None, True, None, None, False, None, None)
+
+    def is_untouched(self) -> bool:
+        return not (self.store.records or self.store.queues or self.store.signals)
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    with desk.simulation:
+        yield desk
+
+
+def test_a_lease_that_nobody_can_look_after_is_given_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(world: SimWorld, work: Coroutine[Any, Any, None], label: str) -> Job:
+        work.close()
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(SimWorld, "spawn", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        desk.simulation.play(desk.one.attempt(desk.spec(), 0.0), desk.world)
+    assert desk.is_untouched()
+    assert len(desk.one.keeper) == 0
+
+
+def test_a_grant_that_is_over_when_the_watch_has_ended_is_given_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unwatch = MemoryEngine.unwatch
+
+    async def slowly(engine: MemoryEngine, request: Request) -> None:
+        await sleep(engine.world, 1.5)
+        await unwatch(engine, request)
+
+    async def contend() -> None:
+        first = await desk.one.attempt(desk.spec(), 0.0)
+        assert isinstance(first, Hold)
+        desk.simulation.start(desk.one.release(first.tenure), desk.world)
+        with pytest.raises(Unavailable, match="took longer than the ttl"):
+            await desk.other.attempt(desk.spec(), None)
+
+    monkeypatch.setattr(MemoryEngine, "unwatch", slowly)
+    desk.simulation.play(contend(), desk.world)
+    assert desk.is_untouched()
+
+
+def test_a_waiter_that_is_cancelled_when_the_lock_was_just_handed_to_it_passes_it_on(
+    desk: Desk,
+) -> None:
+    async def contend() -> float:
+        first = await desk.one.attempt(desk.spec(ttl=30.0), 0.0)
+        assert isinstance(first, Hold)
+        tasks = [
+            desk.simulation.start(desk.other.attempt(desk.spec(), None), desk.world)
+            for _ in range(2)
+        ]
+        await sleep(desk.world, 0.1)
+        queue = list(desk.store.queues[NAME])
+        await desk.one.release(first.tenure)
+        assert desk.store.records[NAME].owner == queue[0]
+        handed_at = desk.world.now()
+        for task in tasks:  # whoever was handed the lock is told both things at once
+            if not task.done:
+                task.cancel()
+                break
+        await desk.simulation.turn()
+        await sleep(desk.world, 0.01)
+        assert sum(isinstance(task.result, Hold) for task in tasks) == 1
+        assert desk.store.records[NAME].claimed
+        for task in tasks:
+            if isinstance(task.result, Hold):
+                await desk.other.release(task.result.tenure)
+        return desk.world.now() - handed_at
+
+    assert desk.simulation.play(contend(), desk.world) < CLAIM_S / 2
+    assert desk.is_untouched()
+
+
+def test_a_revoked_holder_learns_the_reason_and_the_next_fence_is_higher(desk: Desk) -> None:
+    async def work() -> None:
+        hold = await desk.one.attempt(desk.spec(), 0.0)
+        assert isinstance(hold, Hold)
+        assert await desk.other.revoke(NAME, "maintenance")
+        heir = await desk.other.attempt(desk.spec(), 0.0)
+        assert isinstance(heir, Hold)
+        assert heir.tenure.grant.fence > hold.tenure.grant.fence
+        assert await desk.one.wait_lost(hold.tenure, 0.5)
+        with pytest.raises(Revoked, match="maintenance"):
+            desk.one.check(hold.tenure)
+        assert not await desk.one.release(hold.tenure)
+        assert desk.other.remaining(heir.tenure) > 0
+        desk.other.check(heir.tenure)
+        assert await desk.other.release(heir.tenure)
+
+    desk.simulation.play(work(), desk.world)
+    assert desk.is_untouched()
+
+
+def test_a_release_that_is_cancelled_still_releases(desk: Desk) -> None:
+    async def slow_release() -> None:
+        hold = await desk.one.attempt(desk.spec(), 0.0)
+        assert isinstance(hold, Hold)
+        task = desk.simulation.current
+        assert task is not None
+        task.cancel()
+        with pytest.raises(Cancelled):
+            await desk.one.release(hold.tenure)
+
+    desk.simulation.play(slow_release(), desk.world)
+    assert desk.is_untouched()
+
+
+def test_a_timeout_leaves_the_queue_and_the_next_in_line_moves_up(desk: Desk) -> None:
+    async def contend() -> None:
+        first = await desk.one.attempt(desk.spec(), 0.0)
+        assert isinstance(first, Hold)
+        patient = desk.simulation.start(desk.other.attempt(desk.spec(), None), desk.world)
+        await sleep(desk.world, 0.1)
+        assert isinstance(await desk.other.attempt(desk.spec(), 0.3), Busy)
+        assert len(desk.store.queues[NAME]) == 1
+        await desk.one.release(first.tenure)
+        await desk.world.wait(patient.ended, None)
+        assert isinstance(patient.result, Hold)
+        await desk.other.release(patient.result.tenure)
+
+    desk.simulation.play(contend(), desk.world)
+    assert desk.is_untouched()

@@ -1,0 +1,63 @@
+"""One seed decides everything: the same run in this process, in another, and on another Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sim.replay import main, play
+from tests.sim.stage import WEATHERS
+
+ROOT = Path(__file__).parents[2]
+PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13, 14)]
+
+
+def replayed(python: str, weather: str, seed: int, hash_seed: int) -> str:
+    """The digest of a run in a fresh interpreter, which need not have pytest."""
+    run = subprocess.run(
+        [python, "-W", "error", "-m", "tests.sim.replay", weather, str(seed), "--digest"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "src", "PYTHONHASHSEED": str(hash_seed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.strip()
+
+
+@pytest.mark.parametrize("weather", WEATHERS)
+def test_the_same_seed_gives_the_same_trace(weather: str) -> None:
+    first, again, other = (play(weather, seed).simulation for seed in (1, 1, 2))
+    assert first.trace == again.trace
+    assert first.digest() == again.digest()
+    assert first.digest() != other.digest()
+
+
+@pytest.mark.parametrize("hash_seed", [0, 1, 4_000_000_000])
+def test_the_order_of_hashes_changes_nothing(hash_seed: int) -> None:
+    here = play("storm", 3).simulation.digest()
+    assert replayed(sys.executable, "storm", 3, hash_seed) == here
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_python_gives_the_same_trace(python: str) -> None:
+    if shutil.which(python) is None:
+        pytest.skip(f"no {python} on PATH")
+    if subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"{python} on PATH does not start")
+    for weather in ("slow", "storm"):
+        assert replayed(python, weather, 5, 0) == play(weather, 5).simulation.digest()
+
+
+def test_a_replay_prints_the_trace_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calm", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "every promise held"
+    assert any(" gave " in line for line in lines)
+    assert main(["calm", "1", "--defect", "give_a_fence_twice"]) == 1
+    assert "was given after" in capsys.readouterr().out.splitlines()[-1]

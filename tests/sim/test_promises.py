@@ -1,0 +1,47 @@
+"""The unchanged protocol, under every weather and many seeds, before the judge.
+
+A failure names its seed and the command that plays it again.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.defects import DEFECTS, planted
+from tests.sim.judge import Violation
+from tests.sim.replay import play
+from tests.sim.stage import WEATHERS
+
+SEEDS = 200
+
+
+@pytest.mark.parametrize("weather", WEATHERS)
+def test_every_promise_holds_whatever_the_weather(weather: str) -> None:
+    grants = sum(play(weather, seed).judge.grants for seed in range(SEEDS))
+    assert grants > 4 * SEEDS, "a stage on which nothing happens shows nothing"
+
+
+@pytest.mark.parametrize("weather", ["pauses", "revokes", "slow", "storm"])
+def test_bad_weather_is_felt(weather: str) -> None:
+    assert sum(play(weather, seed).judge.losses for seed in range(20)) > 5
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_found(name: str) -> None:
+    defect = DEFECTS[name]
+    verdicts = []
+    with planted(name):
+        for seed in range(defect.seeds):
+            try:
+                play(defect.weather, seed)
+            except Exception as error:
+                verdicts.append(f"seed {seed}: {error!r}")
+                if isinstance(error, Violation) and defect.says in str(error):
+                    return
+    pytest.fail(f"the judge never said {defect.says!r}, but {verdicts}")
+
+
+def test_a_failure_says_how_to_play_it_again() -> None:
+    with planted("give_a_fence_twice"), pytest.raises(Violation) as caught:
+        play("calm", 7)
+    assert "replay: PYTHONPATH=src python -m tests.sim.replay calm 7" in caught.value.__notes__

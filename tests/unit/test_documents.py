@@ -1,0 +1,293 @@
+"""What the documents say is so: their code runs, their links lead somewhere, engines have pages.
+
+A block that cannot run stands behind a comment that says why: ``<!-- not run: reason -->``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import fencelock
+from fencelock import engines
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+HEADINGS = [
+    "Example",
+    "What it guarantees",
+    "What it does not",
+    "How it works (keys, tables, scripts)",
+    "Options",
+]
+
+# The blocks of one page are one program: later ones see the names of earlier ones. Numbers of lines
+# in a traceback are those of the page.
+RUNNER = """
+import json, logging, sys
+logging.getLogger("fencelock").addHandler(logging.NullHandler())  # losing leases is the point
+names = {"__name__": "__main__"}
+for line, code in json.load(sys.stdin):
+    exec(compile("\\n" * line + code, sys.argv[1], "exec"), names)
+"""
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    code: str
+    not_run: str
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a page; ``not_run`` is the reason when one must not be run."""
+    found: list[Block] = []
+    fence, start, language, reason = "", 0, "", ""
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        mark = re.match(r"(```+)(\w*)\s*$", line)
+        if mark and not fence:
+            fence, start, language = mark[1], number + 1, mark[2]
+            above = next((words for words in reversed(lines[:number]) if words.strip()), "")
+            exempt = re.fullmatch(r"<!-- not run: (.+) -->", above.strip())
+            reason = exempt[1] if exempt else ""
+        elif mark and mark[1] == fence and not mark[2]:
+            code = "\n".join(lines[start:number]) + "\n"
+            found.append(Block(start, language, code, reason))
+            fence = ""
+    assert not fence, f"the block that begins in line {start} has no end"
+    return found
+
+
+def run(arguments: list[str], folder: Path, given: str = "") -> None:
+    """Run Python so that every warning is an error; what it complains about is a failure."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", *arguments],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == "", "an error in a destructor or a thread fails nobody but is one"
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+WITH_CODE = [
+    p for p in PAGES if any(b.language == "python" for b in blocks(p.read_text(encoding="utf-8")))
+]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    program = [
+        (block.line, block.code)
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.language == "python" and not block.not_run
+    ]
+    run(["-c", RUNNER, str(page)], tmp_path, json.dumps(program))
+
+
+def test_the_first_screen_of_the_readme_has_code_in_both_flavors() -> None:
+    code = [
+        b
+        for b in blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+        if b.language == "python"
+    ]
+    assert "fencelock.connect(" in code[0].code
+    assert len(code[0].code.splitlines()) <= 12
+    assert code[0].line < 12
+    assert "fencelock.aio.connect(" in code[1].code
+    assert not any(block.not_run for block in code)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name_of)
+def test_an_example_runs(example: Path, tmp_path: Path) -> None:
+    run([str(example)], tmp_path)
+
+
+def test_there_are_examples_and_each_is_listed() -> None:
+    text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert len(EXAMPLES) >= 3
+    assert [e.name for e in EXAMPLES if f"({e.name})" not in text] == []
+
+
+# Links
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a page's headings get."""
+    titles = re.findall(r"(?m)^#+ (.+)$", prose(text))
+    return {re.sub(r"[^\w\- ]", "", t.lower().strip()).replace(" ", "-") for t in titles}
+
+
+def prose(text: str) -> str:
+    """A page without its code."""
+    return re.sub(r"(?ms)^(```+).*?^\1$", "", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files_that_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(text)):
+        if re.match(r"[a-z]+:", target):
+            continue  # somebody else's page
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        there = file.exists() and file.is_relative_to(ROOT)
+        if not there or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(
+        r"`((?:src|tests|docs|examples|bench|requirements)/[^`\s*…<>]+)`",
+        page.read_text(encoding="utf-8"),
+    )
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, todo = set[Path](), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in reached or page.suffix != ".md" or not page.is_file():
+            continue
+        reached.add(page)
+        for target in re.findall(r"\]\(([^)#\s:]+)", prose(page.read_text(encoding="utf-8"))):
+            todo.append((page.parent / target).resolve())
+    assert [name_of(page) for page in PAGES if page not in reached] == []
+
+
+# Engines
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The engine matrix: the cells of each row, by the engine's name."""
+    lines = text.partition("\n## Engines\n")[2].partition("\n## ")[0].splitlines()
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"
+    ]
+    return {re.sub(r"\[(\w+)\]\(.*\)", r"\1", cells[0]): cells[1:] for cells in table[2:]}
+
+
+@pytest.mark.parametrize("scheme", sorted(engines.TABLE))
+def test_an_engine_has_a_row_that_says_what_its_traits_say(scheme: str) -> None:
+    status, *promised = rows((ROOT / "README.md").read_text(encoding="utf-8"))[scheme]
+    traits = engines.find(scheme).traits
+    assert status.startswith("available")
+    assert promised == [
+        traits.safety,
+        traits.scope,
+        "yes" if traits.fence else "no",
+        "FIFO" if traits.fifo else "none",
+        "yes" if traits.push else "no",
+    ]
+
+
+def test_what_is_not_there_is_not_called_available() -> None:
+    for name, (status, *promised) in rows((ROOT / "README.md").read_text(encoding="utf-8")).items():
+        if name not in engines.TABLE:
+            assert status == "not yet", name
+            assert not any(promised), name
+
+
+@pytest.mark.parametrize("scheme", sorted(engines.TABLE))
+def test_an_engine_has_a_page_with_the_same_headings_as_all(scheme: str) -> None:
+    page = ROOT / "docs" / "engines" / f"{engines.find(scheme).schemes[0]}.md"
+    text = prose(page.read_text(encoding="utf-8"))
+    assert re.findall(r"(?m)^## (.+)$", text) == HEADINGS
+    assert len(re.findall(r"(?m)^# ", text)) == 1
+
+
+@pytest.mark.parametrize("scheme", sorted(engines.TABLE))
+def test_a_page_lists_every_option_of_its_engine(scheme: str) -> None:
+    engine = engines.find(scheme)
+    text = (ROOT / "docs" / "engines" / f"{engine.schemes[0]}.md").read_text(encoding="utf-8")
+    listed = re.findall(r"(?m)^\| `(\w+)` \|", text.partition("\n## Options\n")[2])
+    assert sorted(listed) == sorted(engine.options)
+
+
+def test_no_page_is_about_an_engine_that_is_not_there() -> None:
+    pages = {page.stem for page in (ROOT / "docs" / "engines").glob("*.md")}
+    assert pages == {engines.find(scheme).schemes[0] for scheme in engines.TABLE}
+
+
+# The public surface
+
+
+@pytest.mark.parametrize("name", fencelock.__all__)
+def test_what_is_exported_is_documented(name: str) -> None:
+    assert re.search(
+        rf"\b{re.escape(name)}\b", (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    )
+
+
+@pytest.mark.parametrize("kind", ["Client", "Lock", "Lease", "Lost"])
+def test_every_method_is_documented(kind: str) -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    public = [name for name in dir(getattr(fencelock, kind)) if not name.startswith("_")]
+    assert [name for name in public if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_changes_of_this_version_are_told() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"(?m)^## \[?{re.escape(fencelock.__version__)}\]?", text)
+
+
+# The judge itself
+
+
+def test_blocks_are_found_and_exempted() -> None:
+    page = """
+text
+```python
+a = 1
+```
+
+<!-- not run: it needs a server -->
+
+```python
+b = 2
+```
+```sh
+make
+```
+"""
+    assert blocks(page) == [
+        Block(3, "python", "a = 1\n", ""),
+        Block(9, "python", "b = 2\n", "it needs a server"),
+        Block(12, "sh", "make\n", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "1 / 0",
+        "import warnings; warnings.warn('old')",
+        "import fencelock; fencelock.connect('memory://').lock('a').acquire()",  # dropped
+    ],
+)
+def test_code_that_fails_or_warns_is_noticed(code: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        run(["-c", RUNNER, "page.md"], tmp_path, json.dumps([[3, code]]))
