@@ -10,7 +10,7 @@ from ..model import TTL_MIN_S
 RENEWALS_PER_TTL = 3
 GROUPING = 12  # a renewal may come this part of a ttl early, so that many go in one request
 RETRY_MIN_S, RETRY_MAX_S = 0.01, 1.0
-LOOK_MIN_S, LOOK_MAX_S = 0.001, 10.0
+LOOK_MIN_S, LOOK_MAX_S = 0.001, 60.0
 UNKNOWN_TRIES = 3
 
 

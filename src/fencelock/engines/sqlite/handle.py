@@ -152,14 +152,14 @@ class Handle:
             raise Unavailable(f"{self.path} is closed")
         if now < self._trusted_until:
             return connection
-        self._trusted_until = now + TRUST_S
         try:
             status = os.stat(self.path)
             if (status.st_dev, status.st_ino) == self._identity:
+                self._trusted_until = now + TRUST_S
                 return connection
         except FileNotFoundError:
             pass
-        return self._open(now)
+        return self._open(now)  # a file that is gone is not trusted again, even if this fails
 
     def _begin(self, now: float) -> bool:
         try:

@@ -247,6 +247,15 @@ class Ledger:
         )
         return self._leave(now, name, row.owner)
 
+    def refresh(self, inbox: str, now: float) -> int:
+        """Say that the waiters of an inbox are alive; return how many stand in a queue."""
+        return self._handle.transact(now, self._refresh, inbox)
+
+    def _refresh(self, now: float, inbox: str) -> int:
+        return self._handle.execute(
+            "UPDATE waiters SET seen_at=? WHERE inbox=?", (now, inbox)
+        ).rowcount
+
     def settle(self, name: str, now: float) -> Call | None:
         """Hand the lock on if it is free or expired."""
         return self._handle.transact(now, self._settle, name)

@@ -1,0 +1,154 @@
+"""Hears pushes for the waiters of one client, and finds what no push tells.
+
+One listener serves all waiters of a client, whatever their number, and only while there are any.
+It hears its inbox; a few times a second it asks the file, in a few microseconds, whether anything
+has changed, and only then looks for a holder or a called waiter that died without a word. So nobody
+sleeps beside a free lock, and many waiters cost hardly more than one. It also says now and then
+that its waiters are alive.
+"""
+
+from __future__ import annotations
+
+from ...errors import FencelockError
+from ...world import Adopted, Job, Signal, World
+from .handle import Handle
+from .inbox import Delivery, Inbox, Post
+from .ledger import Call, Ledger
+
+SWEEP_S = 0.25  # how long a death can go unnoticed
+ALIVE_S = 10.0  # how often the waiters are said to be alive
+POLL_MIN_S, POLL_MAX_S = 0.001, 0.05  # where there is no push
+CLOSE_S = 2.0
+
+_WAITED_FOR = """
+SELECT w.name, w.owner, w.lapsed, l.owner, l.expires_at, l.claimed
+FROM waiters w LEFT JOIN locks l ON l.name = w.name WHERE w.inbox = ?
+"""
+
+
+class Listener:
+    """The ears of one client."""
+
+    def __init__(self, world: World, hands: Adopted, handle: Handle, ledger: Ledger) -> None:
+        self._world = world
+        self._hands = hands
+        self._ears = world.adopt("fencelock-inbox")
+        self._handle = handle
+        self._ledger = ledger
+        self._post = Post(handle.path)
+        self._inbox: Inbox | None = None
+        self._signals: dict[str, Signal] = {}
+        self._waited_for = world.signal()
+        self._job: Job | None = None
+        self._closing = False
+        self._version: object = None
+        """What the file said of its changes when we last looked through it."""
+        self._soonest = 0.0
+        """When the first lock that is waited for would be free without a word."""
+
+    @property
+    def inbox(self) -> str:
+        """The name of our inbox for queue rows; empty while nobody waits here."""
+        return self._inbox.id if self._inbox is not None else ""
+
+    def watch(self, owner: str, signal: Signal, push: bool) -> None:
+        """Set the signal when this owner should look again."""
+        if self._inbox is None:
+            self._inbox = Inbox(self._post, self._world.owner()[:16], push)
+        self._signals[owner] = signal
+        self._waited_for.set()
+        if self._job is None:
+            self._job = self._world.spawn(self._listen(self._inbox), "fencelock-listener")
+
+    def unwatch(self, owner: str) -> None:
+        """This owner waits no more."""
+        self._signals.pop(owner, None)
+
+    def look_through(self) -> None:
+        """A waiter of ours has queued: what was seen before does not count."""
+        self._version = None
+
+    async def push(self, call: Call | None) -> None:
+        """Tell a waiter that the lock is handed to it; a dead one is passed over at once."""
+        while call is not None:
+            if self._wake(call.owner):
+                return
+            if self._post.send(call.inbox, call.owner.encode()) is not Delivery.DEAD:
+                return
+            call = await self._hands(self._ledger.bury, call, self._world.now())
+
+    def abandon(self) -> None:
+        """End without waiting."""
+        self._closing = True
+        self._waited_for.set()
+
+    async def close(self) -> None:
+        """End, and take the inbox away."""
+        self.abandon()
+        if self._inbox is not None:
+            self._inbox.wake()
+            if self._job is not None:
+                await self._job.join(self._world.now() + CLOSE_S)
+            self._inbox.close()
+        self._post.close()
+        await self._ears.close()
+
+    async def _listen(self, inbox: Inbox) -> None:
+        nap = POLL_MIN_S if inbox.silent else SWEEP_S
+        look_at = alive_at = 0.0
+        while not self._closing:
+            if not self._signals:
+                self._waited_for.clear()
+                if not self._signals:
+                    await self._world.wait(self._waited_for, None)
+                continue
+            for owner in await self._ears(inbox.receive, nap):
+                self._wake(owner)
+            now = self._world.now()
+            if now < look_at:
+                continue
+            try:
+                if now >= alive_at:
+                    alive_at = now + ALIVE_S
+                    await self._say_alive(inbox, now)
+                stirred = await self._look(inbox, now)
+            except FencelockError:
+                stirred = False  # the waiters meet the same trouble in their own calls, and say it
+            if inbox.silent:
+                nap = POLL_MIN_S if stirred else min(nap * 1.5, POLL_MAX_S)
+            else:
+                nap = min(max(self._soonest - now, POLL_MIN_S), SWEEP_S)
+            look_at = now + nap * 0.9
+
+    async def _look(self, inbox: Inbox, now: float) -> bool:
+        """Look through the file if it has changed or a lease has ended; True if that stirred us."""
+        version = await self._hands(self._handle.look, now, "PRAGMA data_version", ())
+        if version == self._version and now < self._soonest:
+            return False
+        self._version, self._soonest = version, now + ALIVE_S
+        stirred = False
+        for row in await self._hands(self._handle.look, now, _WAITED_FOR, (inbox.id,)):
+            name, owner, lapsed, holder, expires_at, claimed = row
+            if holder is not None and expires_at > now:
+                self._soonest = min(self._soonest, expires_at)
+                stirred |= holder == owner and not claimed and self._wake(owner)
+            elif lapsed:
+                stirred |= self._wake(owner)  # passed over, and the lock is free
+            else:
+                stirred = True
+                await self.push(await self._hands(self._ledger.settle, name, now))
+                self._version = None
+        return stirred
+
+    async def _say_alive(self, inbox: Inbox, now: float) -> None:
+        """Refresh our places in the queues; whoever has lost one must look again."""
+        alive = await self._hands(self._ledger.refresh, inbox.id, now)
+        if alive < len(self._signals):
+            for owner in list(self._signals):
+                self._wake(owner)
+
+    def _wake(self, owner: str) -> bool:
+        signal = self._signals.get(owner)
+        if signal is not None:
+            signal.set()
+        return signal is not None
