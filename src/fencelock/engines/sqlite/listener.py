@@ -10,7 +10,7 @@ that its waiters are alive.
 from __future__ import annotations
 
 from ...errors import FencelockError
-from ...world import Adopted, Job, Signal, World
+from ...world import Adopted, Job, Signal, World, sleep
 from .handle import Handle
 from .inbox import Delivery, Inbox, Post
 from .ledger import Call, Ledger
@@ -41,8 +41,9 @@ class Listener:
         self._waited_for = world.signal()
         self._job: Job | None = None
         self._closing = False
+        self._seen: object = None
         self._version: object = None
-        """What the file said of its changes when we last looked through it."""
+        """What the file last said of its changes, and what it said when we looked through it."""
         self._soonest = 0.0
         """When the first lock that is waited for would be free without a word."""
 
@@ -67,6 +68,7 @@ class Listener:
     def look_through(self) -> None:
         """A waiter of ours has queued: what was seen before does not count."""
         self._version = None
+        self._soonest = 0.0
 
     async def push(self, call: Call | None) -> None:
         """Tell a waiter that the lock is handed to it; a dead one is passed over at once."""
@@ -94,51 +96,60 @@ class Listener:
         await self._ears.close()
 
     async def _listen(self, inbox: Inbox) -> None:
-        nap = POLL_MIN_S if inbox.silent else SWEEP_S
-        look_at = alive_at = 0.0
+        alive_at = look_by = 0.0
         while not self._closing:
             if not self._signals:
                 self._waited_for.clear()
                 if not self._signals:
                     await self._world.wait(self._waited_for, None)
                 continue
-            for owner in await self._ears(inbox.receive, nap):
-                self._wake(owner)
-            now = self._world.now()
-            if now < look_at:
-                continue
             try:
+                now = self._world.now()
                 if now >= alive_at:
                     alive_at = now + ALIVE_S
                     await self._say_alive(inbox, now)
-                stirred = await self._look(inbox, now)
-            except FencelockError:
-                stirred = False  # the waiters meet the same trouble in their own calls, and say it
-            if inbox.silent:
-                nap = POLL_MIN_S if stirred else min(nap * 1.5, POLL_MAX_S)
-            else:
-                nap = min(max(self._soonest - now, POLL_MIN_S), SWEEP_S)
-            look_at = now + nap * 0.9
+                messages = await self._ears(self._hear, inbox, min(alive_at, self._soonest))
+                for owner in messages:
+                    self._wake(owner)
+                now = self._world.now()
+                if not messages or now >= look_by:  # many messages must not keep us from looking
+                    look_by = now + SWEEP_S
+                    await self._look(inbox, now)
+            except FencelockError:  # the waiters meet the same trouble in their own calls
+                await sleep(self._world, SWEEP_S)
 
-    async def _look(self, inbox: Inbox, now: float) -> bool:
-        """Look through the file if it has changed or a lease has ended; True if that stirred us."""
-        version = await self._hands(self._handle.look, now, "PRAGMA data_version", ())
-        if version == self._version and now < self._soonest:
-            return False
-        self._version, self._soonest = version, now + ALIVE_S
-        stirred = False
+    def _hear(self, inbox: Inbox, until: float) -> list[str]:
+        """Wait for messages, for a change of the file, or for a moment."""
+        nap = POLL_MIN_S if inbox.silent else SWEEP_S
+        while not self._closing and (left := until - self._world.now()) > 0:
+            if messages := inbox.receive(min(nap, left)):
+                return messages
+            if self._changed():
+                break
+            if inbox.silent:
+                nap = min(nap * 1.5, POLL_MAX_S)
+        return []
+
+    def _changed(self) -> bool:
+        """Whether another client has changed the file since we last looked through it."""
+        version = self._handle.look(self._world.now(), "PRAGMA data_version", ())
+        changed, self._seen = version != self._version, version
+        return changed
+
+    async def _look(self, inbox: Inbox, now: float) -> None:
+        """Look for waiters of ours that were handed a lock, passed over, or left by the dead."""
+        self._version, self._soonest = self._seen, now + ALIVE_S
         for row in await self._hands(self._handle.look, now, _WAITED_FOR, (inbox.id,)):
             name, owner, lapsed, holder, expires_at, claimed = row
             if holder is not None and expires_at > now:
                 self._soonest = min(self._soonest, expires_at)
-                stirred |= holder == owner and not claimed and self._wake(owner)
+                if holder == owner and not claimed:
+                    self._wake(owner)
             elif lapsed:
-                stirred |= self._wake(owner)  # passed over, and the lock is free
+                self._wake(owner)  # passed over, and the lock is free
             else:
-                stirred = True
                 await self.push(await self._hands(self._ledger.settle, name, now))
                 self._version = None
-        return stirred
 
     async def _say_alive(self, inbox: Inbox, now: float) -> None:
         """Refresh our places in the queues; whoever has lost one must look again."""
