@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
     from ..sync import connect
     from .waiting import obtain
 
-    wish = wish_of(options)
+    wish = wish_of(options, pid=os.getppid())  # the script: this process is gone when it holds
     try:
         with Signals() as signals, connect(options.url) as client:
             lease = obtain(client, wish, signals, renew=False)

@@ -53,9 +53,7 @@ class Terminal:
 
     def _is_ours(self) -> bool:
         try:
-            return self._descriptor is not None and (
-                os.tcgetpgrp(self._descriptor) == os.getpgrp()
-            )
+            return self._descriptor is not None and (os.tcgetpgrp(self._descriptor) == os.getpgrp())
         except OSError:
             return False
 

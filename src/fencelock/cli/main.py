@@ -1,7 +1,7 @@
 """Picks the verb, reads its arguments and turns errors into one line and an exit code.
 
-A verb is a module with ``arguments(parser)`` and ``main(options) -> int``, and perhaps ``USAGE`` and
-``EPILOG``. Only the module of the verb that was asked for is imported: a cron wrapper starts
+A verb is a module with ``arguments(parser)`` and ``main(options) -> int``, and perhaps ``USAGE``
+and ``EPILOG``. Only the module of the verb that was asked for is imported: a cron wrapper starts
 thousands of times a day.
 """
 
@@ -35,8 +35,22 @@ VERBS: dict[str, str] = {
 }
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal, up to a hundred columns.
+
+    argparse would ask for that again at every argument, in a module of its own.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=min(terminal.size(sys.stdout)[0], 100) - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose mistakes end like those of timeout(1), not with 2."""
+
+    def options(self) -> list[argparse.Action]:
+        """What may be given, for completion."""
+        return [action for action in self._actions if action.option_strings]
 
     def error(self, message: str) -> NoReturn:
         hint = "the command stands after --; " if self.prog == "fencelock run" else ""
@@ -103,7 +117,7 @@ def _dispatch(words: list[str]) -> int:
         prog="fencelock",
         description="One safe way for programs to take turns.",
         epilog=_overview(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
     )
     top.add_argument("--version", action="version", version=f"fencelock {__version__}")
     top.add_argument("verb", nargs="?", metavar="VERB", help="what to do: one of the verbs below")
@@ -122,7 +136,7 @@ def parser_of(name: str) -> tuple[Parser, Any]:
         usage=getattr(verb, "USAGE", None),
         description=VERBS[name][0].upper() + VERBS[name][1:] + ".",
         epilog=getattr(verb, "EPILOG", None),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Help,
         allow_abbrev=False,
     )
     verb.arguments(parser)

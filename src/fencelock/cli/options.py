@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..model import check_name, check_prefix, check_ttl
+from ..model import Scalar, check_name, check_prefix, check_ttl
 from . import codes
 from .codes import WrongLine
 from .durations import seconds
@@ -19,7 +19,7 @@ class Wish(NamedTuple):
     name: str
     ttl: float
     timeout: float | None
-    meta: dict[str, str]
+    meta: dict[str, Scalar]
     busy_code: int
     """The exit code when the lock is not had in time."""
     quiet: bool
@@ -44,7 +44,7 @@ def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> Non
     add("-q", "--quiet", action="store_true", help="say nothing but errors")
 
 
-def wish_of(options: argparse.Namespace, **meta: str) -> Wish:
+def wish_of(options: argparse.Namespace, **meta: Scalar) -> Wish:
     """Read what ``lock_arguments`` asks for."""
     if options.nonblock and options.wait is not None:
         raise WrongLine("-n does not wait and -w does: give one of them")
@@ -72,9 +72,7 @@ def _text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(
-            f"the name {ascii(text)} is not valid UTF-8: a lock's name is a text"
-        ) from None
+        raise UsageError(f"the name {text!a} is not valid UTF-8: a lock's name is a text") from None
     return text
 
 

@@ -45,17 +45,17 @@ def words(state: State) -> list[str]:
     """One lock for people."""
     wanted = terminal.colors(sys.stdout)
     free = terminal.paint("free", "green", wanted)
-    lines = [] if state.holders else [f"{_clean(state.name)} is {free}"]
+    lines = [] if state.holders else [f"{terminal.fitting(state.name)} is {free}"]
     for holding in state.holders:
         held = terminal.paint("held", "yellow", wanted)
         lines += [
-            f"{_clean(state.name)} is {held} by {_clean(who(holding.meta))}",
+            f"{terminal.fitting(state.name)} is {held} by {terminal.fitting(who(holding.meta))}",
             f"  for      {brief(holding.age)}",
             f"  left     {brief(holding.remaining)} of {brief(holding.ttl)}, unless it is renewed",
             f"  fence    {holding.fence}",
         ]
         if extra := words_of(holding.meta):
-            lines.append(f"  meta     {_clean(extra)}")
+            lines.append(f"  meta     {terminal.fitting(extra)}")
     if state.waiters:
         rows = [
             (str(place), who(waiting.meta), brief(waiting.age), words_of(waiting.meta))
@@ -63,7 +63,3 @@ def words(state: State) -> list[str]:
         ]
         lines += ["", *table(("PLACE", "WAITER", "FOR", ""), rows)]
     return lines
-
-
-def _clean(text: str) -> str:
-    return terminal.printable(text, sys.stdout)

@@ -129,7 +129,9 @@ class Supervisor:
             return
         if not self._alone:
             self._alone = True
-            self._warn("the watchdog was killed: if this process freezes, nothing stops the command")
+            self._warn(
+                "the watchdog was killed: if this process freezes, nothing stops the command"
+            )
         now = clock.now()
         if not self._lease:
             self._watch.until = min(now, self._watch.until or now)

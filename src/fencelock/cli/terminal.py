@@ -58,6 +58,11 @@ def out(line: str) -> None:
         print(printable(line, stream), file=stream, flush=True)
 
 
+def fitting(text: str) -> str:
+    """The text in what stdout can show."""
+    return printable(text, sys.stdout)
+
+
 def lines(ready: Sequence[str]) -> None:
     """Lines on stdout that are printable already, and may be colored."""
     stream: TextIO | None = sys.stdout
@@ -98,10 +103,10 @@ def paint(text: str, color: str, wanted: bool) -> str:
     return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if wanted else text
 
 
-def size(stream: TextIO) -> tuple[int, int]:
+def size(stream: TextIO | None) -> tuple[int, int]:
     """Columns and lines of a terminal."""
     try:
-        found = os.get_terminal_size(stream.fileno())
+        found = os.get_terminal_size(1 if stream is None else stream.fileno())
     except (OSError, ValueError):
         return 80, 24
     return (found.columns or 80), (found.lines or 24)

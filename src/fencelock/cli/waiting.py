@@ -1,4 +1,4 @@
-"""Waiting for a lock, with a live line for a person: place in the queue, who holds it, since when."""
+"""Waiting for a lock, with a live line: place in the queue, who holds it and for how long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..errors import FencelockError, NotAcquired
-from ..model import Meta, State
+from ..model import Meta, Scalar, State
 from . import clock, terminal
 from .durations import brief
 from .options import Wish
@@ -34,7 +34,7 @@ def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> 
         on_lost=lambda _: signals.wake(),
     )
     try:
-        with WaitingLine(client, wish.name, not wish.quiet and wish.timeout != 0):
+        with WaitingLine(client, wish, not wish.quiet and wish.timeout != 0):
             lease = lock.acquire()
     except NotAcquired as error:
         raise NotAcquired(_not_had(client, wish.name, clock.now() - started), name=wish.name) from (
@@ -51,9 +51,10 @@ def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> 
 class WaitingLine:
     """Shows the line while its body runs, if stderr is a terminal."""
 
-    def __init__(self, client: Client, name: str, wanted: bool) -> None:
+    def __init__(self, client: Client, wish: Wish, wanted: bool) -> None:
         self._client = client
-        self._name = name
+        self._name = wish.name
+        self._pid = wish.meta.get("pid", os.getpid())
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
         if wanted and terminal.is_terminal(sys.stderr):
@@ -82,12 +83,12 @@ class WaitingLine:
             except FencelockError:
                 break  # the wait itself will say what is wrong
             shown, wait = True, EVERY_S
-            terminal.live(describe(state, clock.now() - started, os.getpid()), sys.stderr)
+            terminal.live(describe(state, clock.now() - started, self._pid), sys.stderr)
         if shown:
             terminal.live("", sys.stderr)
 
 
-def describe(state: State, waited: float, pid: int) -> str:
+def describe(state: State, waited: float, pid: Scalar) -> str:
     """One line about a wait."""
     words = [f"waiting for {state.name!r} for {brief(waited)}"]
     mine = [place for place, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
@@ -107,11 +108,11 @@ def _not_had(client: Client, name: str, waited: float) -> str:
     """Say who is in the way, and how to see more."""
     import shlex
 
-    see = f"see: fencelock show {shlex.quote(name)}"
+    words = [f"{name!r} was not had" + (f" in {brief(waited)}" if waited >= 0.05 else "")]
     try:
         state = client.inspect(name)
     except FencelockError:
-        return f"{name!r} was not had in {brief(waited)}; {see}"
-    held = [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
-    queue = [f"{len(state.waiters)} waiting"] if state.waiters else []
-    return f"{', '.join([f'{name!r} was not had in {brief(waited)}', *held, *queue])}; {see}"
+        state = State(name)  # the lock is not ours: that much is certain
+    words += [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
+    words += [f"{len(state.waiters)} waiting"] if state.waiters else []
+    return f"{', '.join(words)}; see: fencelock show {shlex.quote(name)}"

@@ -57,7 +57,7 @@ def _load(module: str, name: str, scheme: str) -> type[Engine]:
         if error.name and not error.name.startswith(module.partition(".")[0]):
             raise _missing(error.name, scheme) from None
         raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # a package of others may fail in any way while it is imported
         raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Engine)):
         raise Misconfigured(f"{module}:{name}, registered for {scheme}://, is not an Engine")

@@ -89,7 +89,7 @@ def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
     execute = connection.execute
     execute("PRAGMA trusted_schema=OFF")
     if execute("PRAGMA application_id").fetchone()[0] == 0:
-        _create(connection)
+        _create(connection, path)
     version = execute("PRAGMA user_version").fetchone()[0]
     if version != SCHEMA_VERSION:
         raise Misconfigured(
@@ -104,11 +104,12 @@ def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
     execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables in one transaction, so that the file is either empty or complete."""
     connection.execute("BEGIN EXCLUSIVE")
     try:
         if connection.execute("PRAGMA application_id").fetchone()[0] == 0:
+            _remove_stale_index(path)
             for statement in SCHEMA:
                 connection.execute(statement)
         connection.execute("COMMIT")
@@ -116,6 +117,18 @@ def _create(connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _remove_stale_index(path: str) -> None:
+    """Unlink the WAL index of a file that was deleted while processes had it open.
+
+    It would be taken for that of the new file. Nobody can have made one for the new file yet: it is
+    empty, and locked by us.
+    """
+    try:
+        os.unlink(path + "-shm")
+    except OSError:
+        pass  # as a rule there is none
 
 
 def _end_other_boots(connection: sqlite3.Connection, now: float) -> None:
@@ -180,16 +193,23 @@ def mounts() -> str:
 def file_system(path: str, mountinfo: str) -> tuple[str, str]:
     """Kind and mount point of a path's file system, going by the text of ``mountinfo``."""
     best, kind = "", ""
-    for line in mountinfo.splitlines():
+    for line in mountinfo.split("\n"):  # other line breaks and blanks may be part of a path
         left, _, right = line.partition(" - ")
-        fields = left.split()
+        fields = left.split(" ")
         if len(fields) < 5 or not right:
             continue
-        point = fields[4].replace("\\040", " ")
+        point = _unescaped(fields[4])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, kind = point, right.split()[0]
     return kind, best
+
+
+def _unescaped(text: str) -> str:
+    """A path as the kernel writes it: blanks and backslashes are given in octal."""
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text
 
 
 def refuse_network(path: str, mountinfo: str) -> None:

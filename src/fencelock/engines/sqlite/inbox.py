@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import select
 import socket
+import threading
 import time
 import weakref
 from enum import Enum
 
 ADDRESS_MAX = 100  # bytes of a socket's path that every system takes
 MESSAGE_MAX = 64
+OLD_S = 60.0
 SILENT = "-"  # begins the id of an inbox without a socket
 
 
@@ -36,6 +38,7 @@ class Post:
     def __init__(self, path: str) -> None:
         self._path = path
         self._folder = path + "-inbox"
+        self._mutex = threading.Lock()
         self._descriptor: int | None = None
         self._sender: socket.socket | None = None
 
@@ -46,16 +49,24 @@ class Post:
             os.makedirs(self._folder, exist_ok=True)
             os.chmod(self._folder, mode | (mode & 0o444) >> 2)
         for inbox in os.listdir(self._folder):  # what processes left that died without closing
-            if self.send(inbox, b"") is Delivery.DEAD:
+            if self._is_old(inbox) and self.send(inbox, b"") is Delivery.DEAD:
                 self.remove(inbox)
         return mode
+
+    def _is_old(self, inbox: str) -> bool:
+        """A socket that is just being made has a name before it can be reached."""
+        try:
+            return time.time() - os.stat(os.path.join(self._folder, inbox)).st_mtime > OLD_S
+        except OSError:
+            return False
 
     def address(self, inbox: str) -> str:
         """A path short enough for a socket: a long folder is reached through a descriptor."""
         folder = self._folder
         if len(os.fsencode(folder)) + len(inbox) >= ADDRESS_MAX and os.path.isdir("/proc/self/fd"):
-            if self._descriptor is None:
-                self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            with self._mutex:
+                if self._descriptor is None:
+                    self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             folder = f"/proc/self/fd/{self._descriptor}"
         return os.path.join(folder, inbox)
 
@@ -64,15 +75,19 @@ class Post:
         if inbox.startswith(SILENT) or not _possible():
             return Delivery.UNKNOWN
         try:
-            if self._sender is None:
-                self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-                self._sender.setblocking(False)
-            self._sender.sendto(message, self.address(inbox))
+            self._way_out().sendto(message, self.address(inbox))
         except (ConnectionRefusedError, FileNotFoundError):
             return Delivery.DEAD
         except OSError:
             return Delivery.UNKNOWN
         return Delivery.SENT
+
+    def _way_out(self) -> socket.socket:
+        with self._mutex:
+            if self._sender is None:
+                self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                self._sender.setblocking(False)
+            return self._sender
 
     def remove(self, inbox: str) -> None:
         """Take a socket away."""
@@ -131,6 +146,12 @@ class Inbox:
         except (OSError, ValueError):
             pass  # no more messages, or closed meanwhile
         return [message for message in messages if message]
+
+    def heal(self) -> None:
+        """Make the socket anew if its name was removed by somebody."""
+        if not self.silent and self._post.send(self.id, b"") is Delivery.DEAD:
+            self.drop()
+            self._receiver = self._bind(self.id)
 
     def wake(self) -> None:
         """End a ``receive`` that is under way."""

@@ -16,7 +16,7 @@ from .inbox import Delivery, Inbox, Post
 from .ledger import Call, Ledger
 
 SWEEP_S = 0.25  # how long a death can go unnoticed
-ALIVE_S = 10.0  # how often the waiters are said to be alive
+ALIVE_S = 5.0  # how often the waiters are said to be alive
 POLL_MIN_S, POLL_MAX_S = 0.001, 0.05  # where there is no push
 CLOSE_S = 2.0
 
@@ -35,6 +35,7 @@ class Listener:
         self._ears = world.adopt("fencelock-inbox")
         self._handle = handle
         self._ledger = ledger
+        self._mutex = world.mutex()
         self._post = Post(handle.path)
         self._inbox: Inbox | None = None
         self._signals: dict[str, Signal] = {}
@@ -54,12 +55,13 @@ class Listener:
 
     def watch(self, owner: str, signal: Signal, push: bool) -> None:
         """Set the signal when this owner should look again."""
-        if self._inbox is None:
-            self._inbox = Inbox(self._post, self._world.owner()[:16], push)
+        with self._mutex:  # two threads that begin to wait at once share one inbox
+            if self._inbox is None:
+                self._inbox = Inbox(self._post, self._world.owner()[:16], push)
+            if self._job is None:
+                self._job = self._world.spawn(self._listen(self._inbox), "fencelock-listener")
         self._signals[owner] = signal
         self._waited_for.set()
-        if self._job is None:
-            self._job = self._world.spawn(self._listen(self._inbox), "fencelock-listener")
 
     def unwatch(self, owner: str) -> None:
         """This owner waits no more."""
@@ -155,6 +157,7 @@ class Listener:
         """Refresh our places in the queues; whoever has lost one must look again."""
         alive = await self._hands(self._ledger.refresh, inbox.id, now)
         if alive < len(self._signals):
+            inbox.heal()
             for owner in list(self._signals):
                 self._wake(owner)
 

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from unittest import SkipTest
 
+from ...errors import FencelockError
+
 if TYPE_CHECKING:
     from .kit import Flavor, Kit
 
@@ -73,4 +75,15 @@ async def refused(kind: type[E], work: Awaitable[object], what: str) -> E:
         answer = await work
     except kind as error:
         return error
-    raise Broken(f"{what} must raise {kind.__name__}, and returned {answer!r}")
+    returned = repr(answer)
+    await give_back(answer)
+    raise Broken(f"{what} must raise {kind.__name__}, and returned {returned}")
+
+
+async def give_back(answer: Any) -> None:
+    """Release what a call returned, if it is a lease: whoever is judged, no lease is dropped."""
+    if hasattr(answer, "release"):
+        try:
+            await answer.release()
+        except FencelockError:
+            pass  # its client is closed, say; what matters is that the lease is over

@@ -14,7 +14,7 @@ from ...world import Job, Signal, World, sleep
 from ...worlds.aio import AioWorld
 from ...worlds.threads import ThreadsWorld
 from .awaited import awaited
-from .check import Broken, Check, expect
+from .check import Broken, Check, expect, give_back
 from .record import Record, recorded
 
 T = TypeVar("T")
@@ -62,6 +62,12 @@ class Running(Generic[T]):
         """Cancel the task; threads cannot be."""
         self._who.cancel()
 
+    async def give_back(self) -> bool:
+        """Give back the lease that it got, if any; False while it is still at work."""
+        for answer in self._answer:
+            await give_back(answer)
+        return self.done()
+
     async def end(self, within: float | None = None) -> None:
         """Wait until it has ended, however it did."""
         limit = self._patience if within is None else within
@@ -92,6 +98,7 @@ class Kit:
         self._address = address
         self._mark = self.world.owner()[:8]
         self._clients: list[aio.Client] = []
+        self._others: list[Running[Any]] = []
 
     def _new_world(self) -> World:
         return AioWorld() if self.flavor == "asyncio" else ThreadsWorld()
@@ -139,7 +146,9 @@ class Kit:
 
     def start(self, work: Callable[..., Awaitable[T]], *args: object) -> Running[T]:
         """Have something done beside the check, in a thread or a task of its own."""
-        return Running(self.world, self.patience, work, args)
+        running = Running(self.world, self.patience, work, args)
+        self._others.append(running)
+        return running
 
     async def breathe(self, seconds: float = 0.001) -> None:
         """Let others run."""
@@ -172,9 +181,14 @@ class Kit:
         core_of(client).keeper.stop()
 
     async def close(self) -> None:
-        """Close all clients, whatever they are in the midst of."""
+        """Close all clients, whatever they are in the midst of, and leave no lease behind."""
+        left, self._others = self._others, []
         for client in self._clients:
             await self.start(client.close).end(CLOSE_S)
+        give_up = self.world.now() + CLOSE_S
+        while left and self.world.now() < give_up:  # who still waited is served now
+            left = [other for other in left if not await other.give_back()]
+            await self.breathe()
 
 
 def core_of(client: aio.Client) -> Core[Any]:

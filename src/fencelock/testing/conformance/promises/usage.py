@@ -86,9 +86,9 @@ async def meta_has_a_limit(kit: Kit) -> None:
     expect(kit.record.calls == before, "the engine was asked although meta is too long")
     note = "x" * (META_BYTES_MAX - 1000)
     async with client.lock(kit.name(), meta={"note": note}) as lease:
-        expect(lease.meta["note"] == note, "meta was cut short")
+        expect(lease.meta.get("note") == note, "meta was cut short")
         (shown,) = await client.holders(kit.name())
-        expect(shown.meta["note"] == note, "meta was cut short on its way")
+        expect(shown.meta.get("note") == note, "meta was cut short on its way")
 
 
 @check()
