@@ -42,7 +42,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(check, variant, flavor, id=f"{check}-{variant}-{flavor}")
 
 
-@pytest.mark.parametrize(("check", "variant", "flavor"), cases())
+@pytest.mark.parametrize(("check", "variant", "flavor"), list(cases()))
 def test_the_engine_keeps_its_promise(
     check: Check, variant: str, flavor: Flavor, tmp_path: Path
 ) -> None:

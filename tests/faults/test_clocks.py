@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-import fencelock
 from fencelock.worlds import clock
 from tests.faults.crew import Actor, Crew, Refused
 from tests.faults.flavors import SOON, Lab, run
@@ -210,10 +209,3 @@ def test_the_offset_of_a_time_namespace_is_read() -> None:
     assert clock.namespace_offset(text) == pytest.approx(3600.005)
     assert clock.namespace_offset("monotonic 0 0\nboottime -10 0\n") == -10
     assert clock.namespace_offset("") == 0.0
-
-
-def test_the_engine_tells_its_clock(file_url: str) -> None:
-    """H27: a lease of this process is timed on the boot clock."""
-    with fencelock.connect(file_url) as client, client.lock("seat", ttl=30) as lease:
-        assert lease._tenure.grant.asked_at <= clock.now()
-        assert clock.now() - lease._tenure.grant.asked_at < 30

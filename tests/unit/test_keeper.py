@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -265,7 +266,7 @@ def test_a_failing_renewal_is_tried_again_until_the_holders_own_deadline(desk: D
     tries = [at for at, _ in desk.engine.calls]
     assert 5 <= len(tries) <= 20
     assert tries[0] == pytest.approx(TTL / 3)
-    assert min(later - at for at, later in zip(tries, tries[1:], strict=False)) >= 0.01
+    assert min(later - at for at, later in pairwise(tries)) >= 0.01
     assert tenure.loss is not None
     assert "the cable is out" in tenure.loss.reason
     desk.run(10.0)

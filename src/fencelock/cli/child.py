@@ -23,11 +23,13 @@ class Child:
     """One command that runs."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], pass_fds: Sequence[int]
+        self, command: Sequence[str], environment: Mapping[str, str], lease_pipe: int
     ) -> None:
+        os.set_inheritable(lease_pipe, True)
         try:
+            # What we inherited is the command's, as with env(1); what we opened closes by itself.
             self._process = subprocess.Popen(
-                list(command), env=dict(environment), pass_fds=tuple(pass_fds), process_group=0
+                list(command), env=dict(environment), close_fds=False, process_group=0
             )
         except FileNotFoundError as error:
             missing = error.filename or command[0]

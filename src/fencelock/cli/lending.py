@@ -24,18 +24,17 @@ class Terminal:
 
     def stopped(self, number: int) -> None:
         """The command was stopped: by Ctrl-Z, or because it asked for a terminal it had not."""
-        if self._descriptor is None:
-            return
-        if number in (signal.SIGTTIN, signal.SIGTTOU):
-            if not self._lent and self._is_ours():
-                self._lend()
-            return
-        if not self._lent and not self._is_ours():
-            return
-        was_lent = self._lent
+        asks = number in (signal.SIGTTIN, signal.SIGTTOU)
+        if asks and not self._lent and self._is_ours():
+            self._lend()
+        elif self._descriptor is not None and (asks or self._lent or self._is_ours()):
+            self._suspend(asks or self._lent)
+
+    def _suspend(self, lend: bool) -> None:
+        """Stop with the command: the shell has its prompt, and the watchdog watches the lease."""
         self.take_back()
-        os.kill(os.getpid(), signal.SIGSTOP)  # the shell has its prompt; the watchdog watches
-        if was_lent and self._is_ours():  # fg; after bg the terminal stays with the shell
+        os.kill(os.getpid(), signal.SIGSTOP)
+        if lend and self._is_ours():  # fg; after bg the terminal stays with the shell
             self._lend()
         else:
             _wake(self._group)

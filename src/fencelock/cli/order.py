@@ -65,7 +65,7 @@ def status_fd(options: argparse.Namespace) -> int | None:
     if descriptor is None:
         return 2 if options.json else None
     try:
-        os.fstat(descriptor)
+        os.set_inheritable(descriptor, descriptor <= 2)  # its reader waits for us, not for others
     except OSError:
         raise WrongLine(
             f"--status-fd {descriptor} is not open: open it, as in {descriptor}>status.json"

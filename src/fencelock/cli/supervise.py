@@ -71,7 +71,7 @@ class Supervisor:
             self._warn(f"lost {self._lease.name!r} before the command was started: {self._reason}")
             return Outcome(None, stopped=True, lost_reason=self._reason)
         self._watchdog.tell("spawn")
-        child = Child(command, environment, [self._watchdog.lease_pipe])
+        child = Child(command, environment, self._watchdog.lease_pipe)
         self._watchdog.tell(f"group {child.group}")
         while not child.look():
             self._feed()

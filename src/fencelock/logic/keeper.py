@@ -126,9 +126,7 @@ class Keeper:
         while not self._closing:
             try:
                 self._attend()
-            except (
-                Exception
-            ) as error:  # no thread to be had, say: the keeper itself never dies of it
+            except Exception as error:  # whatever it is, the keeper itself never dies of it
                 observe.warn(f"the keeper stumbled and goes on: {error!r}")
                 await sleep(self._world, STUMBLE_S)
             await self._world.wait(self._wake, self._when())
@@ -141,9 +139,7 @@ class Keeper:
             return
         for tenure in due:
             if not self.lapse(tenure, now) and not policy.may_renew(now, tenure.hold_until):
-                tenure.attend_at = (
-                    tenure.valid_until()
-                )  # its longest hold is near: only its end is left
+                tenure.attend_at = tenure.valid_until()  # its longest hold is near: its end is left
         if self._flying:
             return  # one request at a time; its end wakes us
         batch = [t for t in list(self._tenures) if self._is_due(t, now)]

@@ -67,6 +67,10 @@ class Actor:
         state = await self.client.inspect(name)
         return {"holders": len(state.holders), "waiters": len(state.waiters)}
 
+    async def inspect_only(self, name: str) -> list[int]:
+        """The fences that hold a name, without changing anything."""
+        return [holding.fence for holding in await self.client.scan(name)]
+
     async def write(self, name: str, path: str, value: object) -> None:
         Resource(path).write(self.leases[name].fence, value)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import sys
 import time
 
@@ -100,7 +101,7 @@ def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
     execute("PRAGMA synchronous=NORMAL")
     execute("PRAGMA journal_size_limit=4194304")
     execute("PRAGMA cache_size=-500")  # the rows in use are few; the system caches the file anyway
-    _end_other_boots(connection, now)
+    _end_other_boots(connection, path, now)
     execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
 
 
@@ -131,10 +132,12 @@ def _remove_stale_index(path: str) -> None:
         pass  # as a rule there is none
 
 
-def _end_other_boots(connection: sqlite3.Connection, now: float) -> None:
+def _end_other_boots(connection: sqlite3.Connection, path: str, now: float) -> None:
     boot = boot_id()
-    known = connection.execute("SELECT value FROM marks WHERE key='boot'").fetchone()[0]
-    if known == boot and boot:
+    known = connection.execute("SELECT value FROM marks WHERE key='boot'").fetchone()
+    if known is None:
+        raise Misconfigured(f"{path} is damaged (rows are missing) and was left as it is: move it away")
+    if known[0] == boot and boot:
         return
     connection.execute("BEGIN IMMEDIATE")
     if boot:
@@ -161,6 +164,8 @@ def _refuse_foreign(path: str) -> None:
     give_up = time.monotonic() + 1.0
     while True:
         try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its writer
+                raise Misconfigured(f"{path} is a directory or a device, no file: name a file")
             with open(path, "rb") as file:
                 head = file.read(100)
         except FileNotFoundError:

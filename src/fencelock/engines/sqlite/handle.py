@@ -159,6 +159,8 @@ class Handle:
                 return connection
         except FileNotFoundError:
             pass
+        except OSError as error:
+            raise Unavailable(f"{self.path} cannot be reached: {error.strerror}") from error
         return self._open(now)  # a file that is gone is not trusted again, even if this fails
 
     def _begin(self, now: float) -> bool:

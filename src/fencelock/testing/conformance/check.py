@@ -13,6 +13,7 @@ from unittest import SkipTest
 from ...errors import FencelockError
 
 if TYPE_CHECKING:
+    from ...aio import Lock
     from .kit import Flavor, Kit
 
 T = TypeVar("T")
@@ -67,6 +68,14 @@ def given(lease: T | None, why: str = "the lock is free") -> T:
     if lease is None:
         raise Broken(f"the lock was refused although {why}")
     return lease
+
+
+async def kept_out(lock: Lock, otherwise: str) -> None:
+    """See that a lock is not to be had now."""
+    lease = await lock.try_acquire()
+    if lease is not None:
+        await give_back(lease)
+        raise Broken(otherwise)
 
 
 async def refused(kind: type[E], work: Awaitable[object], what: str) -> E:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .... import aio
 from ....errors import AcquireTimeout
-from ..check import check, expect, given, refused
+from ..check import check, expect, given, kept_out, refused
 from ..kit import LONG_S, Kit
 
 
@@ -38,8 +38,8 @@ async def try_acquire_gives_none_when_held(kit: Kit) -> None:
     """``try_acquire`` answers at once: a lease when the lock is free, None when it is held."""
     name, holder, rival = kit.name(), await kit.connect(), await kit.connect()
     lease = given(await holder.lock(name, ttl=LONG_S).try_acquire())
-    expect(await rival.lock(name).try_acquire() is None, "another client was let in as well")
-    expect(await holder.lock(name).try_acquire() is None, "the same client was let in twice")
+    await kept_out(rival.lock(name), "another client was let in as well")
+    await kept_out(holder.lock(name), "the same client was let in twice")
     expect(lease, "the lease of the first holder must be true")
     await lease.release()
     await given(await rival.lock(name).try_acquire(), "its holder gave it back").release()
@@ -102,7 +102,7 @@ async def release_says_whether_it_freed(kit: Kit) -> None:
     other = given(await rival.lock(name, ttl=LONG_S).try_acquire())
     expect(await lease.release() is False, "a release of what another holds must say False")
     other.check()
-    expect(await client.lock(name).try_acquire() is None, "the old lease freed the new holder's")
+    await kept_out(client.lock(name), "the old lease freed the new holder's")
     expect(await other.release() is True, "the new holder could not give its lock back")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....errors import Expired, LeaseLost, Revoked
-from ..check import check, expect, given, refused
+from ..check import check, expect, given, kept_out, refused
 from ..kit import BRIEF_S, LONG_S, Kit, core_of
 
 
@@ -15,7 +15,7 @@ async def renewal_keeps_a_lease_past_its_ttl(kit: Kit) -> None:
     over = kit.world.now() + 2.0
     while kit.world.now() < over:
         lease.check()
-        expect(await rival.lock(kit.name()).try_acquire() is None, "another got in meanwhile")
+        await kept_out(rival.lock(kit.name()), "another got in meanwhile")
         await kit.breathe(0.1)
     expect(await lease.release() is True, "the lease was renewed, and yet not ours")
 
@@ -151,7 +151,7 @@ async def releasing_a_lost_lease_harms_nobody(kit: Kit) -> None:
     expect(await lease.release() is False, "a lost lease says that it freed the lock")
     (shown,) = await rival.holders(kit.name())
     expect(shown.fence == other.fence, "the late release took the lock from its new holder")
-    expect(await client.lock(kit.name()).try_acquire() is None, "the lock was free after it")
+    await kept_out(client.lock(kit.name()), "the lock was free after it")
     expect(await other.release() is True, "the new holder could not give its lock back")
 
 
@@ -209,5 +209,5 @@ async def one_client_renews_many_leases(kit: Kit) -> None:
     await kit.until(renewed, "all leases must be renewed")
     for lease in leases:
         lease.check()
-        expect(await rival.lock(lease.name).try_acquire() is None, f"{lease!r} is not held")
+        await kept_out(rival.lock(lease.name), f"{lease!r} is not held")
         await lease.release()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .... import aio
 from ....model import NAME_BYTES_MAX
-from ..check import check, expect, given
+from ..check import check, expect, given, kept_out
 from ..kit import LONG_S, Kit
 
 # fmt: off
@@ -36,7 +36,7 @@ async def any_valid_name_can_be_locked(kit: Kit) -> None:
     for name in [*map(kit.name, ODD), *longest]:
         async with client.lock(name, ttl=LONG_S) as lease:
             expect(lease.name == name, f"{name!r} became {lease.name!r}")
-            expect(await rival.lock(name).try_acquire() is None, f"{name!r} was locked twice")
+            await kept_out(rival.lock(name), f"{name!r} was locked twice")
             shown = [holding.name for holding in await rival.holders(name)]
             expect(shown == [name], f"{name!r} is shown as {shown}")
         await given(await rival.lock(name).try_acquire(), f"{name!r} was released").release()
