@@ -35,6 +35,7 @@ def parse(url: object, options: Mapping[str, object]) -> Address:
     scheme, separator, rest = url.strip().partition("://")
     if not separator or not scheme.replace("+", "").replace("-", "").isalnum():
         raise Misconfigured(f"{_redact(url)!r} is no engine URL: {_EXAMPLE}")
+    _refuse_stray_at(rest)
     rest, _, query = rest.partition("?")
     netloc, slash, path = rest.partition("/")
     credentials, _, hosts = netloc.rpartition("@")
@@ -43,7 +44,8 @@ def parse(url: object, options: Mapping[str, object]) -> Address:
         pairs = _pairs(query) if query else []
     except ValueError:
         raise Misconfigured(
-            f"the options {query!r} of the URL cannot be read: write ?key=value&key=value"
+            "the options of the URL cannot be read: write ?key=value&key=value, and percent-encode "
+            "what is special in a value"
         ) from None
     twice = {key for key, _ in pairs if [k for k, _ in pairs].count(key) > 1}
     if twice:
@@ -83,17 +85,30 @@ def _pairs(query: str) -> list[tuple[str, str]]:
     return parse_qsl(query, keep_blank_values=True, strict_parsing=True)
 
 
+def _refuse_stray_at(rest: str) -> None:
+    """An @ behind the host part means a password with / or ? in it; nothing of it is repeated."""
+    netloc = rest.partition("?")[0].partition("/")[0]
+    if netloc and "@" not in netloc and ":" in netloc and "@" in rest:
+        raise Misconfigured(
+            "the password of the URL has a / or ? in it: percent-encode those as %2F and %3F"
+        )
+
+
 def _host(text: str) -> tuple[str, int | None]:
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):  # no port; brackets keep the colons of an IPv6 address
         host, port = text, ""
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise Misconfigured("an IPv6 address in a URL stands in brackets, as in [::1]:6379")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise Misconfigured(f"{port!r} is no port: a URL names a server as host:port")
+        # It is not repeated: it may be a password whose host was forgotten.
+        raise Misconfigured("a port of the URL is no number from 1 to 65535: write host:port")
     if not host:
-        raise Misconfigured(f"a host is missing in {text!r}: a URL names a server as host:port")
+        raise Misconfigured("a host is missing in the URL: write host:port")
     return host, int(port) if port else None
 
 
 def _redact(url: str) -> str:
-    head, at, tail = url.rpartition("@")
-    return f"…@{tail}" if at else tail if not head else url
+    """A text that was meant to be a URL, without what may be a password."""
+    _, at, tail = url.rpartition("@")
+    return f"…@{tail}" if at else url

@@ -7,7 +7,7 @@ signatures.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar
 
 from .core import Core
 from .logic.blocks import Blocks
@@ -114,6 +114,9 @@ class LeaseFace:
 
     def __bool__(self) -> bool:
         return self.remaining() > 0
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a lease cannot be copied or pickled: hand on its fence instead")
 
     def __del__(self) -> None:
         if self._core.abandon(self._tenure):

@@ -206,6 +206,10 @@ def check_reason(reason: object) -> str:
             f"a reason is a text of 1 to {NAME_BYTES_MAX} characters that the holder will read, "
             f"not {reason!r:.80}"
         )
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        raise UsageError("a reason must be valid Unicode: it has a lone surrogate") from None
     return reason
 
 

@@ -58,7 +58,7 @@ def make_spec(
         on_lost=on_lost,
         reentrant=check_flag(reentrant, "reentrant"),
         safety=check_safety(safety),
-        meta=check_meta(meta) if meta else {},
+        meta={} if meta is None else check_meta(meta),
     )
 
 
@@ -73,39 +73,20 @@ class Template:
 
     def __init__(self, text: str, function: Callable[..., Any], *, asynchronous: bool) -> None:
         import inspect  # 8 ms, and only where functions are decorated
-        from string import Formatter
 
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise UsageError(
-                f"{function.__qualname__}() is a generator, which would run after the lock is "
-                "released. Take the lock inside it"
-            )
-        if inspect.iscoroutinefunction(function) != asynchronous:
-            kind, client = (
-                ("a plain", "fencelock.connect")
-                if asynchronous
-                else ("an async", "fencelock.aio.connect")
-            )
-            raise UsageError(
-                f"{function.__qualname__}() is {kind} function: decorate it with {client}(…).locked"
-            )
-        self._text = text
+        self._text = _template_text(text)
+        _refuse_kind(function, asynchronous)
         self._signature = inspect.signature(function)
         parameters = self._signature.parameters
         self.wants_lease = "lease" in parameters
-        try:
-            fields = [field for _, field, _, _ in Formatter().parse(text) if field is not None]
-        except ValueError as error:
-            raise UsageError(
-                f"the lock name {text!r} cannot be read as a template: {error}"
-            ) from None
+        fields = _fields(text)
         for field in fields:
             root = field.partition(".")[0].partition("[")[0]
             if root not in parameters or root == "lease":
                 known = ", ".join(name for name in parameters if name != "lease") or "none"
                 raise UsageError(
                     f"the lock name {text!r} asks for {root or 'a numbered field'!r}, which is no "
-                    f"parameter of {function.__qualname__}(); its parameters: {known}"
+                    f"parameter of {_name_of(function)}(); its parameters: {known}"
                 )
         if not fields:
             check_name(text)
@@ -116,3 +97,53 @@ class Template:
         bound = self._signature.bind(*args, **given)
         bound.apply_defaults()
         return check_name(self._text.format_map(bound.arguments))
+
+
+def _template_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise UsageError(f'locked takes a name: write @client.locked("name"), not {text!r:.80}')
+    return text
+
+
+def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
+    """Refuse a function whose body would run outside the lock."""
+    import inspect
+
+    call = getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
+    if any(
+        inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (function, call)
+    ):
+        raise UsageError(
+            f"{_name_of(function)}() is a generator, which would run after the lock is released. "
+            "Take the lock inside it"
+        )
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+    if is_async and not asynchronous:
+        kind, client = "an async", "fencelock.aio.connect"
+    elif asynchronous and not is_async:
+        kind, client = "a plain", "fencelock.connect"
+    else:
+        return
+    raise UsageError(
+        f"{_name_of(function)}() is {kind} function: decorate it with {client}(…).locked"
+    )
+
+
+def _fields(text: str) -> list[str]:
+    """The fields of a template, those inside format specs included."""
+    from string import Formatter
+
+    try:
+        parts = list(Formatter().parse(text))
+        return [
+            inner
+            for _, field, spec, _ in parts
+            if field is not None
+            for inner in (field, *_fields(spec or ""))
+        ]
+    except ValueError as error:
+        raise UsageError(f"the lock name {text!r} cannot be read as a template: {error}") from None
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)

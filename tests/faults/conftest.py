@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from fencelock.testing.faulty import Faults
-
 from tests.faults.crew import Crew
 from tests.faults.flavors import FLAVORS
 

@@ -87,9 +87,13 @@ class Worker:
             while (message := found()) is None:
                 if not self._news.wait(min(0.2, max(0.0, give_up - time.monotonic()))):
                     if time.monotonic() >= give_up:
-                        raise Late(f"{[*keys, facts]} was not said within {within:g} s{self._end()}")
+                        raise Late(
+                            f"{[*keys, facts]} was not said within {within:g} s{self._end()}"
+                        )
                     if self._process.poll() is not None and not self._listeners[0].is_alive():
-                        raise Late(f"the process ended before it said {[*keys, facts]}{self._end()}")
+                        raise Late(
+                            f"the process ended before it said {[*keys, facts]}{self._end()}"
+                        )
         return message
 
     def has_said(self, **facts: object) -> bool:
@@ -200,7 +204,7 @@ class Actor(Worker):
         """Give an order and wait for the answer."""
         return self.begin(order, **arguments).result(within)
 
-    def acquire(self, name: str, **options: object) -> dict[str, Any]:
+    def acquire(self, name: str, **options: Any) -> dict[str, Any]:
         """Have it acquire a lock: its fence, and until when it is sure of it."""
         answer: dict[str, Any] = self.ask("acquire", name=name, **options)
         return answer

@@ -1,9 +1,9 @@
 """One scenario, both flavors: written once as ``async def``, run by threads or by asyncio.
 
-A Lab gives a scenario its clients and what it needs to act beside itself. Under threads the blocking
-client is dressed as an asyncio one: what is awaited has already happened, so ``drive()`` runs the
-scenario in the calling thread. Under asyncio the scenario is simply awaited. The workers in other
-processes use the same labs.
+A Lab gives a scenario its clients and what it needs to act beside itself. Under threads the
+blocking client is dressed as an asyncio one: what is awaited has already happened, so ``drive()``
+runs the scenario in the calling thread. Under asyncio the scenario is simply awaited. The workers
+in other processes use the same labs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from fencelock.worlds import clock
 from fencelock.worlds.threads import drive
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 SOON = 10.0  # seconds: far more than anything here takes, so that only a defect uses it up
 LOOK = 0.002
@@ -33,12 +34,12 @@ class Late(AssertionError):
     """Something that a test waits for has not come."""
 
 
-class Job(Protocol[T]):
+class Job(Protocol[T_co]):
     """Something a scenario has started beside itself."""
 
     def done(self) -> bool: ...
 
-    async def result(self, within: float = SOON) -> T: ...
+    async def result(self, within: float = SOON) -> T_co: ...
 
 
 class Lab:

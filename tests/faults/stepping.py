@@ -4,8 +4,8 @@
 time. *When* within that suspension matters, so there are three ways:
 
 * ``at once``: as soon as it is suspended, before anything has happened;
-* ``with the answer``: in the same turn of the loop in which what it awaited has come. The answer exists, and
-  the cancellation takes its place: this is how results vanish;
+* ``with the answer``: in the same turn of the loop in which what it awaited has come. The answer
+  exists, and the cancellation takes its place: this is how results vanish;
 * ``twice``: at once, and again at the next await, as an impatient caller does.
 """
 
@@ -67,6 +67,8 @@ class CancelAt(Generic[T]):
             return
         self.hit = True
         if self._way == "with the answer" and awaited is not None:
-            awaited.add_done_callback(lambda _: task.cancel())  # before the task's own: it runs first
+            awaited.add_done_callback(
+                lambda _: task.cancel()
+            )  # before the task's own: it runs first
         else:
             task.get_loop().call_soon(task.cancel)

@@ -145,7 +145,7 @@ def test_a_waiter_cancelled_while_the_lock_is_handed_to_it_leaves_no_orphan(
 
 
 async def release_when_queued(client: aio.Client, lease: aio.Lease) -> None:
-    while not (await client.inspect("seat")).waiters:
+    while not (await client.inspect("seat")).waiters:  # noqa: ASYNC110  # there is no event for this
         await asyncio.sleep(0)
     await lease.release()
 
@@ -199,6 +199,7 @@ def test_a_release_cancelled_at_any_await_still_releases(
                     async with lease:
                         pass
 
+            place = 0
             for place in range(100):
                 lease = await slow.lock("seat", ttl=60).acquire()
                 step = CancelAt(release(lease), place, way)
@@ -222,6 +223,7 @@ def test_a_renewal_cancelled_at_any_await_keeps_the_lease(url: str, way: str) ->
     async def main() -> None:
         async with clients(url, 0.003) as (slow, _):
             lease = await slow.lock("seat", ttl=60).acquire()
+            place = 0
             for place in range(100):
                 step = CancelAt(lease.renew(), place, way)
                 try:
@@ -358,5 +360,3 @@ def test_an_acquire_within_a_taskgroup_that_fails_leaves_no_orphan(url: str) -> 
             await assert_nothing_is_left(fresh, "after the group")
 
     asyncio.run(main())
-
-

@@ -1,4 +1,4 @@
-"""Clocks that step, stand still and differ: leases are timed on the boot clock, fences only grow."""
+"""Clocks that step, stand still and differ: the boot clock times leases, fences only grow."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ def test_fences_grow_although_the_wall_clock_goes_back(
 def test_a_suspended_machine_has_lost_the_leases_that_ended_meanwhile(
     flavor: str, file_url: str, crew: Crew, clocks: Clocks
 ) -> None:
-    """H27: while suspended, the boot clock runs and the monotonic one does not. The former counts."""
+    """H27: while suspended, the boot clock runs and the monotonic one does not."""
     actor = crew.actor(flavor, file_url, environment=clocks.environment)
     actor.acquire("short", ttl=30)
     actor.acquire("long", ttl=600)
     clocks.step(boot=60.0, wall=60.0)
-    with pytest.raises(Refused, match="^Expired: "):
+    with pytest.raises(Refused, match=r"^Expired: "):
         actor.ask("check", name="short")
     actor.hear(event="lost", name="short")
     actor.ask("check", name="long")

@@ -80,7 +80,7 @@ def test_a_waiter_frozen_while_it_is_woken_is_passed_over_and_keeps_its_place(
 def test_a_waiter_gets_a_lock_that_nobody_releases(
     flavor: str, file_url: str, crew: Crew, death: str
 ) -> None:
-    """H23: the holder is gone or stands still; there is no push, and the waiter does not oversleep."""
+    """H23: the holder is gone or stands still: there is no push, and no waiter oversleeps."""
     holder, waiter = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
     holder.acquire("seat", ttl=0.8)
     waiting = waiter.queue("seat", 1, ttl=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.faults.flavors import Late
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
-FREED_BY_NOBODY = {"held": False, "loss": "SessionEnded", "released": False}
+FREED_BY_NOBODY: dict[str, Any] = {"held": False, "loss": "SessionEnded", "released": False}
 
 
 @pytest.mark.parametrize("case", ["handle", "multi", "loop"])
@@ -91,7 +92,7 @@ def test_a_child_works_on_safely_when_its_parent_has_gone(
 
 
 def test_a_fork_while_other_threads_use_the_engine_is_safe(file_url: str, crew: Crew) -> None:
-    """H18: a mutex that some thread held at the moment of the fork must not stay locked for ever."""
+    """H18: what a thread held at the moment of the fork must not stay held for ever."""
     forker = crew.worker("forker", "busy", file_url)
     for number in range(20):
         assert forker.hear(number=number)["status"] == 0

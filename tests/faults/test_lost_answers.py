@@ -127,9 +127,7 @@ def test_a_release_whose_answer_is_lost_is_a_release(
     run(flavor, scenario)
 
 
-def test_a_release_that_is_never_answered_is_unknown(
-    flavor: str, url: str, faults: Faults
-) -> None:
+def test_a_release_that_is_never_answered_is_unknown(flavor: str, url: str, faults: Faults) -> None:
     """H14: neither "released" nor "not yours": unknown, with the time at which the doubt ends."""
 
     async def scenario(lab: Lab) -> None:
@@ -156,7 +154,7 @@ def test_a_release_that_is_never_answered_is_unknown(
 def test_a_release_that_failed_can_be_tried_again(
     flavor: str, url: str, faults: Faults, fault: str
 ) -> None:
-    """H14: "nothing happened" or "unknown" is not the last word: the next ``release()`` asks again."""
+    """H14: "nothing happened" and "unknown" are not the last word: ``release()`` asks again."""
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(url, faults), await lab.connect(url)

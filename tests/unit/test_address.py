@@ -71,7 +71,7 @@ def test_credentials_are_percent_decoded(url: str, user: str | None, password: s
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "x", "6379a", "٣"])
 def test_what_is_no_port_is_refused(port: str) -> None:
-    with pytest.raises(Misconfigured, match="is no port: a URL names a server as host:port"):
+    with pytest.raises(Misconfigured, match="is no number from 1 to 65535: write host:port"):
         parse(f"redis://h:{port}/0", {})
 
 
@@ -243,3 +243,26 @@ def test_a_relative_path_is_worked_out_once(
         with client.lock("a"):
             pass
     assert (tmp_path / "here.db").is_file()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:hun/ter2@h",
+        "redis://u:hun?ter2@h",
+        "redis://u:123/ter2@h",
+        "redis://u:hunter2",
+        "redis://u:hunter2@h?password=hunter2&y",
+        "u:hunter2@h",
+    ],
+)
+def test_no_error_repeats_what_may_be_a_password(url: str) -> None:
+    with pytest.raises(Misconfigured) as raised:
+        parse(url, {})
+    assert "ter2" not in str(raised.value)
+
+
+def test_an_address_with_colons_stands_in_brackets() -> None:
+    with pytest.raises(Misconfigured, match="stands in brackets"):
+        parse("etcd://::1", {})
+    assert parse("etcd://[::1]:2379", {}).hosts == (("[::1]", 2379),)

@@ -444,3 +444,33 @@ def test_a_wrong_template_is_named_at_decoration_in_asyncio_too(url: str) -> Non
 
     with pytest.raises(UsageError, match=r"asks for 'id'.*its parameters: number"):
         run(url, decorate)
+
+
+def test_an_object_whose_call_is_async_is_refused_by_a_blocking_client() -> None:
+    class Job:
+        async def __call__(self) -> None: ...
+
+    with (
+        fencelock.connect("memory://odd") as client,
+        pytest.raises(UsageError, match="is an async function"),
+    ):
+        client.locked("x")(Job())
+
+
+@pytest.mark.parametrize("name", [7, None, print])
+def test_locked_without_a_name_says_how_it_is_written(name: Any) -> None:
+    with (
+        fencelock.connect("memory://odd") as client,
+        pytest.raises(UsageError, match=r"write @client.locked\(\"name\"\)"),
+    ):
+        client.locked(name)(lambda: None)
+
+
+def test_a_field_inside_a_format_spec_is_checked_when_decorating() -> None:
+    with (
+        fencelock.connect("memory://odd") as client,
+        pytest.raises(UsageError, match="'nope'"),
+    ):
+
+        @client.locked("{a:{nope}}")
+        def job(a: int) -> None: ...

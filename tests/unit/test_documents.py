@@ -16,6 +16,7 @@ import pytest
 
 import fencelock
 from fencelock import engines
+from fencelock.cli.main import VERBS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -247,6 +248,12 @@ def test_every_method_is_documented(kind: str) -> None:
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     public = [name for name in dir(getattr(fencelock, kind)) if not name.startswith("_")]
     assert [name for name in public if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_of_the_command_line_is_documented(verb: str) -> None:
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    assert re.search(rf"(fencelock |`){verb}\b", text)
 
 
 def test_the_changes_of_this_version_are_told() -> None:

@@ -270,3 +270,11 @@ def test_an_engine_gets_its_address_with_options_read(monkeypatch: pytest.Monkey
     monkeypatch.setitem(engines.TABLE, "curious", "curious_engine:Curious")
     fencelock.connect("curious://u:p%40@h:1/x?size=3").close()
     assert Curious.seen == [Address("curious", (("h", 1),), "/x", "u", "p@", {"size": 3})]
+
+
+def test_a_driver_inside_a_package_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fencelock.engines.memory.MemoryEngine.drivers", ("nowhere.inside",))
+    with pytest.raises(fencelock.Misconfigured, match=r'pip install "fencelock\[memory\]"'):
+        fencelock.connect("memory://")

@@ -6,6 +6,7 @@ equal. A name, a parameter, a default or a docstring that is in one and not in t
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
 import re
@@ -307,3 +308,12 @@ def test_the_owner_id_is_in_nothing_that_is_shown() -> None:
             lease.renew()
         assert owner not in repr(caught.value)
         assert owner not in repr(lease)
+
+
+def test_a_lease_is_neither_copied_nor_pickled() -> None:
+    """The collection of a copy would end the renewal of the one that is in use."""
+    with fencelock.connect("memory://copies") as client, client.lock("x") as lease:
+        for duplicate in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied"):
+                duplicate(lease)
+        assert lease

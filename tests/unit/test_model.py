@@ -295,3 +295,17 @@ def test_what_is_listed_of_a_holder_has_no_owner_id() -> None:
 )
 def test_values_survive_pickling(value: object) -> None:
     assert pickle.loads(pickle.dumps(value)) == value
+
+
+@pytest.mark.parametrize("meta", [[], "", 0, False])
+def test_meta_that_is_no_mapping_is_refused_though_it_is_empty(meta: Any) -> None:
+    with (
+        fencelock.connect("memory://odd") as client,
+        pytest.raises(UsageError, match="meta must be a mapping"),
+    ):
+        client.lock("x", meta=meta)
+
+
+def test_a_reason_with_a_lone_surrogate_is_refused() -> None:
+    with pytest.raises(UsageError, match="lone surrogate"):
+        model.check_reason("\ud800")

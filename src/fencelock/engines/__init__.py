@@ -55,7 +55,8 @@ def _load(module: str, name: str, scheme: str) -> type[Engine]:
         found = getattr(import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name and not error.name.startswith(module.partition(".")[0]):
-            raise _missing(error.name, scheme) from None
+            first = next((s for s in TABLE if TABLE[s] == TABLE.get(scheme)), scheme)
+            raise _missing(error.name, first) from None
         raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
     except Exception as error:  # a package of others may fail in any way while it is imported
         raise Misconfigured(f"the engine for {scheme}:// cannot be loaded: {error}") from error
@@ -66,7 +67,11 @@ def _load(module: str, name: str, scheme: str) -> type[Engine]:
 
 def _with_drivers(engine: type[Engine], scheme: str) -> type[Engine]:
     for driver in engine.drivers:
-        if util.find_spec(driver) is None:
+        try:
+            found = util.find_spec(driver) is not None
+        except ModuleNotFoundError:  # not even its parent package is there
+            found = False
+        if not found:
             raise _missing(driver, engine.schemes[0])
     return engine
 

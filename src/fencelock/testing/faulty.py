@@ -9,7 +9,8 @@
 * Faults are made with the verbs of the World only, so they work under threads, in asyncio and in
   the simulator. Any thread may turn a switch; it counts for calls that begin later, except that
   ``heal()`` also lets go of those that hang.
-* ``faults.calls`` says what reached the engine, what came of it and when: wait for it, not for time.
+* ``faults.calls`` says what reached the engine, what came of it and when: wait for that, not for
+  time.
 """
 
 from __future__ import annotations

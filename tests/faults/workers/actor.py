@@ -1,8 +1,8 @@
 """A client that does as it is told: ``python -m tests.faults.workers.actor FLAVOR URL``.
 
 Orders come as JSON lines on stdin, each is answered by one on stdout. They run beside each other,
-so a process that waits for a lock can still be asked something. When stdin ends, so does the process, as
-suddenly as by a kill.
+so a process that waits for a lock can still be asked something. When stdin ends, so does the
+process, as suddenly as by a kill.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Holds a lock, forks, and lets parent and child say what they see: ``… forker CASE URL``.
 
-Parent and child share stdout; each line says who speaks. Lines on stdin are for whoever reads next, so only
-one of the two ever reads at a time.
+Parent and child share stdout; each line says who speaks. Lines on stdin are for whoever reads next,
+so only one of the two ever reads at a time.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ NETWORK_FILE_SYSTEMS = {
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "fuse.ceph", "fuse.cephfs",
     "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs", "fuse.sshfs",
     "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb2",
-    "smb3", "smbfs",
+    "smb3", "smbfs", "vboxsf", "virtiofs",
 }
 # fmt: on
 
@@ -133,21 +133,26 @@ def _remove_stale_index(path: str) -> None:
 
 
 def _end_other_boots(connection: sqlite3.Connection, path: str, now: float) -> None:
+    """Forget the leases of an earlier boot, once: only the first to come may do so."""
     boot = boot_id()
-    known = connection.execute("SELECT value FROM marks WHERE key='boot'").fetchone()
-    if known is None:
-        raise Misconfigured(f"{path} is damaged (rows are missing) and was left as it is: move it away")
-    if known[0] == boot and boot:
+    if boot and _boot_of(connection, path) == boot:
         return
     connection.execute("BEGIN IMMEDIATE")
-    if boot:
+    if not boot:  # no name for a boot here: what began in the future began before it
+        connection.execute("DELETE FROM locks WHERE since > ?", (now + 1.0,))
+        connection.execute("DELETE FROM waiters WHERE since > ?", (now + 1.0,))
+    elif _boot_of(connection, path) != boot:  # asked again: another process may have been quicker
         connection.execute("DELETE FROM locks")
         connection.execute("DELETE FROM waiters")
         connection.execute("UPDATE marks SET value=? WHERE key='boot'", (boot,))
-    else:  # no name for a boot here: what began in the future began before it
-        connection.execute("DELETE FROM locks WHERE since > ?", (now + 1.0,))
-        connection.execute("DELETE FROM waiters WHERE since > ?", (now + 1.0,))
     connection.execute("COMMIT")
+
+
+def _boot_of(connection: sqlite3.Connection, path: str) -> object:
+    row = connection.execute("SELECT value FROM marks WHERE key='boot'").fetchone()
+    if row is None:
+        raise Misconfigured(f"{path} is damaged (no rows) and was left as it is: move it away")
+    return row[0]
 
 
 def boot_id() -> str:

@@ -1,0 +1,175 @@
+"""Which tests show which hazard, or why a hazard has none here.
+
+The hazards are the known ways in which distributed locks go wrong. A row names the tests that
+inject it; ``test_matrix.py`` fails when a hazard is in no row, when a named test does not exist,
+and when a test that names a hazard is in no row.
+
+Where an engine or a flavor is missing from a test, the hazard cannot reach it: another process
+needs an engine that serves several (sqlite), a cancelled task or a blocked loop needs asyncio, an
+interrupted thread the blocking flavor.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class NotApplicable(NamedTuple):
+    """No engine or flavor that we have can meet this hazard."""
+
+    why: str
+
+
+HAZARDS = [f"H{number:02}" for number in [*range(1, 34), *range(71, 75)]]
+
+MATRIX: dict[str, list[str] | NotApplicable] = {
+    "H01": [
+        "test_pauses.py::test_a_frozen_holder_learns_its_loss_and_harms_nobody",
+        "test_pauses.py::test_a_frozen_process_that_holds_several_locks_loses_each",
+    ],
+    "H02": [
+        "test_pauses.py::test_work_longer_than_the_ttl_is_renewed",
+        "test_pauses.py::test_without_renewal_the_holder_is_told_at_the_end",
+    ],
+    "H03": ["test_pauses.py::test_a_pause_between_check_and_act_is_caught_by_the_fence_alone"],
+    "H04": ["test_pauses.py::test_a_read_moves_the_fence_too"],
+    "H05": [
+        "test_pauses.py::test_an_outage_shorter_than_the_ttl_costs_nothing",
+        "test_pauses.py::test_an_outage_longer_than_the_ttl_is_declared_before_the_lock_is_given_away",
+    ],
+    "H06": [
+        "test_pauses.py::test_a_renewal_that_is_told_not_yours_ends_the_lease",
+        "test_file.py::test_a_holder_learns_that_its_file_is_gone",
+        "test_file.py::test_newcomers_and_old_clients_meet_in_the_new_file",
+        "test_file.py::test_a_waiter_queues_again_when_its_file_is_gone",
+    ],
+    "H07": ["test_pauses.py::test_a_held_interpreter_is_noticed_at_once_afterwards"],
+    "H08": [
+        "test_pauses.py::test_a_blocked_event_loop_is_noticed_at_once_afterwards",
+        "test_pauses.py::test_a_body_that_blocked_its_loop_is_cancelled_and_raises",
+    ],
+    "H09": [
+        "test_cancelling.py::test_an_acquire_cancelled_at_any_await_leaves_no_orphan",
+        "test_cancelling.py::test_a_waiter_cancelled_at_any_await_leaves_the_queue",
+        "test_cancelling.py::test_a_waiter_cancelled_while_the_lock_is_handed_to_it_leaves_no_orphan",
+        "test_cancelling.py::test_an_interrupted_waiter_leaves_the_queue",
+        "test_cancelling.py::test_an_interrupted_acquire_of_a_slow_engine_leaves_no_orphan",
+        "test_cancelling.py::test_a_process_interrupted_while_it_waits_leaves_the_queue",
+        "test_cancelling.py::test_an_acquire_within_a_taskgroup_that_fails_leaves_no_orphan",
+    ],
+    "H10": ["test_cancelling.py::test_a_time_limit_around_acquire_leaves_no_orphan"],
+    "H11": [
+        "test_cancelling.py::test_a_release_cancelled_at_any_await_still_releases",
+        "test_cancelling.py::test_a_renewal_cancelled_at_any_await_keeps_the_lease",
+    ],
+    "H12": ["test_cancelling.py::test_a_call_after_a_cancelled_one_gets_its_own_answer"],
+    "H13": [
+        "test_lost_answers.py::test_an_acquire_whose_answer_is_lost_is_granted_once",
+        "test_lost_answers.py::test_an_acquire_that_is_never_answered_fails_cleanly",
+        "test_lost_answers.py::test_an_acquire_that_cannot_even_be_taken_back_says_until_when",
+        "test_lost_answers.py::test_a_waiter_whose_answers_are_lost_keeps_its_place",
+    ],
+    "H14": [
+        "test_lost_answers.py::test_a_release_whose_answer_is_lost_is_a_release",
+        "test_lost_answers.py::test_a_release_that_is_never_answered_is_unknown",
+        "test_lost_answers.py::test_a_release_that_failed_can_be_tried_again",
+    ],
+    "H15": [
+        "test_lost_answers.py::test_a_renewal_whose_answer_is_lost_keeps_the_lease",
+        "test_lost_answers.py::test_an_early_renewal_whose_answer_is_lost_is_the_callers_to_know",
+    ],
+    "H16": NotApplicable(
+        "memory and sqlite have no driver that repeats a command behind our back; the first engine "
+        "with a server's driver needs this test"
+    ),
+    "H17": [
+        "test_forks.py::test_a_forked_child_cannot_use_its_parents_lease",
+        "test_forks.py::test_a_lock_in_memory_stays_with_the_parent",
+        "test_forks.py::test_a_child_that_ends_by_itself_takes_nothing_with_it",
+    ],
+    "H18": [
+        "test_forks.py::test_a_child_contends_with_its_parent_through_the_same_client",
+        "test_forks.py::test_a_child_works_on_safely_when_its_parent_has_gone",
+        "test_forks.py::test_a_fork_while_other_threads_use_the_engine_is_safe",
+    ],
+    "H19": ["test_leases.py::test_any_thread_or_task_may_release_a_lease_through_its_handle"],
+    "H20": ["test_leases.py::test_a_block_that_was_not_acquired_in_time_never_begins"],
+    "H21": [
+        "test_deaths.py::test_the_lock_of_a_killed_holder_comes_free_when_its_lease_ends",
+        "test_deaths.py::test_the_lock_of_a_killed_holder_is_free_for_a_newcomer",
+    ],
+    "H22": [
+        "test_deaths.py::test_a_waiter_killed_while_it_is_woken_does_not_keep_the_lock",
+        "test_deaths.py::test_a_waiter_frozen_while_it_is_woken_is_passed_over_and_keeps_its_place",
+    ],
+    "H23": [
+        "test_deaths.py::test_a_waiter_gets_a_lock_that_nobody_releases",
+        "test_deaths.py::test_a_waiter_gets_a_lock_whose_lease_just_ends",
+    ],
+    "H24": ["test_leases.py::test_no_renewal_counts_after_release_has_returned"],
+    "H25": ["test_leases.py::test_a_lock_can_be_used_again_after_its_lease_was_lost"],
+    "H26": [
+        "test_clocks.py::test_a_step_of_the_wall_clock_loses_no_lease",
+        "test_clocks.py::test_a_step_of_the_wall_clock_does_not_free_an_abandoned_lock_early",
+        "test_clocks.py::test_fences_grow_although_the_wall_clock_goes_back",
+    ],
+    "H27": [
+        "test_clocks.py::test_a_suspended_machine_has_lost_the_leases_that_ended_meanwhile",
+        "test_clocks.py::test_a_monotonic_clock_that_jumps_changes_nothing",
+        "test_clocks.py::test_a_process_in_another_time_namespace_shares_the_locks",
+        "test_clocks.py::test_a_waiter_in_another_time_namespace_is_served_in_turn",
+        "test_clocks.py::test_the_offset_of_a_time_namespace_is_read",
+    ],
+    "H28": [
+        "../unit/test_odd_input.py::test_a_misuse_is_refused_before_anything_is_sent",
+        "../unit/test_odd_input.py::test_a_misuse_is_refused_before_anything_is_awaited",
+        "../unit/test_odd_input.py::test_an_odd_ttl_of_an_early_renewal_is_refused_and_the_lease_goes_on",
+        "../unit/test_odd_input.py::test_an_odd_wait_for_a_loss_is_refused",
+        "../unit/test_odd_input.py::test_an_unusual_name_is_locked_as_it_is",
+        "../unit/test_odd_input.py::test_names_that_only_look_the_same_are_two_locks",
+    ],
+    "H29": [
+        "test_exhaustion.py::test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more",
+        "test_exhaustion.py::test_a_renewal_that_keeps_failing_ends_in_a_loss_that_says_why",
+        "test_exhaustion.py::test_a_process_without_free_descriptors_goes_on_renewing",
+        "test_exhaustion.py::test_a_process_that_cannot_reach_its_file_for_want_of_descriptors_loses_the_lease_in_time",
+        "test_exhaustion.py::test_a_keeper_that_gets_no_thread_tries_again",
+        "test_exhaustion.py::test_a_lease_that_nobody_could_renew_is_not_given_out",
+    ],
+    "H30": ["test_deaths.py::test_the_order_of_the_queue_survives_the_death_of_one_waiter"],
+    "H31": [
+        "test_deaths.py::test_a_waiter_that_timed_out_has_left_the_queue",
+        "test_deaths.py::test_a_waiter_of_another_process_that_timed_out_has_left_the_queue",
+    ],
+    "H32": [
+        "test_leases.py::test_a_lease_that_is_dropped_warns_and_is_renewed_no_more",
+        "test_leases.py::test_a_dropped_client_renews_no_more",
+    ],
+    "H33": [
+        "test_exits.py::test_a_program_that_ends_releases_at_once",
+        "test_exits.py::test_a_program_ends_although_a_thread_waits",
+        "test_exits.py::test_all_tasks_of_an_interrupted_loop_release",
+        "test_exits.py::test_a_task_that_nobody_awaits_releases_when_the_loop_ends",
+        "test_exits.py::test_a_release_under_way_is_finished_when_the_loop_ends",
+        "test_exits.py::test_a_loop_that_ends_with_a_bare_lease_does_not_hang",
+    ],
+    "H71": [
+        "test_file.py::test_a_holder_stopped_in_its_section_blocks_no_other_name",
+        "test_file.py::test_processes_stopped_at_any_moment_let_others_in",
+    ],
+    "H72": [
+        "test_file.py::test_opening_and_closing_the_file_in_the_holders_process_changes_nothing",
+        "test_file.py::test_the_last_client_to_leave_leaves_one_file",
+    ],
+    "H73": [
+        "test_file.py::test_a_network_file_system_is_refused",
+        "test_file.py::test_a_local_file_system_is_not_refused",
+        "test_file.py::test_a_file_on_a_network_file_system_is_not_even_made",
+        "test_file.py::test_a_link_into_a_network_file_system_is_followed",
+    ],
+    "H74": [
+        "test_exhaustion.py::test_a_full_disk_is_said_clearly_and_changes_nothing",
+        "test_exhaustion.py::test_a_lease_survives_a_disk_that_is_full_for_a_while",
+        "test_exhaustion.py::test_a_full_disk_refuses_a_new_file_cleanly",
+    ],
+}

@@ -1,0 +1,251 @@
+"""A process or a machine that has run out of something: descriptors, memory, threads, disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fencelock import Expired, LeaseLost, observe
+from fencelock.testing.faulty import Faults
+from tests.faults.crew import Actor, Crew, Refused
+from tests.faults.flavors import Lab, run
+
+ERRORS: dict[str, Callable[[], Exception]] = {
+    "EMFILE": lambda: OSError(errno.EMFILE, "Too many open files"),
+    "ENOMEM": lambda: MemoryError("no memory"),
+    "a bug": lambda: ZeroDivisionError("a defect of an engine"),
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more(
+    flavor: str, url: str, faults: Faults, error: str
+) -> None:
+    """H29: the keeper survives errors that no engine should raise, and tries again."""
+
+    async def scenario(lab: Lab) -> None:
+        told: list[LeaseLost] = []
+        client = await lab.connect(url, faults)
+        lease = await client.lock("seat", ttl=1.8, on_lost=told.append).acquire()
+        faults.fail(ERRORS[error], "renew")
+        await lab.until(lambda: len(faults.seen("renew", "refused")) == 2, "two failed renewals")
+        faults.heal()
+        await lab.until(lambda: faults.seen("renew", "answered"), "a renewal that works again")
+        lease.check()
+        assert not told
+        assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_renewal_that_keeps_failing_ends_in_a_loss_that_says_why(
+    flavor: str, url: str, faults: Faults
+) -> None:
+    """H29: lost at the holder's own deadline, with the operating system's reason."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url, faults)
+        lease = await client.lock("seat", ttl=0.5).acquire()
+        faults.fail(ERRORS["EMFILE"], "renew")
+        assert await lease.lost.wait(timeout=10)
+        with pytest.raises(Expired, match="Too many open files"):
+            lease.check()
+        faults.heal()
+
+    run(flavor, scenario)
+
+
+def test_a_process_without_free_descriptors_goes_on_renewing(
+    flavor: str, file_url: str, crew: Crew
+) -> None:
+    """H29: the limit of a live process is set to what it uses: all that renewing needs is open."""
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("setting the limits of a live process needs Linux (prlimit)")
+    holder = crew.actor(flavor, file_url)
+    holder.acquire("seat", ttl=0.9)
+    _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
+    wait_for_renewals(holder, 3)
+    assert not holder.has_said(event="lost")
+    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert holder.ask("release", name="seat") is True
+
+
+def test_a_process_that_cannot_reach_its_file_for_want_of_descriptors_loses_the_lease_in_time(
+    flavor: str, file_url: str, database: Path, crew: Crew
+) -> None:
+    """H29: the file was replaced and cannot be opened: failed renewals, then lost, no silence."""
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("setting the limits of a live process needs Linux (prlimit)")
+    holder = crew.actor(flavor, file_url)
+    holder.acquire("seat", ttl=0.9)
+    _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
+    database.rename(database.with_suffix(".old"))
+    lost = holder.hear(event="lost", name="seat")
+    assert "could not be renewed" in lost["reason"]
+    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert holder.acquire("seat")["held"]
+
+
+def wait_for_renewals(actor: Actor, count: int) -> None:
+    pause = threading.Event()
+    for _ in range(1000):
+        status = actor.ask("status", name="seat")
+        assert status["held"], status["reason"]
+        if status["renewals"] >= count:
+            return
+        pause.wait(0.01)
+    raise AssertionError("the lease was not renewed")
+
+
+def test_a_keeper_that_gets_no_thread_tries_again(
+    url: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H29, blocking: no thread for a renewal is a failed renewal."""
+    failed = threading.Event()
+
+    def listen(event: observe.Event) -> None:
+        if event.kind == "renew_failed":
+            failed.set()
+
+    unsubscribe = observe.subscribe(listen)
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url, faults)
+        lease = await client.lock("seat", ttl=1.8).acquire()
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse_to_start)
+            assert failed.wait(10)
+        await lab.until(lambda: faults.seen("renew", "answered"), "a renewal that works again")
+        lease.check()
+        await lease.release()
+
+    try:
+        run("sync", scenario)
+    finally:
+        unsubscribe()
+
+
+def test_a_lease_that_nobody_could_renew_is_not_given_out(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H29, blocking: no thread for the keeper itself: acquire fails, and nothing is held."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await lab.connect(url), await lab.connect(url)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse_to_start)
+            with pytest.raises(RuntimeError, match="new thread"):
+                await client.lock("seat", ttl=60).acquire()
+        assert await other.holders("seat") == []
+        lease = await client.lock("seat", ttl=60).acquire(timeout=0)
+        await lease.release()
+
+    run("sync", scenario)
+
+
+def refuse_to_start(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    if os.name != "posix" or os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("a small disk needs root and mount")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "fencelock-test", place],
+        capture_output=True,
+        text=True,
+    )
+    if mount.returncode:
+        pytest.skip(f"a small disk cannot be mounted: {mount.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room, not even for a byte."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        size = 65536
+        while size:
+            try:
+                if file.write(b"\0" * size) < size:
+                    size //= 2
+            except OSError:
+                size //= 2
+    return filler
+
+
+def use_up(actor: Actor) -> None:
+    """Take locks until there is no room for another: SQLite has set some aside before."""
+    for number in range(400):
+        actor.acquire(f"other:{number}", ttl=60)
+
+
+def test_a_full_disk_is_said_clearly_and_changes_nothing(
+    flavor: str, small_disk: Path, crew: Crew
+) -> None:
+    """H74: the request fails, the lock's state is as it was, and all goes on when there is room."""
+    url = f"sqlite:///{small_disk / 'locks.db'}"
+    holder, other = crew.actor(flavor, url), crew.actor(flavor, url)
+    held = holder.acquire("seat", ttl=60)
+    filler = fill(small_disk)
+    with pytest.raises(Refused, match=r"^Unavailable: .* is full; nothing happened. Make room"):
+        use_up(other)
+    with pytest.raises(Refused, match=r"AcquireTimeout|is full"):
+        other.acquire("seat")
+    assert holder.ask("inspect_only", name="seat") == [held["fence"]]
+    filler.unlink()
+    with pytest.raises(Refused, match="AcquireTimeout"):
+        other.acquire("seat")
+    assert holder.ask("status", name="seat")["held"]
+    assert holder.ask("release", name="seat") is True
+    assert other.acquire("seat")["fence"] > held["fence"]
+
+
+def test_a_lease_survives_a_disk_that_is_full_for_a_while(
+    flavor: str, small_disk: Path, crew: Crew
+) -> None:
+    """H74: renewals fail while there is no room, and are tried again."""
+    url = f"sqlite:///{small_disk / 'locks.db'}"
+    holder, other = crew.actor(flavor, url), crew.actor(flavor, url)
+    holder.acquire("seat", ttl=4.0)
+    filler = fill(small_disk)
+    with pytest.raises(Refused, match="is full"):
+        use_up(other)
+    with pytest.raises(Refused, match="is full"):
+        holder.ask("renew", name="seat")
+    filler.unlink()
+    wait_for_renewals(holder, holder.ask("status", name="seat")["renewals"] + 1)
+    assert not holder.has_said(event="lost")
+
+
+def test_a_full_disk_refuses_a_new_file_cleanly(flavor: str, small_disk: Path) -> None:
+    """H74: not even the tables fit: an error of ours, and a later try succeeds."""
+    from fencelock import Unavailable
+
+    filler = fill(small_disk)
+
+    async def scenario(lab: Lab) -> None:
+        url = f"sqlite:///{small_disk / 'locks.db'}"
+        with pytest.raises(Unavailable, match="full"):
+            await lab.connect(url)
+        filler.unlink()
+        client = await lab.connect(url)
+        async with client.lock("seat") as lease:
+            lease.check()
+
+    run(flavor, scenario)

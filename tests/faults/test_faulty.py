@@ -1,0 +1,110 @@
+"""The engine that fails on demand does fail, on demand only, and says what reached the engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencelock import OutcomeUnknown, Unavailable
+from fencelock.testing.faulty import VERBS, Faults
+from fencelock.worlds import clock
+from tests.faults.flavors import Lab, run
+
+
+def test_without_faults_it_is_the_engine_it_wraps(flavor: str, url: str, faults: Faults) -> None:
+    async def scenario(lab: Lab) -> None:
+        client, bare = await lab.connect(url, faults), await lab.connect(url)
+        assert client.traits == bare.traits
+        assert client.url == bare.url
+        async with client.lock("seat") as lease:
+            assert [held.fence for held in await bare.holders("seat")] == [lease.fence]
+            assert [held.fence for held in await client.scan()] == [lease.fence]
+            assert await client.lock("seat").try_acquire(timeout=0.01) is None
+            assert await client.revoke("other", "nobody holds it") is False
+            await lease.renew()
+
+    run(flavor, scenario)
+    verbs = {call.verb for call in faults.calls}
+    assert verbs == {*VERBS} - {"inspect"}
+    assert all(call.outcome == "answered" and call.reached for call in faults.calls)
+    assert all(call.ended_at is not None for call in faults.calls)
+
+
+def test_a_delay_lets_time_pass_on_both_sides_of_the_engine(
+    flavor: str, url: str, faults: Faults
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url, faults)
+        faults.delay("acquire", before=0.03, after=0.03)
+        began_at = clock.now()
+        lease = await client.lock("seat", ttl=60).acquire()
+        assert clock.now() - began_at >= 0.06
+        (call,) = faults.seen("acquire")
+        assert call.ended_at is not None
+        assert call.ended_at - call.began_at >= 0.06
+        assert lease._tenure.grant.asked_at - call.began_at >= 0.03
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("message", ["request", "reply"])
+def test_a_lost_message_is_unknown_and_counted(
+    flavor: str, url: str, faults: Faults, message: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client, bare = await lab.connect(url, faults), await lab.connect(url)
+        lease = await bare.lock("seat").acquire()
+        if message == "request":
+            faults.lose_requests(2, "revoke")
+        else:
+            faults.lose_replies(2, "revoke")
+        for _ in range(2):
+            with pytest.raises(OutcomeUnknown, match=f"the {message} "):
+                await client.revoke("seat", "to see")
+        assert (await bare.holders("seat") == []) is (message == "reply")
+        assert [call.reached for call in faults.seen("revoke", "lost")] == [message == "reply"] * 2
+        assert await client.revoke("seat", "to see") is (message == "request")
+        assert await lease.release() is False
+
+    run(flavor, scenario)
+
+
+def test_an_outage_lasts_until_it_is_healed(flavor: str, url: str, faults: Faults) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url, faults)
+        faults.outage()
+        for _ in range(2):
+            with pytest.raises(Unavailable):
+                await client.lock("seat").acquire()
+            with pytest.raises(Unavailable):
+                await client.scan()
+        assert not any(call.reached for call in faults.calls if call.verb != "open")
+        faults.heal()
+        async with client.lock("seat") as lease:
+            lease.check()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_call_hangs_until_it_is_healed(flavor: str, url: str, faults: Faults, where: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        client, bare = await lab.connect(url, faults), await lab.connect(url)
+        faults.hang("acquire", where="before" if where == "before" else "after")
+        job = lab.start(client.lock("seat", ttl=60).acquire())
+        await lab.until(lambda: faults.seen("acquire", "under way"), "a call under way")
+        if where == "after":
+            await lab.until(lambda: faults.calls[-1].reached, "the engine's answer")
+        assert len(await bare.holders("seat")) == (1 if where == "after" else 0)
+        assert not job.done()
+        faults.heal()
+        lease = await job.result()
+        assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_verb_that_no_engine_has_is_refused(faults: Faults) -> None:
+    for switch in (faults.outage, faults.hang, faults.delay):
+        with pytest.raises(ValueError, match="has no verb 'lock'"):
+            switch("lock")
