@@ -6,10 +6,9 @@ the World; under threads the faces run it with ``drive()``.
 
 from __future__ import annotations
 
-import json
 import weakref
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from . import observe
 from .engine import Engine
@@ -17,12 +16,13 @@ from .errors import (
     AcquireTimeout,
     FencelockError,
     LeaseLost,
-    OutcomeUnknown,
     SessionEnded,
     Unsupported,
     UsageError,
 )
 from .logic import policy, waiting
+from .logic.about import About, not_in_time, read_meta
+from .logic.freeing import free
 from .logic.keeper import Keeper
 from .logic.tenure import Tenure
 from .model import (
@@ -35,13 +35,12 @@ from .model import (
     Safety,
     State,
     Traits,
-    check_meta_size,
     granted,
 )
 from .spec import Spec
-from .world import World
+from .world import World, sleep
 
-TEXTS_MAX = 256  # threads or tasks whose description is kept
+ENDING_S = 0.002
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 
 
@@ -65,7 +64,6 @@ class Core(Generic[L]):
         self._make_engine = make_engine
         self._make_lease = lease
         self._reentrant: dict[tuple[Hashable, str], weakref.ref[L]] = {}
-        self._texts: dict[Hashable, str] = {}
         self._inherited: list[object] = []
         self.closed = False
         self._begin()
@@ -73,6 +71,8 @@ class Core(Generic[L]):
     def _begin(self) -> None:
         self.engine = self._make_engine()
         self.keeper = Keeper(self.world, self.engine)
+        self._waitlist = waiting.Waitlist()
+        self._about = About(self.world)
         self.generation = self.world.generation()
 
     @property
@@ -96,13 +96,17 @@ class Core(Generic[L]):
         self.closed = True
         if self.generation != self.world.generation():
             return  # a forked child: all that is open belongs to the parent
+        deadline = self.world.now() + CLOSE_S
+        self._waitlist.close()
+        while self._waitlist.attempts and self.world.now() < deadline:
+            await sleep(self.world, ENDING_S)  # those who waited take their attempts back
         for tenure in self.keeper.held():
             try:
                 await self.release(tenure, entirely=True)
             except FencelockError as error:
                 observe.warn(f"{tenure.grant.name!r} was not released on closing: {error}")
             tenure.loss = tenure.loss or tenure.lost_error("session", "its client was closed")
-        await self.keeper.close(self.world.now() + CLOSE_S)
+        await self.keeper.close(deadline)
         await self.engine.close()
 
     async def ready(self) -> None:
@@ -114,7 +118,7 @@ class Core(Generic[L]):
             # The parent's engine and keeper must not even be collected here: closing them would
             # speak on the parent's connection.
             self._inherited += [self.engine, self.keeper]
-            self._reentrant, self._texts = {}, {}
+            self._reentrant = {}
             self._begin()
             await self.engine.open()
 
@@ -134,7 +138,7 @@ class Core(Generic[L]):
         if not isinstance(answer, Busy):
             return answer
         raise AcquireTimeout(
-            _not_in_time(spec.name, self.world.now() - started, answer),
+            not_in_time(spec.name, self.world.now() - started, answer),
             name=spec.name,
             timeout=timeout,
         )
@@ -145,15 +149,25 @@ class Core(Generic[L]):
         who = self.world.who() if spec.reentrant else None
         if spec.reentrant and (lease := self._reenter(who, spec.name)) is not None:
             return lease
-        world, started = self.world, self.world.now()
         ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
-        request = Request(spec.name, world.owner(), ttl, self._meta(spec))
-        answer = await waiting.acquire(world, self.engine, request, timeout)
+        request = Request(spec.name, self.world.owner(), ttl, self._about.text(spec.meta))
+        self._waitlist.attempts.add(request.owner)
+        try:
+            return await self._contend(spec, request, timeout, who)
+        finally:
+            self._waitlist.attempts.discard(request.owner)
+
+    async def _contend(
+        self, spec: Spec, request: Request, timeout: float | None, who: Hashable
+    ) -> L | Busy:
+        world, started = self.world, self.world.now()
+        answer = await waiting.acquire(world, self.engine, request, timeout, self._waitlist)
         if isinstance(answer, Busy):
             return answer
         hold_until = None if spec.max_hold is None else answer.asked_at + spec.max_hold
         tenure = Tenure(answer, request.meta, spec.renew, hold_until, spec.on_lost, self.generation)
         try:
+            self._waitlist.check()
             self.keeper.add(tenure)
         except Exception:  # no thread to be had: a lease that nobody looks after is not given out
             await self.release(tenure)
@@ -190,7 +204,7 @@ class Core(Generic[L]):
             return False
         held = self.keeper.retire(tenure)
         self._reentrant.pop(tenure.entry, None)
-        freed = await self.world.shield(self._free(tenure))
+        freed = await self.world.shield(free(self.engine, tenure))
         if tenure.loss is None and not freed and held:
             reason = "its record was gone when it was released"
             tenure.loss = tenure.lost_error("revoked", reason)
@@ -199,25 +213,6 @@ class Core(Generic[L]):
             name, fence = tenure.grant.name, tenure.grant.fence
             observe.emit(observe.Event("released", name, fence, seconds=held_s))
         return freed
-
-    async def _free(self, tenure: Tenure) -> bool:
-        """Ask the engine to free it. No answer is resolved by asking again."""
-        tenure.owed = True
-        for attempt in range(1, policy.UNKNOWN_TRIES + 1):
-            try:
-                freed = await self.engine.release(tenure.grant)
-            except OutcomeUnknown as error:
-                if attempt == policy.UNKNOWN_TRIES:
-                    raise OutcomeUnknown(
-                        f"the release of {tenure.grant.name!r} was not answered ({error}): "
-                        f"the lock frees itself within {tenure.grant.ttl:g} s at the latest",
-                        until=tenure.grant.ttl,
-                    ) from error
-                continue
-            tenure.owed = False
-            # After a try without an answer, "not yours" most likely means that it was heard.
-            return freed or (attempt > 1 and tenure.loss is None)
-        raise AssertionError("unreachable")
 
     async def leave(self, tenure: Tenure, error: BaseException | None) -> None:
         """End a ``with`` block: release, and raise if the body ran without the lock for any of
@@ -335,27 +330,4 @@ class Core(Generic[L]):
 
     def meta(self, tenure: Tenure) -> Meta:
         """What others see of the holder."""
-        words: Meta = json.loads(tenure.meta)
-        return words
-
-    def _meta(self, spec: Spec) -> str:
-        """Who asks, as JSON text: one object for all leases that add no words of their own."""
-        if spec.meta:
-            return check_meta_size(json.dumps({**self.world.facts(), **spec.meta}))
-        who = self.world.who()
-        text = self._texts.get(who)
-        if text is None:
-            if len(self._texts) >= TEXTS_MAX:
-                self._texts.clear()
-            text = self._texts[who] = json.dumps(self.world.facts())
-        return text
-
-
-def _not_in_time(name: str, waited: float, busy: Busy) -> str:
-    holder: dict[str, Any] = json.loads(busy.holder) if busy.holder else {}
-    held_by = ", ".join(f"{key} {value}" for key, value in holder.items())
-    ahead = f", {busy.position} waiting before us" if busy.position else ""
-    return (
-        f"{name!r} was not acquired in {waited:.3g} s: held by {held_by or 'another'}{ahead}. "
-        "Nothing is held; wait longer, or ask holders() who has it"
-    )
+        return read_meta(tenure.meta)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -51,11 +51,17 @@ class Program:
         before = self.environment.get("PYTHONPATH")
         self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder), before]))
 
-    def start(self, *words: str, env: dict[str, str] | None = None, **options: Any) -> Process:
-        """Start it with pipes; it is ended with the test at the latest."""
+    def start(
+        self,
+        *words: str,
+        env: dict[str, str] | None = None,
+        before: Sequence[str] = (),
+        **options: Any,
+    ) -> Process:
+        """Start it with pipes, perhaps by another program; it ends with the test at the latest."""
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, **options}
         process: Process = subprocess.Popen(
-            [*COMMAND, *words],
+            [*before, *COMMAND, *words],
             env={**self.environment, **(env or {})},
             cwd=self.folder,
             text=True,

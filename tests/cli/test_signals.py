@@ -74,13 +74,8 @@ def test_a_signal_at_the_moment_of_the_grant_leaves_no_lock(program: Program) ->
 
 def test_a_signal_that_is_ignored_stays_so_as_nohup_wants(program: Program) -> None:
     with program.client() as client, client.lock("a") as lease:
-        process = program.start(
-            "run",
-            "a",
-            "-c",
-            "kill -HUP $$; echo alive",
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-        )
+        nohup = ("sh", "-c", "trap '' HUP; exec \"$@\"", "sh")
+        process = program.start("run", "a", "-c", "kill -HUP $$; echo alive", before=nohup)
         program.queue("a", 1)
         process.send_signal(signal.SIGHUP)
         lease.release()

@@ -18,7 +18,7 @@ from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from tests.conformance import broken as b
 
-PATIENCE_S = 1.0  # a defect is waited for in vain: do not wait long
+PATIENCE_S = 0.7  # a defect is waited for in vain: do not wait long
 
 _number = itertools.count()
 

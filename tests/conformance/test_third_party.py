@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencelock.engines.memory import MemoryEngine
-from fencelock.errors import UsageError
+from fencelock.errors import Unavailable, UsageError
 from fencelock.model import Grant
 from fencelock.testing import conformance
 from fencelock.testing.conformance.__main__ import main
@@ -129,6 +129,18 @@ def test_an_engine_that_hangs_does_not_hang_the_judge() -> None:
     for flavor in conformance.FLAVORS:
         with pytest.raises(conformance.Broken, match="did not"):
             conformance.run(lambda: where, flavor, check, engine=Hangs, patience=0.05)
+
+
+def test_a_client_that_cannot_be_closed_fails_what_it_passed() -> None:
+    class CannotClose(MemoryEngine):
+        async def close(self) -> None:
+            raise Unavailable("it does not let go")
+
+    for flavor in conformance.FLAVORS:
+        with pytest.raises(Unavailable, match="let go"):
+            conformance.run(
+                lambda: "memory://close", flavor, "a_held_lock_is_refused", engine=CannotClose
+            )
 
 
 def test_wrong_words_are_refused() -> None:

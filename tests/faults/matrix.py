@@ -89,6 +89,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     ],
     "H18": [
         "test_forks.py::test_a_child_contends_with_its_parent_through_the_same_client",
+        "test_forks.py::test_a_child_holds_sqlites_own_locks_in_its_own_name",
         "test_forks.py::test_a_child_works_on_safely_when_its_parent_has_gone",
         "test_forks.py::test_a_fork_while_other_threads_use_the_engine_is_safe",
     ],

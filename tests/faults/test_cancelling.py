@@ -151,11 +151,11 @@ async def release_when_queued(client: aio.Client, lease: aio.Lease) -> None:
 
 
 @pytest.mark.parametrize("limit", ["wait_for", "timeout"])
-@pytest.mark.parametrize("delay", [0.004, 0.012])
-def test_a_time_limit_around_acquire_leaves_no_orphan(url: str, limit: str, delay: float) -> None:
+def test_a_time_limit_around_acquire_leaves_no_orphan(url: str, limit: str) -> None:
     """H10: ``wait_for`` and ``timeout()`` cancel by the clock: swept over the whole acquire."""
 
     async def main() -> None:
+        delay = 0.006
         async with clients(url, delay) as (slow, fresh):
             had, missed = 0, 0
             for step in range(1, 33):

@@ -34,7 +34,7 @@ def test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client = await lab.connect(url, faults)
-        lease = await client.lock("seat", ttl=1.8, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=1.5, on_lost=told.append).acquire()
         faults.fail(ERRORS[error], "renew")
         await lab.until(lambda: len(faults.seen("renew", "refused")) == 2, "two failed renewals")
         faults.heal()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,24 @@ def test_a_child_contends_with_its_parent_through_the_same_client(
     assert parent < child < again
     assert forker.wait() == 0, forker.errors()
     assert forker.errors() == ""
+
+
+def test_a_child_holds_sqlites_own_locks_in_its_own_name(
+    file_url: str, database: Path, crew: Crew
+) -> None:
+    """H18: SQLite believes that it still has the locks it had before the fork; it has not.
+
+    With nobody's lock on the WAL's index, the next process to come would cut it to nothing.
+    """
+    locks = Path("/proc/locks")
+    if not locks.exists():
+        pytest.skip("seeing who holds which record lock needs Linux (/proc/locks)")
+    server = crew.worker("forker", "prefork", file_url)
+    child = server.hear(who="child", event="ready")["pid"]
+    index = database.with_name("locks.db-shm").stat().st_ino
+    held = [line.split() for line in locks.read_text().splitlines()]
+    owners = {int(line[4]) for line in held if line[5].endswith(f":{index}")}
+    assert child in owners, owners
 
 
 @pytest.mark.parametrize("end", ["killed", "interrupted"])

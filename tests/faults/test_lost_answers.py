@@ -184,7 +184,7 @@ def test_a_renewal_whose_answer_is_lost_keeps_the_lease(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client = await lab.connect(url, faults)
-        lease = await client.lock("seat", ttl=1.8, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=1.5, on_lost=told.append).acquire()
         sure_until, fence = clock.now() + lease.remaining(), lease.fence
         lose(faults, message, 2, "renew")
         await lab.until(lambda: len(faults.seen("renew", "lost")) == 2, "two lost renewals")

@@ -18,6 +18,7 @@ from fencelock.engines.memory import Store
 from fencelock.logic import policy, waiting
 from fencelock.logic.keeper import Keeper
 from fencelock.logic.tenure import Tenure
+from fencelock.logic.waiting import Waitlist
 from fencelock.model import Busy, Gone, Grant, Request, granted
 from fencelock.world import World
 from fencelock.worlds.sim import Task
@@ -60,7 +61,7 @@ def take_a_push_for_a_grant(patch: Patch) -> None:
     """A waiter that is woken believes that it has the lock, without looking."""
 
     async def contend(
-        world: World, engine: Engine, request: Request, deadline: float | None
+        world: World, engine: Engine, request: Request, deadline: float | None, _: Waitlist
     ) -> Grant | Busy:
         signal = world.signal()
         await engine.watch(request, signal)

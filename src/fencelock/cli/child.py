@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
+import signal
 from collections.abc import Mapping, Sequence
 
 from . import codes, groups
 from .lending import Terminal
+
+_OURS = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, the command should not
 
 
 class CannotRun(Exception):
@@ -26,22 +28,7 @@ class Child:
         self, command: Sequence[str], environment: Mapping[str, str], lease_pipe: int
     ) -> None:
         os.set_inheritable(lease_pipe, True)
-        try:
-            # What we inherited is the command's, as with env(1); what we opened closes by itself.
-            self._process = subprocess.Popen(
-                list(command), env=dict(environment), close_fds=False, process_group=0
-            )
-        except FileNotFoundError as error:
-            missing = error.filename or command[0]
-            raise CannotRun(f"{missing!r} was not found", codes.NOT_FOUND) from None
-        except OSError as error:
-            reason = "it is no program" if error.errno == errno.ENOEXEC else error.strerror
-            raise CannotRun(
-                f"{command[0]!r} cannot be run: {reason}", codes.NOT_EXECUTABLE
-            ) from None
-        except ValueError as error:  # a NUL in an argument
-            raise CannotRun(f"the command cannot be run: {error}", codes.NOT_EXECUTABLE) from None
-        self.group = self._process.pid
+        self.group = _spawn(command, environment)
         self.code: int | None = None
         """The exit code, 128+N for a death by signal N, once it has ended."""
         self._terminal = Terminal(self.group)
@@ -69,6 +56,25 @@ class Child:
             return False
         ended = os.waitstatus_to_exitcode(status)
         self.code = codes.SIGNALLED - ended if ended < 0 else ended
-        self._process.returncode = ended  # Popen must not wait for it again
         self._terminal.take_back()
         return True
+
+
+def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Start it and return its process id, which is that of its group too.
+
+    It has what we inherited, as with env(1); what we opened ourselves closes by itself. The module
+    subprocess would do the same, and take longer to import than the command to start.
+    """
+    ours = [getattr(signal, name) for name in _OURS if hasattr(signal, name)]
+    try:
+        return os.posix_spawnp(
+            command[0], list(command), dict(environment), setpgroup=0, setsigdef=ours
+        )
+    except FileNotFoundError:
+        raise CannotRun(f"{command[0]!r} was not found", codes.NOT_FOUND) from None
+    except OSError as error:
+        reason = "it is no program" if error.errno == errno.ENOEXEC else error.strerror
+        raise CannotRun(f"{command[0]!r} cannot be run: {reason}", codes.NOT_EXECUTABLE) from None
+    except ValueError as error:  # a NUL in an argument
+        raise CannotRun(f"the command cannot be run: {error}", codes.NOT_EXECUTABLE) from None

@@ -169,7 +169,7 @@ class MemoryEngine(Engine):
     def _extend(self, grant: Grant, now: float) -> Grant | Gone:
         record = self.store.current(grant.name, now)
         if record is not None and record.owner == grant.owner:
-            record.expires_at = now + grant.ttl
+            record.ttl, record.expires_at = grant.ttl, now + grant.ttl
             return granted(grant.name, grant.owner, grant.fence, grant.ttl, now)
         if grant.owner in self.store.revoked:
             return Gone("revoked", self.store.revoked.pop(grant.owner))
@@ -201,7 +201,7 @@ class MemoryEngine(Engine):
         now = self.world.now()
         with self.store.mutex:
             record = self.store.current(name, now)
-            if record is None:
+            if record is None or not record.claimed:
                 return False
             self.store.revoked = dict([*self.store.revoked.items(), (record.owner, reason)][-1000:])
             return self.store.leave(name, record.owner, now)

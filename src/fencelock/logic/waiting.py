@@ -9,14 +9,35 @@ an orphan place in a queue stays.
 from __future__ import annotations
 
 from ..engine import Engine
-from ..errors import OutcomeUnknown, Unavailable
+from ..errors import OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request
-from ..world import World, sleep
+from ..world import Signal, World, sleep
 from . import policy
 
 
+class Waitlist:
+    """Who waits through one client, so that closing it ends their waits."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.attempts: set[str] = set()
+        """Owners that are trying, and have not yet got their lease or taken the attempt back."""
+        self.signals: set[Signal] = set()
+
+    def close(self) -> None:
+        """End all waits."""
+        self.closed = True
+        for signal in list(self.signals):
+            signal.set()
+
+    def check(self) -> None:
+        """Raise if the client was closed."""
+        if self.closed:
+            raise UsageError("this client was closed while it tried to acquire: connect again")
+
+
 async def acquire(
-    world: World, engine: Engine, request: Request, timeout: float | None
+    world: World, engine: Engine, request: Request, timeout: float | None, waitlist: Waitlist
 ) -> Grant | Busy:
     """Acquire within the timeout, or leave nothing behind."""
     try:
@@ -25,7 +46,7 @@ async def acquire(
         if timeout == 0 or isinstance(answer, Grant):
             return answer
         deadline = policy.deadline(started, timeout)
-        answer = await _contend(world, engine, request._replace(queue=True), deadline)
+        answer = await _contend(world, engine, request._replace(queue=True), deadline, waitlist)
         if isinstance(answer, Grant) and answer.valid_until <= world.now():
             raise _too_late(request)  # ending the watch took longer than the lease lasts
     except BaseException as error:
@@ -39,15 +60,17 @@ async def acquire(
 
 
 async def _contend(
-    world: World, engine: Engine, request: Request, deadline: float | None
+    world: World, engine: Engine, request: Request, deadline: float | None, waitlist: Waitlist
 ) -> Grant | Busy:
     """Subscribe, then look again and again until the deadline."""
     answer: Grant | Busy
     signal = world.signal()
     healthy_at = world.now()
+    waitlist.signals.add(signal)
     try:
         await engine.watch(request, signal)
         while True:
+            waitlist.check()
             try:
                 answer = await _ask(world, engine, request)
                 healthy_at = world.now()
@@ -62,6 +85,7 @@ async def _contend(
             await world.wait(signal, policy.earlier(deadline, look_at))
             signal.clear()
     finally:
+        waitlist.signals.discard(signal)
         await world.shield(engine.unwatch(request))
 
 

@@ -51,17 +51,18 @@ class TasksTimeline(Timeline):
     async def settle(self, besides: object) -> None:
         """Wait until all workers but one sleep or are done, and the loop has nothing to do."""
         quiet = 0
-        while quiet < TURNS:
-            if self.busy(besides):
-                quiet = 0
-                self._changed.clear()
-                try:
-                    await asyncio.wait_for(self._changed.wait(), self.patience)
-                except TimeoutError:
-                    raise self.unsettled(besides) from None
-            else:
-                quiet += 1
-                await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(self.patience):
+                while quiet < TURNS:
+                    if self.busy(besides):
+                        quiet = 0
+                        self._changed.clear()
+                        await self._changed.wait()
+                    else:
+                        quiet += 1
+                        await asyncio.sleep(0)
+        except TimeoutError:
+            raise self.unsettled(besides) from None
 
     async def jump(self, moment: float, besides: object) -> None:
         """Set the time, and let everybody whose time has come do its part, one after the other."""

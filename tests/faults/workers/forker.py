@@ -95,7 +95,7 @@ def prefork(url: str) -> None:
     client.lock("warm").acquire().release()
     if os.fork() == 0:
         own = client.lock("own", ttl=60).acquire()
-        say("child", event="ready", fence=own.fence)
+        say("child", event="ready", fence=own.fence, pid=os.getpid())
         for name in sys.stdin:
             lease = client.lock(name.strip(), ttl=60).try_acquire()
             say("child", name=name.strip(), got=lease is not None)

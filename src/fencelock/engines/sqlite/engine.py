@@ -128,10 +128,10 @@ class SqliteEngine(Engine):
         waiting = "SELECT since, meta FROM waiters WHERE name=? ORDER BY place"
         rows = await self._hands(self._handle.look, now, waiting, (name,))
         waiters = tuple(Waiting(now - since, json.loads(meta)) for since, meta in rows)
-        return State(name, tuple(await self._holdings("name = ?1", name)), waiters)
+        return State(name, tuple(await self._holdings("name = ?", name)), waiters)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return await self._holdings("substr(name, 1, length(?1)) = ?1", prefix)
+        return await self._holdings("substr(name, 1, length(?)) = ?", prefix, prefix)
 
     async def examine(self) -> list[Finding]:
         from .examine import examine
@@ -141,16 +141,16 @@ class SqliteEngine(Engine):
         rows = await self._hands(self._handle.look, self.world.now(), pragmas, ())
         return examine(self._path, rows[0][0], rows[0][1] - self.world.wall_us())
 
-    async def _holdings(self, where: str, value: str) -> list[Holding]:
+    async def _holdings(self, where: str, *values: str) -> list[Holding]:
         now = self.world.now()
         held = (
             "SELECT name, fence, ttl, since, expires_at, meta FROM locks"
-            f" WHERE {where} AND expires_at > ?2 AND claimed ORDER BY name"
+            f" WHERE {where} AND expires_at > ? AND claimed ORDER BY name"
         )
         return [
             Holding(name, fence, ttl, now - since, expires_at - now, json.loads(meta))
             for name, fence, ttl, since, expires_at, meta in await self._hands(
-                self._handle.look, now, held, (value, now)
+                self._handle.look, now, held, (*values, now)
             )
         ]
 

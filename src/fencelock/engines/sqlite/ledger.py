@@ -19,20 +19,20 @@ TIDY_EVERY = 1000  # grants between two looks for rows that nobody will ask for 
 # The two statements of a lock that nobody contends for, each a transaction by itself.  They change
 # nothing when anything is unusual, and the long way decides.  A trigger keeps the highest fence.
 _TAKE_FREE = """
-INSERT INTO locks SELECT ?1, ?2, ?3, ?4, ?5, ?6, 1, ?7
-WHERE ?3 > (SELECT value FROM marks WHERE key = 'fence')
-  AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = ?1)
-  AND NOT EXISTS (SELECT 1 FROM locks WHERE name = ?1)
+INSERT INTO locks SELECT ?, ?, ?, ?, ?, ?, 1, ?
+WHERE ? > (SELECT value FROM marks WHERE key = 'fence')
+  AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = ?)
+  AND NOT EXISTS (SELECT 1 FROM locks WHERE name = ?)
 """
 _GIVE_BACK = """
-DELETE FROM locks WHERE name = ?1 AND owner = ?2 AND expires_at > ?3
-  AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = ?1)
+DELETE FROM locks WHERE name = ? AND owner = ? AND expires_at > ?
+  AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = ?)
 """
 
 _CURRENT = """
 SELECT marks.value, locks.owner, locks.fence, locks.expires_at, locks.claimed, locks.meta,
-       EXISTS (SELECT 1 FROM waiters WHERE waiters.name = ?1)
-FROM marks LEFT JOIN locks ON locks.name = ?1 WHERE marks.key = 'fence'
+       EXISTS (SELECT 1 FROM waiters WHERE waiters.name = ?)
+FROM marks LEFT JOIN locks ON locks.name = ? WHERE marks.key = 'fence'
 """
 
 
@@ -79,7 +79,8 @@ class Ledger:
         name, owner, ttl, meta, queue = request
         if not queue:
             fence = next_fence(0, self._wall_us())
-            if self._handle.alone(now, _TAKE_FREE, (name, owner, fence, ttl, now, now + ttl, meta)):
+            row = (name, owner, fence, ttl, now, now + ttl, meta, fence, name, name)
+            if self._handle.alone(now, _TAKE_FREE, row):
                 self._grants += 1
                 if self._grants % TIDY_EVERY == 0:
                     self.tidy(now)
@@ -112,20 +113,20 @@ class Ledger:
         ).rowcount
         if not changed:
             self._handle.execute(
-                "INSERT INTO waiters SELECT ?1, COALESCE(MAX(place), 0) + 1,"
-                " ?2, ?3, ?4, ?4, 0, ?5, ?6 FROM waiters WHERE name=?1",
-                (name, owner, request.ttl, now, inbox, request.meta),
+                "INSERT INTO waiters SELECT ?, COALESCE(MAX(place), 0) + 1,"
+                " ?, ?, ?, ?, 0, ?, ? FROM waiters WHERE name=?",
+                (name, owner, request.ttl, now, now, inbox, request.meta, name),
             )
         (position,) = self._handle.execute(
-            "SELECT COUNT(*) FROM waiters WHERE name=?1 AND place <"
-            " (SELECT place FROM waiters WHERE name=?1 AND owner=?2)",
-            (name, owner),
+            "SELECT COUNT(*) FROM waiters WHERE name=? AND place <"
+            " (SELECT place FROM waiters WHERE name=? AND owner=?)",
+            (name, name, owner),
         ).fetchone()
         return int(position)
 
     def _current(self, name: str, now: float) -> tuple[Row, Call | None]:
         """The state of a name; an expired record is over, and the lock is handed on."""
-        row = Row(*self._handle.execute(_CURRENT, (name,)).fetchone())
+        row = Row(*self._handle.execute(_CURRENT, (name, name)).fetchone())
         if row.owner is not None and row.expires_at > now:
             return row, None
         if row.owner is not None:
@@ -191,12 +192,12 @@ class Ledger:
 
     def leave(self, name: str, owner: str, now: float) -> tuple[bool, Call | None]:
         """Take an owner out of the lock and out of the queue; True when it held the lock."""
-        if self._handle.alone(now, _GIVE_BACK, (name, owner, now)):
+        if self._handle.alone(now, _GIVE_BACK, (name, owner, now, name)):
             return True, None
         return self._handle.transact(now, self._leave, name, owner)
 
     def _leave(self, now: float, name: str, owner: str) -> tuple[bool, Call | None]:
-        row = Row(*self._handle.execute(_CURRENT, (name,)).fetchone())
+        row = Row(*self._handle.execute(_CURRENT, (name, name)).fetchone())
         if row.queued:
             self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
         if row.owner != owner:
@@ -212,8 +213,8 @@ class Ledger:
 
     def _renew(self, now: float, grants: Sequence[Grant]) -> dict[str, str | None]:
         changed = self._handle.executemany(
-            "UPDATE locks SET expires_at=? WHERE name=? AND owner=? AND expires_at>?",
-            ((now + grant.ttl, grant.name, grant.owner, now) for grant in grants),
+            "UPDATE locks SET expires_at=?, ttl=? WHERE name=? AND owner=? AND expires_at>?",
+            ((now + ttl, ttl, name, owner, now) for name, owner, _, ttl, _, _ in grants),
         ).rowcount
         if changed == len(grants):
             return {}

@@ -180,15 +180,26 @@ class Kit:
         """Have a client do what a killed process does: nothing more, and no good-bye."""
         core_of(client).keeper.stop()
 
-    async def close(self) -> None:
-        """Close all clients, whatever they are in the midst of, and leave no lease behind."""
+    async def close(self) -> list[BaseException]:
+        """Close all clients, whatever they are in the midst of, and leave no lease behind.
+
+        Return what went wrong: an error on closing is told only when the check itself has passed.
+        """
         left, self._others = self._others, []
-        for client in self._clients:
-            await self.start(client.close).end(CLOSE_S)
+        closing = [self.start(client.close) for client in self._clients]
         give_up = self.world.now() + CLOSE_S
         while left and self.world.now() < give_up:  # who still waited is served now
             left = [other for other in left if not await other.give_back()]
             await self.breathe()
+        for job in closing:
+            await self._end(job)
+        return [job.error for job in closing if job.error is not None]
+
+    async def _end(self, job: Running[None]) -> None:
+        try:
+            await job.end(CLOSE_S)
+        except Broken as error:
+            job.error = error
 
 
 def core_of(client: aio.Client) -> Core[Any]:

@@ -139,7 +139,9 @@ async def _conduct(
             raise NotApplicable(why)
         await kit.start(check.body, kit).result(LIMIT * patience)
     finally:
-        await kit.close()
+        troubles = await kit.close()
+    if troubles:
+        raise troubles[0]
 
 
 def run_all(

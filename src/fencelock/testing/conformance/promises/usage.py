@@ -26,7 +26,18 @@ OPTIONS: dict[str, tuple[object, ...]] = {
     "reentrant": (None, 1, "yes"),
     "on_lost": ("print", 7),
     "safety": ("maximal", 1),
-    "meta": ("text", ["a"], {1: "x"}, {"k": object()}, {"k": [1]}, {"k": NAN}, {"k": INFINITE}),
+    "meta": (
+        "text",
+        "",
+        0,
+        [],
+        ["a"],
+        {1: "x"},
+        {"k": object()},
+        {"k": [1]},
+        {"k": NAN},
+        {"k": INFINITE},
+    ),
 }
 
 

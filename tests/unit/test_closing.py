@@ -1,0 +1,65 @@
+"""Closing a client while others are about to use it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+import fencelock
+from fencelock import aio
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "memory":
+        return f"memory://{tmp_path.name}"
+    return f"sqlite:///{tmp_path}/locks.db"
+
+
+def test_closing_a_client_ends_the_waits_of_its_threads(url: str) -> None:
+    with fencelock.connect(url) as holder, holder.lock("x") as lease:
+        client = fencelock.connect(url)
+        raised: list[Exception] = []
+
+        def wait() -> None:
+            try:
+                client.lock("x", timeout=30).acquire()
+            except Exception as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while not holder.inspect("x").waiters:
+            assert thread.is_alive()
+        client.close()
+        thread.join(10)
+        assert not thread.is_alive()
+        assert isinstance(raised[0], fencelock.UsageError)
+        assert "was closed" in str(raised[0])
+        assert holder.inspect("x").waiters == ()
+        assert lease
+
+
+def test_closing_a_client_ends_the_waits_of_its_tasks(url: str) -> None:
+    async def main() -> None:
+        async with aio.connect(url) as holder, holder.lock("x") as lease:
+            client = await aio.connect(url)
+            wait = asyncio.create_task(client.lock("x", timeout=30).acquire())
+            while not (await holder.inspect("x")).waiters:
+                await asyncio.sleep(0)
+            await client.close()
+            with pytest.raises(fencelock.UsageError, match="was closed"):
+                await asyncio.wait_for(wait, 10)
+            assert (await holder.inspect("x")).waiters == ()
+            assert lease
+
+    asyncio.run(main())
+
+
+def test_renewing_with_another_ttl_is_shown_to_others(url: str) -> None:
+    with fencelock.connect(url) as client, client.lock("x", ttl=30) as lease:
+        lease.renew(ttl=60)
+        assert [holding.ttl for holding in client.holders("x")] == [60]
