@@ -96,6 +96,9 @@ class Core(Generic[L]):
         self.closed = True
         if self.generation != self.world.generation():
             return  # a forked child: all that is open belongs to the parent
+        await self.world.shield(self._let_go())  # half a close would renew what nobody can release
+
+    async def _let_go(self) -> None:
         deadline = self.world.now() + CLOSE_S
         self._waitlist.close()
         while self._waitlist.attempts and self.world.now() < deadline:

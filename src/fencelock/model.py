@@ -1,4 +1,4 @@
-"""The nouns of fencelock as immutable values, and the rules for what callers may pass.
+"""The nouns of fencelock as immutable values.
 
 Nothing here does I/O, knows an engine or reads a clock. Records are named tuples because they are
 made on the hot path and kept by the ten thousand. All durations are seconds.
@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from .errors import Expired, LeaseLost, Revoked, SessionEnded, UsageError
+from .errors import Expired, LeaseLost, Revoked, SessionEnded
 
-NAME_BYTES_MAX = 512
-TTL_MIN_S = 0.05
-TTL_MAX_S = 7 * 86_400.0
-META_BYTES_MAX = 4_096
 FENCE_MAX = 2**53 - 1  # what a JSON number and a double can carry exactly
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -164,154 +160,3 @@ def next_fence(last: int, wall_us: int) -> int:
 def mask(owner: str) -> str:
     """Show enough of an owner id to tell two apart, never enough to use it."""
     return owner[:6] + "…"
-
-
-def check_name(name: object) -> str:
-    """Return the name, or say what is wrong with it."""
-    if not isinstance(name, str):
-        raise UsageError(f"a lock name must be a str, not {type(name).__name__}")
-    if name.isascii() and name.isprintable() and 0 < len(name) <= NAME_BYTES_MAX:
-        return name  # the hot path: plain text needs no encoding
-    if not name:
-        raise UsageError("a lock name must not be empty")
-    for place, char in enumerate(name):
-        if char < " " or "\x7f" <= char <= "\x9f":
-            raise UsageError(
-                f"a lock name must not contain control characters: U+{ord(char):04X} "
-                f"stands at position {place} of {name[:80]!r}"
-            )
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            f"a lock name must be valid Unicode: a lone surrogate stands at position {error.start}"
-        ) from None
-    if size > NAME_BYTES_MAX:
-        raise UsageError(
-            f"a lock name may have at most {NAME_BYTES_MAX} bytes of UTF-8, this one has {size}: "
-            "lock a hash of it instead"
-        )
-    return name
-
-
-def check_prefix(prefix: object) -> str:
-    """Return the beginning of a name, which may be empty."""
-    return check_name(prefix) if prefix != "" else ""
-
-
-def check_reason(reason: object) -> str:
-    """Return the reason of an administrator, or say what is wrong with it."""
-    if not isinstance(reason, str) or not reason.strip() or len(reason) > NAME_BYTES_MAX:
-        raise UsageError(
-            f"a reason is a text of 1 to {NAME_BYTES_MAX} characters that the holder will read, "
-            f"not {reason!r:.80}"
-        )
-    try:
-        reason.encode()
-    except UnicodeEncodeError:
-        raise UsageError("a reason must be valid Unicode: it has a lone surrogate") from None
-    return reason
-
-
-def check_ttl(ttl: object, what: str = "ttl") -> float:
-    """Return the length of a lease in seconds, or say what is wrong with it."""
-    seconds = _seconds(ttl, what)
-    if not TTL_MIN_S <= seconds <= TTL_MAX_S:
-        raise UsageError(
-            f"{what} must be between {TTL_MIN_S:g} and {TTL_MAX_S:g} seconds, not {ttl!r}: "
-            "a lease is short and renewed for as long as the work lasts"
-        )
-    return seconds
-
-
-def check_timeout(timeout: object) -> float | None:
-    """Return the longest wait in seconds, None for no limit, or say what is wrong with it."""
-    if timeout is None:
-        return None
-    seconds = _seconds(timeout, "timeout")
-    if not seconds >= 0:
-        raise UsageError(
-            f"timeout must be 0 or more seconds, not {timeout!r}: "
-            "0 tries once, None waits without limit"
-        )
-    return None if seconds == float("inf") else seconds
-
-
-def check_max_hold(max_hold: object) -> float | None:
-    """Return the longest hold in seconds, None for no limit, or say what is wrong with it."""
-    if max_hold is None:
-        return None
-    seconds = _seconds(max_hold, "max_hold")
-    if not TTL_MIN_S <= seconds < float("inf"):
-        raise UsageError(
-            f"max_hold must be at least {TTL_MIN_S:g} seconds and finite, not {max_hold!r}: "
-            "None sets no limit"
-        )
-    return seconds
-
-
-def check_flag(value: object, what: str) -> bool:
-    """Return a switch, or say what is wrong with it: ``renew="no"`` is not a switch."""
-    if not isinstance(value, bool):
-        raise UsageError(f"{what} must be True or False, not {value!r}")
-    return value
-
-
-def check_meta(meta: object) -> dict[str, Scalar]:
-    """Return the caller's own words about a hold, or say what is wrong with them."""
-    if meta is None:
-        return {}
-    if not isinstance(meta, Mapping):
-        raise UsageError(f"meta must be a mapping of words to values, not {type(meta).__name__}")
-    words: dict[str, Scalar] = {}
-    for key, value in meta.items():  # pyright: ignore[reportUnknownVariableType]
-        if not isinstance(key, str):
-            raise UsageError(f"a key of meta must be a str, not {key!r}")
-        if value is not None and not isinstance(value, str | int | float | bool):
-            raise UsageError(
-                f"meta[{key!r}] must be a str, a number, a bool or None, not {value!r}"
-            )
-        if value != value or value in (float("inf"), float("-inf")):
-            raise UsageError(f"meta[{key!r}] must be finite, not {value!r}")
-        words[key] = value
-    return words
-
-
-def check_meta_size(text: str) -> str:
-    """Return meta as JSON text, or say that it is too long to be carried by every engine."""
-    if len(text) > META_BYTES_MAX:  # the text is ASCII: characters are bytes
-        raise UsageError(
-            f"meta may have at most {META_BYTES_MAX} bytes as JSON, this has {len(text)}: "
-            "keep the details elsewhere and store a key"
-        )
-    return text
-
-
-def check_safety(safety: object) -> Safety | None:
-    """Return the demanded level of safety, or say which there are."""
-    if safety is None:
-        return None
-    if safety == "efficiency":
-        return "efficiency"
-    if safety == "correctness":
-        return "correctness"
-    raise UsageError(f'safety must be "efficiency" or "correctness", not {safety!r}')
-
-
-def check_fence(fence: object) -> int:
-    """Return a fence, or say what is wrong with it."""
-    if isinstance(fence, bool) or not isinstance(fence, int) or not 0 < fence <= FENCE_MAX:
-        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence!r}")
-    return fence
-
-
-def _seconds(value: object, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        hint = ": pass value.total_seconds()" if hasattr(value, "total_seconds") else ""
-        raise UsageError(f"{what} must be a number of seconds, not {value!r}{hint}")
-    if value != value:
-        raise UsageError(f"{what} must be a number of seconds, not NaN")
-    try:
-        return float(value)
-    except OverflowError:
-        raise UsageError(f"{what} is too large for a number of seconds") from None

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from .errors import LeaseLost, UsageError
-from .model import (
-    Safety,
-    Scalar,
+from .checks import (
     check_flag,
     check_max_hold,
     check_meta,
@@ -17,6 +14,8 @@ from .model import (
     check_timeout,
     check_ttl,
 )
+from .errors import LeaseLost, UsageError
+from .model import Safety, Scalar
 
 DEFAULT_TTL_S = 30.0
 

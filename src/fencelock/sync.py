@@ -16,21 +16,11 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from . import engines
+from .checks import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .core import Core
 from .errors import FencelockError, LeaseLost
 from .face import ClientFace, LeaseFace, LockFace, LostFace
-from .model import (
-    Busy,
-    Holding,
-    Meta,
-    Safety,
-    State,
-    check_name,
-    check_prefix,
-    check_reason,
-    check_timeout,
-    check_ttl,
-)
+from .model import Busy, Holding, Meta, Safety, State
 from .spec import DEFAULT_TTL_S, Template, check_busy, make_spec
 from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too

@@ -6,9 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -80,84 +78,6 @@ def test_watch_ends_with_its_reader(program: Program) -> None:
     assert process.wait(30) == 141
     assert process.stderr is not None
     assert process.stderr.read() == ""
-
-
-# Leases of scripts
-
-
-def test_a_script_carries_its_lease(program: Program) -> None:
-    script = f"""
-        fencelock() {{ {sys.executable} -W error -m fencelock "$@"; }}
-        eval "$(fencelock acquire 'the deploy' --ttl 10m --meta why=release --shell)" || exit
-        echo "$FENCELOCK_NAME $FENCELOCK_FENCE $FENCELOCK_TTL"
-        fencelock run 'the deploy' -n -- true; echo "taken: $?"
-        fencelock renew --ttl 20m && fencelock ls -q && fencelock release && fencelock ls -q
-        fencelock release; echo "again: $?"
-        fencelock renew; echo "renewed: $?"
-    """
-    ran = subprocess.run(
-        ["sh", "-c", script],
-        env=program.environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    first, *rest = ran.stdout.splitlines()
-    name, fence, ttl = first.rsplit(" ", 2)
-    assert (name, ttl) == ("the deploy", "600")
-    assert int(fence) > 0
-    assert rest == ["taken: 75", "the deploy", "again: 79", "renewed: 79"]
-    assert "Traceback" not in ran.stderr
-
-
-def test_eval_does_not_swallow_a_failure(program: Program) -> None:
-    with program.client() as client, client.lock("a"):
-        for words in ("a -n --shell", "a --shell --no-such-option", "a --shell --url nonsense"):
-            line_ = f'eval "$({" ".join(COMMAND)} acquire {words})"; echo $?'
-            ran = subprocess.run(
-                ["sh", "-c", line_],
-                env=program.environment,
-                capture_output=True,
-                text=True,
-                timeout=30,
-                check=False,
-            )
-            assert ran.stdout.strip() in ("75", "125", "78")
-
-
-def test_a_lease_is_given_as_an_argument_or_by_the_environment(program: Program) -> None:
-    lease = program.run("acquire", "a", "--ttl", "1m").stdout.strip()
-    facts = program.json("renew", lease, "--ttl", "2m")
-    assert (facts["name"], facts["ttl_s"]) == ("a", 120)
-    assert 0 < facts["remaining_s"] <= 120
-    assert program.json("show", "a")["holders"][0]["remaining_s"] > 60
-    released = program.json("release", env={"FENCELOCK_LEASE": lease})
-    assert (released["name"], released["released"]) == ("a", True)
-    assert released["fence"] == facts["fence"]
-    assert program.run("release", "fl1.rubbish").returncode == 125
-    assert program.run("release", lease[:-9]).returncode == 125
-    assert program.run("renew").returncode == 125
-
-
-def test_acquire_tells_programs_all_they_need(program: Program) -> None:
-    facts = program.json("acquire", "a", "--ttl", "1m")
-    assert set(facts) == {"schema", "url", "name", "fence", "ttl_s", "lease"}
-    assert program.run("acquire", "a", "-n", "-E", "9").returncode == 9
-    assert program.json("show", "a")["holders"][0]["meta"]["pid"] == os.getpid()
-    assert program.run("release", facts["lease"]).returncode == 0
-
-
-def test_another_holder_is_not_released(program: Program) -> None:
-    lease = program.run("acquire", "a", "--ttl", "1m").stdout.strip()
-    assert program.run("revoke", "a", "--reason", "over", "--yes").returncode == 0
-    with program.client() as client, client.lock("a"):
-        assert program.run("release", lease).returncode == 79
-        ran = program.run("renew", lease)
-        assert ran.returncode == 79
-        assert "over" in ran.stderr
-        assert ran.stderr.count("\n") == 1
-        assert client.holders("a")
 
 
 # Holding, revoking, examining
@@ -284,88 +204,8 @@ def test_bash_completes_verbs_options_and_names(program: Program) -> None:
 
 def test_every_verb_answers_in_json(program: Program) -> None:
     """Each of them is asked somewhere in these tests; this holds the list."""
-    text = Path(__file__).read_text()
+    text = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
     asked = {
         verb for verb in VERBS if f'json("{verb}"' in text or f'"{verb}", "a", "--json"' in text
     }
     assert asked | {"run", "watch"} == set(VERBS)
-
-
-# What the command finds
-
-
-def environment_of(program: Program, *words: str, **options: Any) -> dict[str, str]:
-    ran = program.run("run", "a", *words, "--", "env", **options)
-    assert ran.returncode == 0, ran.stderr
-    return dict(text.split("=", 1) for text in ran.stdout.splitlines() if "=" in text)
-
-
-def test_the_command_finds_its_lock_in_the_environment(program: Program) -> None:
-    found = environment_of(program, "--ttl", "90s")
-    assert found["FENCELOCK_NAME"] == "a"
-    assert found["FENCELOCK_TTL"] == "90"
-    assert found["FENCELOCK_URL"] == program.url
-    with program.client() as client, client.lock("a") as lease:
-        assert 0 < int(found["FENCELOCK_FENCE"]) < lease.fence
-
-
-def test_with_no_url_the_embedded_engine_serves_in_the_state_folder(program: Program) -> None:
-    del program.environment["FENCELOCK_URL"]
-    state = program.folder / "state"
-    found = environment_of(program, env={"XDG_STATE_HOME": str(state)})
-    assert found["FENCELOCK_URL"] == f"sqlite:///{state}/fencelock/locks.db"
-    assert (state / "fencelock" / "locks.db").exists()
-
-
-def test_stdin_and_stdout_are_the_commands(program: Program) -> None:
-    ran = program.run("run", "a", "-v", "--", "cat", given="one\ntwo\n")
-    assert ran.stdout == "one\ntwo\n"
-    assert ran.stderr.splitlines()[0].startswith("fencelock: acquired 'a'")
-
-
-def test_descriptors_that_the_user_opened_are_the_commands(program: Program) -> None:
-    (program.folder / "given").write_text("from three")
-    with open(program.folder / "given") as three, open(program.folder / "status", "w") as status:
-        fds = [three.fileno(), status.fileno()]
-        ls = program.run(
-            *("run", "a", "--status-fd", str(fds[1]), "--", "ls", "/proc/self/fd"), pass_fds=fds
-        )
-        assert str(fds[0]) in ls.stdout.split()
-        assert str(fds[1]) not in ls.stdout.split(), "its reader waits for the status alone"
-        words = ("run", "a", "-c", f"cat /dev/fd/{fds[0]}")
-        assert program.run(*words, pass_fds=fds).stdout == "from three"
-
-
-def test_names_are_text_and_odd_bytes_are_refused(program: Program) -> None:
-    ran = program.run("run", "größe ☃", "-c", 'echo "$FENCELOCK_NAME"')
-    assert ran.stdout == "größe ☃\n"
-    for encoding in ("utf-8", "ascii", "latin-1"):
-        odd = program.start(
-            "run", os.fsdecode(b"a\xff"), "--", "true", env={"PYTHONIOENCODING": encoding}
-        )
-        ran = end(odd)
-        assert ran.returncode == 78
-        assert "not valid UTF-8" in ran.stderr
-        assert program.run("run", "--help", env={"PYTHONIOENCODING": encoding}).returncode == 0
-
-
-def test_fifty_wrappers_run_strictly_one_after_another(program: Program) -> None:
-    log = program.folder / "log"
-    script = f'echo "begin $$" >> {log}; echo "end $$" >> {log}'
-    crowd = [program.start("run", "a", "-w", "60s", "-c", script) for _ in range(50)]
-    assert [end(process).returncode for process in crowd] == [0] * 50
-    lines = log.read_text().splitlines()
-    assert len(lines) == 100
-    for begin, finish in zip(lines[::2], lines[1::2], strict=True):
-        assert begin.replace("begin", "end") == finish
-
-
-def test_a_password_is_never_shown(program: Program) -> None:
-    url = "memory://joe:hunter2@h"
-    assert environment_of(program, "--url", url)["FENCELOCK_URL"] == "memory://joe@h"
-    for words in (["doctor", url], ["ls", "--url", url], ["bench", url, "--count", "2"]):
-        assert "hunter2" not in program.run(*words, "--json").stdout
-    for wrong in ("nosuch://joe:hunter2@h", "sqlite://joe:hunter2@h/a.db", "joe:hunter2@h"):
-        ran = program.run("run", "a", "--url", wrong, "--", "true")
-        assert ran.returncode == 78
-        assert "hunter2" not in ran.stderr

@@ -217,6 +217,32 @@ def test_a_release_cancelled_at_any_await_still_releases(
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_close_cancelled_at_any_await_still_releases(url: str, way: str) -> None:
+    """H11: a client that is half closed must not go on renewing what nobody can release."""
+
+    async def main() -> None:
+        async with aio.connect(url) as fresh:
+            place = 0
+            for place in range(100):
+                faults = Faults()
+                client = await faulty.connect_aio(url, faults)
+                leases = [await client.lock(f"seat:{n}", ttl=60).acquire() for n in range(3)]
+                faults.delay(*faulty.VERBS, before=0.002, after=0.002)
+                step = CancelAt(client.close(), place, way)
+                try:
+                    await step.run()
+                except asyncio.CancelledError:
+                    assert step.hit
+                assert await fresh.scan() == [], f"cancelled {way} at await no. {place}"
+                assert not any(leases)
+                if not step.hit:
+                    break
+            assert place > 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_renewal_cancelled_at_any_await_keeps_the_lease(url: str, way: str) -> None:
     """H11: the holder gave up waiting for an early renewal, not the lease."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencelock import Expired, LeaseLost, StaleFence, aio
+from fencelock.logic import keeper
 from fencelock.testing.faulty import Faults
 from fencelock.worlds import clock
 from tests.faults.crew import Crew, Refused
@@ -159,6 +160,25 @@ def test_an_outage_longer_than_the_ttl_is_declared_before_the_lock_is_given_away
         assert await lease.release() is False
         taken.check()
         await taken.release()
+
+    run(flavor, scenario)
+
+
+def test_a_renewal_that_hangs_does_not_keep_the_keeper_from_telling(
+    flavor: str, url: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H05: the holder does not ask; it is told, by a keeper that does not rely on looking up."""
+    monkeypatch.setattr(keeper, "NAP_MAX_S", 600.0)
+
+    async def scenario(lab: Lab) -> None:
+        told: list[LeaseLost] = []
+        client = await lab.connect(url, faults)
+        faults.hang("renew")
+        lease = await client.lock("seat", ttl=0.5, on_lost=told.append).acquire()
+        await lab.until(lambda: told, "on_lost")
+        assert "not answered" in told[0].reason
+        faults.heal()
+        assert await lease.release() is False
 
     run(flavor, scenario)
 

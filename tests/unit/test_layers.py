@@ -27,6 +27,7 @@ REGISTRY = "engines"  # engines/__init__.py: finds an engine by its URL scheme
 SPINE = (
     ("errors",),
     ("model",),
+    ("checks",),
     ("observe", "spec"),
     ("world",),
     ("engine",),

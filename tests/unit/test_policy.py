@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fencelock.checks import TTL_MAX_S, TTL_MIN_S
 from fencelock.logic.policy import (
     LOOK_MAX_S,
     LOOK_MIN_S,
@@ -19,7 +20,7 @@ from fencelock.logic.policy import (
     renew_at,
     retry_at,
 )
-from fencelock.model import TTL_MAX_S, TTL_MIN_S, drift, granted
+from fencelock.model import drift, granted
 
 # A boot clock shows seconds since the start of a machine: ten years is long.
 moments = st.floats(0, 10 * 365 * 86_400.0)

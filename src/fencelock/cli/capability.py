@@ -12,7 +12,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from ..model import Grant, check_fence, check_name, check_ttl
+from ..checks import check_fence, check_name, check_ttl
+from ..model import Grant
 from .codes import WrongLine
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..checks import check_name, check_prefix, check_ttl
 from ..errors import UsageError
-from ..model import Scalar, check_name, check_prefix, check_ttl
+from ..model import Scalar
 from . import codes
 from .codes import WrongLine
 from .durations import seconds

@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ..model import Holding, check_reason
+from ..checks import check_reason
+from ..model import Holding
 from . import codes, terminal
 from .codes import WrongLine
 from .durations import brief

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable
 
-from ..model import Busy, Meta, check_meta_size
+from ..checks import check_meta_size
+from ..model import Busy, Meta
 from ..world import World
 
 TEXTS_MAX = 256  # threads or tasks whose description is kept

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
+from ..checks import TTL_MIN_S
 from ..errors import LeaseLost
-from ..model import LOSSES, TTL_MIN_S, Grant, Loss
+from ..model import LOSSES, Grant, Loss
 
 if TYPE_CHECKING:
     from ..world import Signal

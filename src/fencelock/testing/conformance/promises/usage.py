@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from .... import aio
+from ....checks import META_BYTES_MAX
 from ....errors import Unsupported, UsageError
-from ....model import META_BYTES_MAX
 from ..check import check, expect, given, refused
 from ..kit import LONG_S, Kit
 
