@@ -67,6 +67,8 @@ class Worker:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            if not line.endswith("\n"):
+                break  # killed in the middle of a word
             with self._news:
                 self._said.append(json.loads(line))
                 self._news.notify_all()
@@ -96,8 +98,12 @@ class Worker:
                         )
         return message
 
+    def heard(self, **facts: object) -> list[dict[str, Any]]:
+        """Everything it has said so far that has these facts."""
+        return [message for message in list(self._said) if facts.items() <= message.items()]
+
     def has_said(self, **facts: object) -> bool:
-        return any(facts.items() <= message.items() for message in list(self._said))
+        return bool(self.heard(**facts))
 
     def _end(self) -> str:
         said = "".join(f"\n  {message}" for message in self._said)

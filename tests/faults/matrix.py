@@ -26,6 +26,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [
         "test_pauses.py::test_a_frozen_holder_learns_its_loss_and_harms_nobody",
         "test_pauses.py::test_a_frozen_process_that_holds_several_locks_loses_each",
+        "test_storm.py::test_no_two_hold_together_whoever_is_killed_or_frozen",
     ],
     "H02": [
         "test_pauses.py::test_work_longer_than_the_ttl_is_renewed",
@@ -100,10 +101,12 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     "H21": [
         "test_deaths.py::test_the_lock_of_a_killed_holder_comes_free_when_its_lease_ends",
         "test_deaths.py::test_the_lock_of_a_killed_holder_is_free_for_a_newcomer",
+        "test_storm.py::test_no_two_hold_together_whoever_is_killed_or_frozen",
     ],
     "H22": [
         "test_deaths.py::test_a_waiter_killed_while_it_is_woken_does_not_keep_the_lock",
         "test_deaths.py::test_a_waiter_frozen_while_it_is_woken_is_passed_over_and_keeps_its_place",
+        "test_storm.py::test_no_two_hold_together_whoever_is_killed_or_frozen",
     ],
     "H23": [
         "test_deaths.py::test_a_waiter_gets_a_lock_that_nobody_releases",

@@ -25,8 +25,11 @@ class Terminal:
     def stopped(self, number: int) -> None:
         """The command was stopped: by Ctrl-Z, or because it asked for a terminal it had not."""
         asks = number in (signal.SIGTTIN, signal.SIGTTOU)
-        if asks and not self._lent and self._is_ours():
+        if asks and self._is_ours():
             self._lend()
+            _wake(self._group)
+        elif asks and self._lent and self._foreground() == self._group:
+            _wake(self._group)  # it asked a moment before the terminal was lent
         elif self._descriptor is not None and (asks or self._lent or self._is_ours()):
             self._suspend(asks or self._lent)
 
@@ -36,8 +39,7 @@ class Terminal:
         os.kill(os.getpid(), signal.SIGSTOP)
         if lend and self._is_ours():  # fg; after bg the terminal stays with the shell
             self._lend()
-        else:
-            _wake(self._group)
+        _wake(self._group)
 
     def take_back(self) -> None:
         """The command has ended or sleeps: the terminal is ours again."""
@@ -48,13 +50,15 @@ class Terminal:
     def _lend(self) -> None:
         self._lent = True
         self._set_foreground(self._group)
-        _wake(self._group)  # it may have asked for input too early
 
     def _is_ours(self) -> bool:
+        return self._foreground() == os.getpgrp()
+
+    def _foreground(self) -> int | None:
         try:
-            return self._descriptor is not None and (os.tcgetpgrp(self._descriptor) == os.getpgrp())
+            return None if self._descriptor is None else os.tcgetpgrp(self._descriptor)
         except OSError:
-            return False
+            return None
 
     def _set_foreground(self, group: int) -> None:
         assert self._descriptor is not None
