@@ -90,7 +90,8 @@ def test_ctrl_c_reaches_the_command_once(typing: Start) -> None:
 
 
 def test_ctrl_z_stops_both_and_fg_goes_on(program: Program, typing: Start) -> None:
-    typist = typing("run", "a", "-c", "echo up; read x; echo went on $x; exit 6")
+    typist = typing("run", "a", "-c", "read x; echo up; read x; echo went on $x; exit 6")
+    typist.type("\n")  # once it has read this, the terminal is its own
     typist.see("up")
     typist.type("\x1a")
     typist.see("[stopped]")
@@ -102,9 +103,9 @@ def test_ctrl_z_stops_both_and_fg_goes_on(program: Program, typing: Start) -> No
 def test_a_command_that_sleeps_after_ctrl_z_is_stopped_in_time(
     program: Program, typing: Start
 ) -> None:
-    typist = typing(
-        "run", "a", "--ttl", "1s", "-c", "trap 'echo told; exit 0' TERM; echo up; read x"
-    )
+    line = "trap 'echo told; exit 0' TERM; read x; echo up; read x"
+    typist = typing("run", "a", "--ttl", "3s", "--grace", "1s", "-c", line)
+    typist.type("\n")  # once it has read this, the terminal is its own
     typist.see("up")
     typist.type("\x1a")
     typist.see("[stopped]", "told")

@@ -1,0 +1,58 @@
+"""Everything at once: processes that are killed and frozen at random while they share two locks."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.crew import Crew, Worker
+
+SECONDS = 3.0
+CREW = 4
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_two_hold_together_whoever_is_killed_or_frozen(
+    flavor: str, file_url: str, database: Path, crew: Crew, seed: int
+) -> None:
+    """H01, H21, H22: seen by one clock, no smaller fence holds after a greater one was seen."""
+    chance = random.Random(seed)
+
+    def start() -> Worker:
+        return crew.worker("stormer", flavor, file_url, str(chance.randrange(10**9)))
+
+    all_workers = workers = [start() for _ in range(CREW)]
+    for worker in workers:
+        worker.hear(event="ready")
+    frozen: set[int] = set()
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        time.sleep(chance.random() * 0.15)  # the pace of the storm
+        number = chance.randrange(CREW)
+        if number in frozen:
+            frozen.remove(number)
+            workers[number].thaw()
+        elif chance.random() < 0.3:
+            workers[number].kill()
+            workers[number] = start()
+            all_workers = [*all_workers, workers[number]]
+        else:
+            frozen.add(number)
+            workers[number].signal(signal.SIGSTOP)
+    for worker in workers:
+        worker.kill()
+    held = [fact for worker in all_workers for fact in worker.heard(event="held")]
+    assert len(held) > 20, "the storm left nobody time to hold anything"
+    for name in ("seat:0", "seat:1"):
+        highest = 0
+        for fact in sorted((f for f in held if f["name"] == name), key=lambda f: f["from"]):
+            assert fact["fence"] >= highest, f"seed {seed}: {fact} came after {highest}"
+            highest = fact["fence"]
+    connection = sqlite3.connect(database)
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    connection.close()

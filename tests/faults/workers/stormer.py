@@ -1,0 +1,43 @@
+"""Takes locks over and over and says when it was sure to hold them: ``… stormer FLAVOR URL SEED``.
+
+Each line says: at some moment between ``from`` and ``to`` I held this name with this fence.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+
+from fencelock import AcquireTimeout, LeaseLost
+from fencelock.worlds import clock
+from tests.faults.flavors import Lab, run
+
+
+def say(**facts: object) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+async def work(lab: Lab) -> None:
+    chance = random.Random(int(sys.argv[3]))
+    client = await lab.connect(sys.argv[2])
+    say(event="ready")
+    while True:
+        try:
+            async with client.lock(f"seat:{chance.randrange(2)}", ttl=0.3, timeout=5) as lease:
+                while chance.random() < 0.7:
+                    began_at, left = clock.now(), lease.remaining()
+                    ended_at = clock.now()
+                    if ended_at < began_at + left:
+                        facts = {"name": lease.name, "fence": lease.fence}
+                        say(event="held", **facts, **{"from": began_at, "to": ended_at})
+                    await lab.let_pass(chance.random() * 0.01)
+        except AcquireTimeout:
+            say(event="timeout")
+        except LeaseLost:
+            say(event="lost")
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], work)
