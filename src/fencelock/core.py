@@ -65,6 +65,7 @@ class Core(Generic[L]):
         self._make_lease = lease
         self._reentrant: dict[tuple[Hashable, str], weakref.ref[L]] = {}
         self._inherited: list[object] = []
+        self._abandoned: list[Tenure] = []
         self.closed = False
         self._begin()
 
@@ -103,7 +104,7 @@ class Core(Generic[L]):
         self._waitlist.close()
         while self._waitlist.attempts and self.world.now() < deadline:
             await sleep(self.world, ENDING_S)  # those who waited take their attempts back
-        for tenure in self.keeper.held():
+        for tenure in [*self.keeper.held(), *self._abandoned]:
             try:
                 await self.release(tenure, entirely=True)
             except FencelockError as error:
@@ -121,7 +122,7 @@ class Core(Generic[L]):
             # The parent's engine and keeper must not even be collected here: closing them would
             # speak on the parent's connection.
             self._inherited += [self.engine, self.keeper]
-            self._reentrant = {}
+            self._reentrant, self._abandoned = {}, []
             self._begin()
             await self.engine.open()
 
@@ -291,11 +292,16 @@ class Core(Generic[L]):
         return tenure.generation != self.world.generation()
 
     def abandon(self, tenure: Tenure) -> bool:
-        """A lease was collected unreleased: renew no more. True when that deserves a warning."""
+        """A lease was collected unreleased: renew no more. True when that deserves a warning.
+
+        What is collected because the program ends is still released when the client is closed.
+        """
         if tenure.released or tenure.loss is not None or self.is_foreign(tenure):
             return False
         self.keeper.drop(tenure)
         self._reentrant.pop(tenure.entry, None)
+        now = self.world.now()
+        self._abandoned = [*(t for t in self._abandoned if t.remaining(now) > 0), tenure]
         return True
 
     def hand_over(self, tenure: Tenure) -> Grant:

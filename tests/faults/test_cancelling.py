@@ -368,14 +368,18 @@ def test_a_process_interrupted_while_it_waits_leaves_the_queue(
     holder.acquire("seat")
 
 
-def test_an_acquire_within_a_taskgroup_that_fails_leaves_no_orphan(url: str) -> None:
-    """H09: a sibling's error cancels the others, wherever they are."""
+def test_an_acquire_within_a_taskgroup_that_fails_leaves_no_orphan(
+    url: str, faults: Faults
+) -> None:
+    """H09: a sibling's error cancels the others, one of which the engine has granted the lock."""
 
     async def main() -> None:
-        async with clients(url, 0.003) as (slow, fresh):
+        async with await faulty.connect_aio(url, faults) as slow, aio.connect(url) as fresh:
+            faults.hang("acquire", where="after")
 
             async def fail() -> None:
-                await asyncio.sleep(0.004)
+                while not await fresh.holders("seat"):  # noqa: ASYNC110  # there is no event for this
+                    await asyncio.sleep(0)
                 raise RuntimeError("the sibling failed")
 
             with pytest.raises(ExceptionGroup):

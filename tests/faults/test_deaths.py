@@ -104,6 +104,7 @@ def test_a_waiter_gets_a_lock_whose_lease_just_ends(flavor: str, url: str) -> No
         ends_at = clock.now() + holder.remaining()
         lease = await other.lock("seat").acquire(timeout=10)
         assert clock.now() >= ends_at
+        assert holder.lost.is_set()
         assert lease.fence > holder.fence
         await lease.release()
 

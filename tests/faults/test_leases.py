@@ -66,6 +66,7 @@ def test_no_renewal_counts_after_release_has_returned(
         assert lease.reason is None
         assert clock.now() + taken.remaining() <= sure_until + 0.001
         third = await other.lock("seat").acquire(timeout=10)
+        assert taken.lost.is_set()
         assert not faults.seen("renew")[1:]
         assert not told
         await third.release()

@@ -101,6 +101,7 @@ def test_a_read_moves_the_fence_too(flavor: str, url: str, tmp_path: Path) -> No
         old = await client.lock("seat", ttl=0.1, renew=False).acquire()
         resource.write(old.fence, 1)
         new = await client.lock("seat").acquire()
+        assert old.lost.is_set()
         seen = resource.read(new.fence)
         with pytest.raises(StaleFence):
             resource.write(old.fence, 100)

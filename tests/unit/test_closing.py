@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from pathlib import Path
 
@@ -63,3 +64,16 @@ def test_renewing_with_another_ttl_is_shown_to_others(url: str) -> None:
     with fencelock.connect(url) as client, client.lock("x", ttl=30) as lease:
         lease.renew(ttl=60)
         assert [holding.ttl for holding in client.holders("x")] == [60]
+
+
+def test_what_was_dropped_is_released_when_its_client_is_closed(url: str) -> None:
+    """A program that ends by an exception drops its leases before anything can release them."""
+    client = fencelock.connect(url)
+    with pytest.warns(ResourceWarning, match="was dropped without release"):
+        client.lock("x").acquire()
+        gc.collect()
+    client.close()
+    with fencelock.connect(url) as other:
+        lease = other.lock("x").try_acquire()
+        assert lease is not None
+        lease.release()

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from typing import Any
 
@@ -76,7 +77,7 @@ class Actor:
 
     async def freeze_between_check_and_write(self, name: str, path: str, value: object) -> None:
         self.leases[name].check()
-        os.kill(os.getpid(), signal.SIGSTOP)
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)  # this thread first
         Resource(path).write(self.leases[name].fence, value)
 
     async def hold_the_interpreter(self, name: str, seconds: float) -> None:

@@ -32,8 +32,8 @@ def end(way: str) -> None:
 def blocking(way: str, url: str) -> None:
     client = fencelock.connect(url)
     lease = client.lock("seat", ttl=60).acquire()
+    globals()["kept"] = client, lease  # before anybody is told: a signal may come at once
     say(event="acquired", fence=lease.fence)
-    globals()["kept"] = lease
     end(way)
 
 
