@@ -66,12 +66,16 @@ def test_renewing_with_another_ttl_is_shown_to_others(url: str) -> None:
         assert [holding.ttl for holding in client.holders("x")] == [60]
 
 
+def _drop_a_lease(client: fencelock.Client) -> None:
+    client.lock("x").acquire()
+    gc.collect()
+
+
 def test_what_was_dropped_is_released_when_its_client_is_closed(url: str) -> None:
     """A program that ends by an exception drops its leases before anything can release them."""
     client = fencelock.connect(url)
     with pytest.warns(ResourceWarning, match="was dropped without release"):
-        client.lock("x").acquire()
-        gc.collect()
+        _drop_a_lease(client)
     client.close()
     with fencelock.connect(url) as other:
         lease = other.lock("x").try_acquire()
