@@ -74,7 +74,15 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
     except FileNotFoundError:
         raise CannotRun(f"{command[0]!r} was not found", codes.NOT_FOUND) from None
     except OSError as error:
+        if isinstance(error, PermissionError) and not _is_anywhere(command[0]):
+            raise CannotRun(f"{command[0]!r} was not found", codes.NOT_FOUND) from None
         reason = "it is no program" if error.errno == errno.ENOEXEC else error.strerror
         raise CannotRun(f"{command[0]!r} cannot be run: {reason}", codes.NOT_EXECUTABLE) from None
     except ValueError as error:  # a NUL in an argument
         raise CannotRun(f"the command cannot be run: {error}", codes.NOT_EXECUTABLE) from None
+
+
+def _is_anywhere(program: str) -> bool:
+    """Whether there is such a file at all: a folder of PATH that is not ours to read says nothing."""
+    folders = [""] if os.sep in program else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return any(os.path.exists(os.path.join(folder, program)) for folder in folders)
