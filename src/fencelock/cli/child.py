@@ -83,6 +83,6 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _is_anywhere(program: str) -> bool:
-    """Whether there is such a file at all: a folder of PATH that is not ours to read says nothing."""
+    """Whether there is such a file: a folder of PATH that cannot be read says nothing."""
     folders = [""] if os.sep in program else os.environ.get("PATH", os.defpath).split(os.pathsep)
     return any(os.path.exists(os.path.join(folder, program)) for folder in folders)
