@@ -154,7 +154,8 @@ class Core(Generic[L]):
         if spec.reentrant and (lease := self._reenter(who, spec.name)) is not None:
             return lease
         ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
-        request = Request(spec.name, self.world.owner(), ttl, self._about.text(spec.meta))
+        about, waits = self._about.text(spec.meta), timeout != 0
+        request = Request(spec.name, self.world.owner(), ttl, about, waits=waits)
         self._waitlist.attempts.add(request.owner)
         try:
             return await self._contend(spec, request, timeout, who)

@@ -38,6 +38,8 @@ class Request(NamedTuple):
     """Who asks, as JSON text: made once, shown to whoever inspects the lock."""
     queue: bool = False
     """Join the engine's queue when the lock is busy."""
+    waits: bool = False
+    """The caller will queue when the lock is busy: a bare Busy is answer enough."""
 
 
 class Grant(NamedTuple):

@@ -86,7 +86,15 @@ async def _contend(
             signal.clear()
     finally:
         waitlist.signals.discard(signal)
+        await _unwatch(world, engine, request)
+
+
+async def _unwatch(world: World, engine: Engine, request: Request) -> None:
+    try:
+        await engine.unwatch(request)
+    except BaseException:  # cancelled at this very moment: end the watch all the same
         await world.shield(engine.unwatch(request))
+        raise
 
 
 async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:

@@ -14,6 +14,7 @@ from .handle import Handle
 
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead
+CONTENDED_MAX = 1000
 TIDY_EVERY = 1000  # grants between two looks for rows that nobody will ask for again
 
 # The two statements of a lock that nobody contends for, each a transaction by itself.  They change
@@ -74,10 +75,11 @@ class Ledger:
         self._wall_us = wall_us
         self._fence = 0
         self._grants = 0
+        self._contended: set[str] = set()
 
     def acquire(self, request: Request, now: float, inbox: str) -> Answer:
-        name, owner, ttl, meta, queue = request
-        if not queue:
+        name, owner, ttl, meta, queue, waits = request
+        if not queue and name not in self._contended:
             fence = next_fence(0, self._wall_us())
             row = (name, owner, fence, ttl, now, now + ttl, meta, fence, name, name)
             if self._handle.alone(now, _TAKE_FREE, row):
@@ -85,6 +87,8 @@ class Ledger:
                 if self._grants % TIDY_EVERY == 0:
                     self.tidy(now)
                 return Answer(fence)
+        if waits and not queue:
+            return Answer()  # it asks again at once, to stand in line
         return self._handle.transact(now, self._acquire, request, inbox)
 
     def _acquire(self, now: float, request: Request, inbox: str) -> Answer:
@@ -101,8 +105,15 @@ class Ledger:
             )
             self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
             return Answer(fence=row.fence)
+        self._expect_a_queue(name)
         position = self._stand(request, now, inbox) if request.queue else 0
         return Answer(0, row.expires_at - now, position, row.meta, call)
+
+    def _expect_a_queue(self, name: str) -> None:
+        """Remember that the short way is in vain for a name: whoever finds no queue forgets it."""
+        if len(self._contended) >= CONTENDED_MAX:
+            self._contended.clear()
+        self._contended.add(name)
 
     def _stand(self, request: Request, now: float, inbox: str) -> int:
         """Join the queue, or say that one is still there; return how many are ahead."""
@@ -192,7 +203,9 @@ class Ledger:
 
     def leave(self, name: str, owner: str, now: float) -> tuple[bool, Call | None]:
         """Take an owner out of the lock and out of the queue; True when it held the lock."""
-        if self._handle.alone(now, _GIVE_BACK, (name, owner, now, name)):
+        if name not in self._contended and self._handle.alone(
+            now, _GIVE_BACK, (name, owner, now, name)
+        ):
             return True, None
         return self._handle.transact(now, self._leave, name, owner)
 
@@ -200,6 +213,8 @@ class Ledger:
         row = Row(*self._handle.execute(_CURRENT, (name, name)).fetchone())
         if row.queued:
             self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
+        else:
+            self._contended.discard(name)
         if row.owner != owner:
             return False, None
         self._handle.execute("DELETE FROM locks WHERE name=?", (name,))

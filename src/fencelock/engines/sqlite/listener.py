@@ -98,7 +98,7 @@ class Listener:
         await self._ears.close()
 
     async def _listen(self, inbox: Inbox) -> None:
-        alive_at = look_by = 0.0
+        alive_at = 0.0
         while not self._closing:
             if not self._signals:
                 self._waited_for.clear()
@@ -110,27 +110,26 @@ class Listener:
                 if now >= alive_at:
                     alive_at = now + ALIVE_S
                     await self._say_alive(inbox, now)
-                messages = await self._ears(self._hear, inbox, min(alive_at, self._soonest))
-                for owner in messages:
-                    self._wake(owner)
-                now = self._world.now()
-                if not messages or now >= look_by:  # many messages must not keep us from looking
-                    look_by = now + SWEEP_S
-                    await self._look(inbox, now)
+                await self._ears(self._hear, inbox, min(alive_at, self._soonest))
+                await self._look(inbox, self._world.now())
             except FencelockError:  # the waiters meet the same trouble in their own calls
                 await sleep(self._world, SWEEP_S)
 
-    def _hear(self, inbox: Inbox, until: float) -> list[str]:
-        """Wait for messages, for a change of the file, or for a moment."""
+    def _hear(self, inbox: Inbox, until: float) -> None:
+        """Wake whom messages name, until another client changes the file or a moment comes."""
         nap = POLL_MIN_S if inbox.silent else SWEEP_S
-        while not self._closing and (left := until - self._world.now()) > 0:
-            if messages := inbox.receive(min(nap, left)):
-                return messages
+        ask_at = 0.0
+        while not self._closing and self._signals and (now := self._world.now()) < until:
+            messages = inbox.receive(min(nap, until - now))
+            for owner in messages:
+                self._wake(owner)
+            if messages and now < ask_at:
+                continue  # many messages must not keep us from asking, but few may
+            ask_at = now + SWEEP_S
             if self._changed():
                 break
             if inbox.silent:
                 nap = min(nap * 1.5, POLL_MAX_S)
-        return []
 
     def _changed(self) -> bool:
         """Whether another client has changed the file since we last looked through it."""
