@@ -196,7 +196,7 @@ class LastComeFirstServed(MemoryEngine):
 
 
 class LetsOvertake(MemoryEngine):
-    """Wakes who waits, and lets everybody race."""
+    """Passes over who waits, and lets whoever asks first have it."""
 
     async def release(self, grant: Grant) -> bool:
         queue = self.store.queues.pop(grant.name, {})
@@ -205,8 +205,6 @@ class LetsOvertake(MemoryEngine):
             self.store.queues[grant.name] = queue
         for waiter in queue.values():
             waiter.lapsed = True
-            if waiter.owner in self.store.signals:
-                self.store.signals[waiter.owner].set()
         return freed
 
 

@@ -109,6 +109,7 @@ async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:
         except OutcomeUnknown:
             if attempt == policy.UNKNOWN_TRIES:
                 raise
+            request = request._replace(waits=False)  # it may be ours already: a bare no will not do
             await sleep(world, policy.RETRY_MIN_S * attempt)
             continue
         if isinstance(answer, Busy) or answer.valid_until > world.now():

@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 
 import fencelock
@@ -165,5 +166,7 @@ def loop(url: str) -> None:
 
 
 if __name__ == "__main__":
+    # From Python 3.12 on a fork beside threads warns: it is the hazard itself.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     cases = (handle, untouched, own_link, prefork, busy, multi, loop)
     {case.__name__: case for case in cases}[sys.argv[1]](sys.argv[2])
