@@ -155,7 +155,7 @@ class Core(Generic[L]):
             return lease
         ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
         about, waits = self._about.text(spec.meta), timeout != 0
-        request = Request(spec.name, self.world.owner(), ttl, about, waits=waits)
+        request = Request(spec.name, self.world.owner(), ttl, about, False, waits)
         self._waitlist.attempts.add(request.owner)
         try:
             return await self._contend(spec, request, timeout, who)

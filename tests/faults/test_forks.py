@@ -99,6 +99,7 @@ def test_a_child_works_on_safely_when_its_parent_has_gone(
     """H18: a server that connects before it forks. SQLite's own state must not be inherited."""
     server = crew.worker("forker", "prefork", file_url)
     server.hear(who="child", event="ready")
+    server.hear(who="parent", event="waiting")
     server.signal(signal.SIGKILL if end == "killed" else signal.SIGINT)
     server.wait_gone()
     fencelock.connect(file_url).close()  # nobody else has the file open: SQLite tidies up

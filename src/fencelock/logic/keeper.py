@@ -23,7 +23,7 @@ from .tenure import Tenure
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
 STUMBLE_S = 0.1  # after an error of our own, a breath before going on
-BATCH_MAX = 500  # renewals in one request: enough to share its cost, few enough to be quick
+BATCH_MAX = 250  # renewals in one request: enough to share its cost, few enough to be quick
 IDLE_NAPS = 10  # naps with nothing to do before a sleep that only a wake-up, which costs, can end
 
 

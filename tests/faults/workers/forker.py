@@ -101,6 +101,7 @@ def prefork(url: str) -> None:
             lease = client.lock(name.strip(), ttl=60).try_acquire()
             say("child", name=name.strip(), got=lease is not None)
         os._exit(0)
+    say("parent", event="waiting")
     os.wait()
 
 

@@ -136,7 +136,7 @@ class SqliteEngine(Engine):
     async def examine(self) -> list[Finding]:
         from .examine import examine
 
-        pragmas = "SELECT j.journal_mode, (SELECT value FROM marks WHERE key='fence')"
+        pragmas = "SELECT j.journal_mode, (SELECT fence FROM locks WHERE name='')"
         pragmas += " FROM pragma_journal_mode j"
         rows = await self._hands(self._handle.look, self.world.now(), pragmas, ())
         return examine(self._path, rows[0][0], rows[0][1] - self.world.wall_us())

@@ -45,10 +45,13 @@ SCHEMA = (
     ) WITHOUT ROWID
     """,
     "CREATE TABLE marks (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
-    "INSERT INTO marks VALUES ('fence', 0), ('boot', '')",
+    "INSERT INTO marks VALUES ('boot', '')",
+    # The highest fence stands in a row of its own, under the one name that no lock can have, and in
+    # the same table: so a grant writes one page and not two.
+    "INSERT INTO locks VALUES ('', '', 0, 0, 0, 9e99, 0, '{}')",
     """
     CREATE TRIGGER mark AFTER INSERT ON locks BEGIN
-        UPDATE marks SET value = NEW.fence WHERE key = 'fence';
+        UPDATE locks SET fence = NEW.fence WHERE name = '';
     END
     """,
     f"PRAGMA application_id={APPLICATION_ID}",
@@ -100,7 +103,7 @@ def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
     execute("PRAGMA journal_mode=WAL")
     execute("PRAGMA synchronous=NORMAL")
     execute("PRAGMA journal_size_limit=4194304")
-    execute("PRAGMA cache_size=-500")  # the rows in use are few; the system caches the file anyway
+    execute("PRAGMA cache_size=-200")  # the rows in use are few; the system caches the file anyway
     _end_other_boots(connection, path, now)
     execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
 
@@ -142,7 +145,7 @@ def _end_other_boots(connection: sqlite3.Connection, path: str, now: float) -> N
         connection.execute("DELETE FROM locks WHERE since > ?", (now + 1.0,))
         connection.execute("DELETE FROM waiters WHERE since > ?", (now + 1.0,))
     elif _boot_of(connection, path) != boot:  # asked again: another process may have been quicker
-        connection.execute("DELETE FROM locks")
+        connection.execute("DELETE FROM locks WHERE name <> ''")
         connection.execute("DELETE FROM waiters")
         connection.execute("UPDATE marks SET value=? WHERE key='boot'", (boot,))
     connection.execute("COMMIT")

@@ -14,6 +14,7 @@ from .handle import Handle
 
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead
+NEVER = float("inf")
 CONTENDED_MAX = 1000
 TIDY_EVERY = 1000  # grants between two looks for rows that nobody will ask for again
 
@@ -21,7 +22,7 @@ TIDY_EVERY = 1000  # grants between two looks for rows that nobody will ask for 
 # nothing when anything is unusual, and the long way decides.  A trigger keeps the highest fence.
 _TAKE_FREE = """
 INSERT INTO locks SELECT ?, ?, ?, ?, ?, ?, 1, ?
-WHERE ? > (SELECT value FROM marks WHERE key = 'fence')
+WHERE ? > (SELECT fence FROM locks WHERE name = '')
   AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = ?)
   AND NOT EXISTS (SELECT 1 FROM locks WHERE name = ?)
 """
@@ -31,9 +32,21 @@ DELETE FROM locks WHERE name = ? AND owner = ? AND expires_at > ?
 """
 
 _CURRENT = """
-SELECT marks.value, locks.owner, locks.fence, locks.expires_at, locks.claimed, locks.meta,
+SELECT mark.fence, l.owner, l.fence, l.expires_at, l.claimed, l.meta,
        EXISTS (SELECT 1 FROM waiters WHERE waiters.name = ?)
-FROM marks LEFT JOIN locks ON locks.name = ? WHERE marks.key = 'fence'
+FROM locks mark LEFT JOIN locks l ON l.name = ? WHERE mark.name = ''
+"""
+
+
+_STIRRED = """
+SELECT w.name, w.owner, w.lapsed OR (l.owner IS w.owner AND l.expires_at > ?)
+FROM waiters w LEFT JOIN locks l ON l.name = w.name
+WHERE w.inbox = ?
+  AND (l.name IS NULL OR l.expires_at <= ? OR (l.owner = w.owner AND NOT l.claimed))
+"""
+_SOONEST = """
+SELECT MIN(l.expires_at) FROM waiters w JOIN locks l ON l.name = w.name
+WHERE w.inbox = ? AND l.expires_at > ?
 """
 
 
@@ -271,6 +284,16 @@ class Ledger:
         return self._handle.execute(
             "UPDATE waiters SET seen_at=? WHERE inbox=?", (now, inbox)
         ).rowcount
+
+    def stirred(self, inbox: str, now: float) -> tuple[list[tuple[str, str, int]], float]:
+        """The waiters of an inbox that have something to do, and when the next lease ends.
+
+        A waiter has to look (1) if it was handed the lock, or passed over while the lock is free;
+        else (0) the lock was left by its holder and has to be handed on.
+        """
+        rows = self._handle.look(now, _STIRRED, (now, inbox, now))
+        soonest = self._handle.look(now, _SOONEST, (inbox, now))[0][0]
+        return [(name, owner, wakes) for name, owner, wakes in rows], soonest or NEVER
 
     def settle(self, name: str, now: float) -> Call | None:
         """Hand the lock on if it is free or expired."""

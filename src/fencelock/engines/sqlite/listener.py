@@ -16,14 +16,9 @@ from .inbox import Delivery, Inbox, Post
 from .ledger import Call, Ledger
 
 SWEEP_S = 0.25  # how long a death can go unnoticed
-ALIVE_S = 5.0  # how often the waiters are said to be alive
+ALIVE_S = 10.0  # how often the waiters are said to be alive
 POLL_MIN_S, POLL_MAX_S = 0.001, 0.05  # where there is no push
 CLOSE_S = 2.0
-
-_WAITED_FOR = """
-SELECT w.name, w.owner, w.lapsed, l.owner, l.expires_at, l.claimed
-FROM waiters w LEFT JOIN locks l ON l.name = w.name WHERE w.inbox = ?
-"""
 
 
 class Listener:
@@ -139,15 +134,12 @@ class Listener:
 
     async def _look(self, inbox: Inbox, now: float) -> None:
         """Look for waiters of ours that were handed a lock, passed over, or left by the dead."""
-        self._version, self._soonest = self._seen, now + ALIVE_S
-        for row in await self._hands(self._handle.look, now, _WAITED_FOR, (inbox.id,)):
-            name, owner, lapsed, holder, expires_at, claimed = row
-            if holder is not None and expires_at > now:
-                self._soonest = min(self._soonest, expires_at)
-                if holder == owner and not claimed:
-                    self._wake(owner)
-            elif lapsed:
-                self._wake(owner)  # passed over, and the lock is free
+        self._version = self._seen
+        rows, soonest = await self._hands(self._ledger.stirred, inbox.id, now)
+        self._soonest = min(soonest, now + ALIVE_S)
+        for name, owner, wakes in rows:
+            if wakes:
+                self._wake(owner)
             else:
                 await self.push(await self._hands(self._ledger.settle, name, now))
                 self._version = None
