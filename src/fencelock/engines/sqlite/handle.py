@@ -114,14 +114,14 @@ class Handle:
             except sqlite3.Error as error:
                 raise mapped(error, self.path) from error
 
-    def alone(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool:
-        """Run one statement as a transaction; False when it changed nothing or the file is busy."""
+    def alone(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
+        """Run one statement as a transaction: False if it changed nothing, None without a turn."""
         with self._mutex:
             try:
                 return self._ready(now).execute(sql, parameters).rowcount == 1
             except sqlite3.Error as error:
                 if _is_busy(error):
-                    return False
+                    return None
                 raise mapped(error, self.path, committing=True) from error
 
     def transact(self, now: float, body: Callable[..., T], *arguments: object) -> T:

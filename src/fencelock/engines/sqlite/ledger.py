@@ -92,15 +92,17 @@ class Ledger:
 
     def acquire(self, request: Request, now: float, inbox: str) -> Answer:
         name, owner, ttl, meta, queue, waits = request
+        taken: bool | None = False
         if not queue and name not in self._contended:
             fence = next_fence(0, self._wall_us())
             row = (name, owner, fence, ttl, now, now + ttl, meta, fence, name, name)
-            if self._handle.alone(now, _TAKE_FREE, row):
+            taken = self._handle.alone(now, _TAKE_FREE, row)
+            if taken:
                 self._grants += 1
                 if self._grants % TIDY_EVERY == 0:
                     self.tidy(now)
                 return Answer(fence)
-        if waits and not queue:
+        if waits and not queue and taken is False:
             return Answer()  # it asks again at once, to stand in line
         return self._handle.transact(now, self._acquire, request, inbox)
 
