@@ -90,6 +90,14 @@ class Lab:
                 raise Late(f"{count} waiters for {name!r} were not seen within {SOON:g} s")
             await self.let_pass(LOOK)
 
+    async def until_held(self, client: aio.Client, name: str) -> None:
+        """Wait until somebody holds a name."""
+        give_up = clock.now() + SOON
+        while not await client.holders(name):
+            if clock.now() > give_up:
+                raise Late(f"no holder of {name!r} was seen within {SOON:g} s")
+            await self.let_pass(LOOK)
+
     def forget(self, client: aio.Client) -> None:
         """Leave a client to the garbage collector."""
         self._clients.remove(client)

@@ -145,8 +145,9 @@ def test_a_waiter_cancelled_while_the_lock_is_handed_to_it_leaves_no_orphan(
 
 
 async def release_when_queued(client: aio.Client, lease: aio.Lease) -> None:
-    while not (await client.inspect("seat")).waiters:  # noqa: ASYNC110  # there is no event for this
-        await asyncio.sleep(0)
+    async with asyncio.timeout(SOON):
+        while not (await client.inspect("seat")).waiters:  # noqa: ASYNC110  # there is no event
+            await asyncio.sleep(0)
     await lease.release()
 
 
@@ -378,8 +379,9 @@ def test_an_acquire_within_a_taskgroup_that_fails_leaves_no_orphan(
             faults.hang("acquire", where="after")
 
             async def fail() -> None:
-                while not await fresh.holders("seat"):  # noqa: ASYNC110  # there is no event for this
-                    await asyncio.sleep(0)
+                async with asyncio.timeout(SOON):
+                    while not await fresh.holders("seat"):  # noqa: ASYNC110  # there is no event
+                        await asyncio.sleep(0)
                 raise RuntimeError("the sibling failed")
 
             with pytest.raises(ExceptionGroup):

@@ -93,8 +93,8 @@ def test_a_call_hangs_until_it_is_healed(flavor: str, url: str, faults: Faults, 
         faults.hang("acquire", where="before" if where == "before" else "after")
         job = lab.start(client.lock("seat", ttl=60).acquire())
         await lab.until(lambda: faults.seen("acquire", "under way"), "a call under way")
-        while where == "after" and not await bare.holders("seat"):
-            await lab.let_pass(0.002)
+        if where == "after":
+            await lab.until_held(bare, "seat")
         assert len(await bare.holders("seat")) == (1 if where == "after" else 0)
         assert not job.done()
         faults.heal()
