@@ -1,4 +1,4 @@
-# `make` alone lists the targets. Nothing is installed outside $(VENV), and no target needs a server.
+# `make` alone lists the targets. Nothing is installed outside $(VENV), but for the servers of `make test`.
 #
 #   make test PYTHON=python3.13 VENV=.venv-3.13     another interpreter, beside the first
 #   make test PYTEST_ARGS="-k layers -x" JOBS=2     some tests, two at a time
@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help run test check format bench build lock clean
+.PHONY: help run servers test check format bench build lock clean
 
 
 help:  ## list the targets
@@ -32,8 +32,11 @@ help:  ## list the targets
 run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
 	$(PY) -m fencelock.demo $(if $(UNSAFE),--unsafe)
 
-test: $(VENV)/.dev  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=2 runs two at a time
+test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=2 runs two at a time
 	$(PY) -m pytest -rs $(if $(JOBS),-n $(JOBS)) $(PYTEST_ARGS)
+
+servers:  ## install the servers that the tests start (Debian packages; root, or sudo)
+	@tests/servers/install.sh
 
 check: $(VENV)/.dev  ## check format, lint and types
 	$(PY) -m ruff format --check $(CODE)

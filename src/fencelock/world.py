@@ -17,7 +17,7 @@ This module knows none of the three.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+Flavor: TypeAlias = Literal["threads", "asyncio", "sim"]
 
 
 class Signal(Protocol):
@@ -57,6 +59,11 @@ class Adopted(Protocol):
 
 class World(Protocol):
     """One process's surroundings, in one flavor."""
+
+    @property
+    def flavor(self) -> Flavor:
+        """Which of the three this is: an engine chooses its wire by it, and nothing else."""
+        ...
 
     def admit(self) -> None:
         """Raise UsageError where this world cannot be used: in another event loop, say."""

@@ -7,7 +7,7 @@ third parties run them over engines of their own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,21 +17,7 @@ import fencelock
 from fencelock import engines
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Check, Flavor
-
-Where = Callable[[Path], tuple[str, dict[str, Any]]]
-
-_number = itertools.count()
-
-# Each way to run an engine of ours, with a store of its own for each check. A variant is named
-# after its scheme and what is special about it.
-VARIANTS: dict[str, Where] = {
-    "memory": lambda folder: (f"memory://conformance-{next(_number)}", {}),
-    "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
-    "sqlite push=no": lambda folder: (f"sqlite:///{folder}/locks.db", {"push": False}),
-}
-
-# What an engine does not promise, so that its checks are skipped. Nothing else may be.
-NOT_PROMISED = {"memory": {"durable"}}
+from tests.conformance.variants import NOT_PROMISED, VARIANTS
 
 
 def cases() -> Iterator[Any]:

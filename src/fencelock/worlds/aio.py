@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from ..errors import Unavailable, UsageError
-from ..world import Adopted, Job, Signal
+from ..world import Adopted, Flavor, Job, Signal
 from .host import HostWorld
 
 T = TypeVar("T")
@@ -144,6 +144,8 @@ def _deliver(future: asyncio.Future[Any], result: object, error: BaseException |
 
 class AioWorld(HostWorld):
     """World for asyncio programs. It belongs to the loop that runs when it is made."""
+
+    flavor: Flavor = "asyncio"
 
     def __init__(self) -> None:
         super().__init__()

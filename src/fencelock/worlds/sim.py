@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
-from ..world import Adopted, Job, Signal
+from ..world import Adopted, Flavor, Job, Signal
 from .sim_scheduler import Endless, Scheduler
 from .sim_tasks import Cancelled, Flag, Process, Task
 
@@ -57,6 +57,8 @@ class Simulation(Scheduler):
 
 class SimWorld(Process):
     """The surroundings of one simulated process."""
+
+    flavor: Flavor = "sim"
 
     def __init__(self, simulation: Simulation, name: str, ahead: float, pace: float) -> None:
         super().__init__(name, simulation.ready)

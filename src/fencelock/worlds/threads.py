@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from ..world import Adopted, Job, Signal
+from ..world import Adopted, Flavor, Job, Signal
 from . import clock
 from .host import HostWorld
 
@@ -91,6 +91,8 @@ class _Here(threading.local):
 
 class ThreadsWorld(HostWorld):
     """World for ordinary blocking programs."""
+
+    flavor: Flavor = "threads"
 
     def __init__(self) -> None:
         super().__init__()

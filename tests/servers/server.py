@@ -1,0 +1,188 @@
+"""A real server that the tests start: on a free port of loopback, in a temporary folder.
+
+A server of one kind is one file beside this one: it says how to make the folder ready, which
+command to run and how to see that it answers. Whoever starts one stops it, by its process id.
+Benchmarks use the same classes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+START_S = 60.0  # far more than any of them takes on a busy machine
+STOP_S = 10.0
+LOOK_S = 0.02
+
+
+class NotStarted(Exception):
+    """A server did not come up; the message has the end of its log."""
+
+
+class Missing(NotStarted):
+    """A program is not installed; the message says how to get it."""
+
+
+class Server(ABC):
+    """One process that serves. Use it as a context manager, or call start and stop."""
+
+    package: ClassVar[str]
+    """The Debian package that has the program."""
+
+    def __init__(self, folder: Path | None = None, port: int | None = None) -> None:
+        self._own_folder = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="fencelock-server-"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = port or free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.environment: dict[str, str] = {}
+        """Added to the server's environment: a preloaded clock, for instance."""
+
+    @abstractmethod
+    def command(self) -> Sequence[str]:
+        """What to run."""
+
+    @abstractmethod
+    def answers(self) -> bool:
+        """Whether it serves. Called again and again; may raise while it does not."""
+
+    def prepare(self) -> None:
+        """Make the folder ready, before the first start."""
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "the server is not running"
+        return self.process.pid
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+    def start(self) -> Self:
+        """Start, and return when it answers."""
+        if not (self.folder / ".prepared").exists():
+            self.prepare()
+            (self.folder / ".prepared").touch()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={**os.environ, **self.environment},
+                process_group=0,  # Ctrl-C in the terminal is for the tests to handle
+            )
+        until(self.answers, f"{type(self).__name__} to answer", self._why_not)
+        return self
+
+    def _why_not(self) -> str:
+        """The reason why waiting is useless, or nothing."""
+        if self.process is None or self.process.poll() is None:
+            return ""
+        tail = self.log.read_text(errors="replace")[-2000:]
+        return f"it ended with {self.process.returncode}:\n{tail}"
+
+    def pause(self) -> None:
+        """Freeze it, as a machine that hangs."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(STOP_S)
+            self.process = None
+
+    def stop(self) -> None:
+        """End it in good order, and by force if it does not."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(STOP_S)
+        self.process = None
+
+    def restart(self) -> None:
+        """Stop in good order and start again, on the same port and folder."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Stop, and remove the folder if we made it."""
+        self.stop()
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def program(name: str, package: str, *folders: str) -> str:
+    """The full path of a program, which may lie outside of PATH."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin", *folders])
+    found = shutil.which(name, path=path)
+    if found is None:
+        raise Missing(f"{name} is not installed: sudo apt-get install {package}")
+    return found
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(
+    holds: Callable[[], object],
+    what: str,
+    why_not: Callable[[], str] = lambda: "",
+    within: float = START_S,
+) -> None:
+    """Wait for something that is seen by looking; errors while looking mean not yet."""
+    give_up = time.monotonic() + within
+    last: Exception | None = None
+    while time.monotonic() < give_up:
+        if why := why_not():
+            raise NotStarted(f"waited for {what}, but {why}")
+        try:
+            if holds():
+                return
+        except Exception as error:
+            last = error
+        time.sleep(LOOK_S)
+    raise NotStarted(f"waited {within:g} s for {what}; last seen: {last!r}")
