@@ -14,6 +14,7 @@ NAME_BYTES_MAX = 512
 TTL_MIN_S = 0.05
 TTL_MAX_S = 7 * 86_400.0
 META_BYTES_MAX = 4_096
+KEY_MIN, KEY_MAX = -(2**63), 2**63 - 1
 
 
 def check_name(name: object) -> str:
@@ -153,6 +154,13 @@ def check_fence(fence: object) -> int:
     if isinstance(fence, bool) or not isinstance(fence, int) or not 0 < fence <= FENCE_MAX:
         raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence!r}")
     return fence
+
+
+def check_key(key: object) -> int:
+    """Return the store's own number for a lock, or say what is wrong with it."""
+    if isinstance(key, bool) or not isinstance(key, int) or not KEY_MIN <= key <= KEY_MAX:
+        raise UsageError(f"a key is an integer of 64 bits, not {key!r:.80}")
+    return key
 
 
 def _seconds(value: object, what: str) -> float:

@@ -126,9 +126,14 @@ class Core(Generic[L]):
             self._begin()
             await self.engine.open()
 
-    def demand(self, safety: Safety | None) -> None:
+    def demand(self, safety: Safety | None, key: int | None = None) -> None:
         """Refuse what the engine cannot promise."""
         traits = self.traits
+        if key is not None and not self.engine.takes_keys:
+            raise Unsupported(
+                f"{self.engine.address.public} locks by name only, and key={key} was given: leave "
+                "it out, or use postgresql with mode=advisory"
+            )
         if safety == "correctness" and traits.safety != "correctness":
             raise Unsupported(
                 f'{self.engine.address.public} promises efficiency only, and safety="correctness" '
@@ -155,7 +160,7 @@ class Core(Generic[L]):
             return lease
         ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
         about, waits = self._about.text(spec.meta), timeout != 0
-        request = Request(spec.name, self.world.owner(), ttl, about, False, waits)
+        request = Request(spec.name, self.world.owner(), ttl, about, False, waits, spec.key)
         self._waitlist.attempts.add(request.owner)
         try:
             return await self._contend(spec, request, timeout, who)
@@ -207,6 +212,8 @@ class Core(Generic[L]):
                 return True
         if tenure.released and not tenure.owed:
             return False
+        if tenure.before_release is not None:
+            tenure.before_release()
         held = self.keeper.retire(tenure)
         self._reentrant.pop(tenure.entry, None)
         freed = await self.world.shield(free(self.engine, tenure))
@@ -321,6 +328,11 @@ class Core(Generic[L]):
         grant = granted(name, owner, fence, ttl, self.world.now())
         tenure = Tenure(grant, "{}", False, None, None, self.generation)
         return self._make_lease(self, tenure)
+
+    def connection(self, tenure: Tenure) -> object:
+        """The connection whose transaction is the hold, where the engine holds locks that way."""
+        self.check(tenure)
+        return self.engine.connection(tenure.grant)
 
     async def examine(self) -> list[Finding]:
         await self.ready()

@@ -52,6 +52,18 @@ class Address(NamedTuple):
         return f"Address({self.public!r})"
 
 
+class Verification(NamedTuple):
+    """A statement for the caller's own transaction, in the database that also keeps the locks.
+
+    It returns one row exactly when the lease still holds, and nobody can be granted the lock
+    before that transaction ends.
+    """
+
+    sql: str
+    """With ``%s`` for each parameter."""
+    parameters: tuple[object, ...]
+
+
 class Engine(ABC):
     """One store, in one configuration, for one client."""
 
@@ -66,6 +78,9 @@ class Engine(ABC):
 
     traits: Traits
     """What this engine promises, as configured."""
+
+    takes_keys: bool = False
+    """Whether a lock may be asked for by a number that other users of the store know."""
 
     def __init__(self, world: World, address: Address) -> None:
         self.world = world
@@ -122,6 +137,19 @@ class Engine(ABC):
     async def examine(self) -> list[Finding]:
         """What of the surroundings and settings would break a promise, with advice."""
         return []
+
+    def connection(self, grant: Grant) -> object:
+        """The driver's connection whose open transaction is the hold."""
+        raise Unsupported(
+            f"{self.address.public} holds this lock without a transaction of its own: use a "
+            "connection of yours, and fencelock.sql.verify() before it commits"
+        )
+
+    def verification(self, grant: Grant) -> Verification:
+        """The statement by which a transaction of the caller's makes sure of a lease."""
+        raise Unsupported(
+            f"{self.address.public} cannot be asked within a transaction: hand the fence to a guard"
+        )
 
 
 def read_options(engine: type[Engine], given: Mapping[str, object]) -> dict[str, object]:

@@ -104,6 +104,15 @@ class LeaseFace:
         """How often the lease was renewed."""
         return self._tenure.renewals
 
+    @property
+    def connection(self) -> Any:
+        """The driver's connection whose open transaction holds the lock, so that lock and data are
+        committed together.
+
+        Only engines that hold a lock by a transaction have it, such as postgresql with mode=row.
+        """
+        return self._core.connection(self._tenure)
+
     def remaining(self) -> float:
         """Seconds for which the lease still promises exclusivity; 0 when it is over."""
         return self._core.remaining(self._tenure)

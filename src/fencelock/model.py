@@ -40,6 +40,8 @@ class Request(NamedTuple):
     """Join the engine's queue when the lock is busy."""
     waits: bool = False
     """The caller will queue when the lock is busy: a bare Busy is answer enough."""
+    key: int | None = None
+    """The store's own number for the lock, where other programs lock by such numbers."""
 
 
 class Grant(NamedTuple):
@@ -129,6 +131,10 @@ class Traits(NamedTuple):
     """Grants survive a restart of the engine."""
     advice: str = ""
     """What to change where a caller demands more than this."""
+    revoke: bool = True
+    """A lock can be taken from its holder, where the engine has that verb at all."""
+    scan: bool = True
+    """Locks can be listed, where the engine has that verb at all."""
 
 
 def granted(name: str, owner: str, fence: int, ttl: float, asked_at: float) -> Grant:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from .checks import (
     check_flag,
+    check_key,
     check_max_hold,
     check_meta,
     check_name,
@@ -32,6 +33,7 @@ class Spec(NamedTuple):
     reentrant: bool
     safety: Safety | None
     meta: dict[str, Scalar]
+    key: int | None
 
 
 def make_spec(
@@ -44,6 +46,7 @@ def make_spec(
     reentrant: object,
     safety: object,
     meta: object,
+    key: object = None,
 ) -> Spec:
     """Check every option; the first that is wrong is named together with what to do."""
     if on_lost is not None and not callable(on_lost):
@@ -58,6 +61,7 @@ def make_spec(
         reentrant=check_flag(reentrant, "reentrant"),
         safety=check_safety(safety),
         meta={} if meta is None else check_meta(meta),
+        key=None if key is None else check_key(key),
     )
 
 

@@ -63,6 +63,7 @@ class Client(ClientFace):
         reentrant: bool = False,
         safety: Safety | None = None,
         meta: Meta | None = None,
+        key: int | None = None,
     ) -> Lock:
         """Describe a lock; nothing is sent yet.
 
@@ -70,10 +71,11 @@ class Client(ClientFace):
         0: try once). ``renew`` keeps the lease while the work lasts, ``max_hold`` ends that.
         ``on_lost`` is called with the LeaseLost when the lease is lost. ``reentrant`` lets the same
         thread enter again. ``safety`` refuses an engine that promises less. ``meta`` is shown to
-        whoever asks who holds the lock.
+        whoever asks who holds the lock. ``key`` is the number under which other programs know the
+        lock, in a store that locks by numbers.
         """
-        spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta)
-        self._core.demand(spec.safety)
+        spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key)
+        self._core.demand(spec.safety, spec.key)
         return Lock(self._core, spec)
 
     def locked(

@@ -24,6 +24,7 @@ class Tenure:
         "asked_ttl",
         "asking",
         "attend_at",
+        "before_release",
         "count",
         "entry",
         "failure",
@@ -79,6 +80,8 @@ class Tenure:
         """Made when somebody waits for the loss."""
         self.hook: Callable[[], None] | None = None
         """Called at once on loss: asyncio cancels the body here."""
+        self.before_release: Callable[[], None] | None = None
+        """Called before the lock is given back: a transaction that it protects may still be open."""
 
     @property
     def ended(self) -> bool:

@@ -114,6 +114,19 @@ class Handle:
             except sqlite3.Error as error:
                 raise mapped(error, self.path) from error
 
+    def glance(self, sql: str) -> list[tuple[Any, ...]] | None:
+        """Read what takes microseconds, without ever waiting; None where that cannot be."""
+        if not self._mutex.acquire(blocking=False):
+            return None
+        try:
+            if self._connection is None or not self._is_same():
+                return None
+            return self._connection.execute(sql).fetchall()
+        except (OSError, sqlite3.Error):
+            return None
+        finally:
+            self._mutex.release()
+
     def alone(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
         """Run one statement as a transaction: False if it changed nothing, None without a turn."""
         with self._mutex:
@@ -153,8 +166,7 @@ class Handle:
         if now < self._trusted_until:
             return connection
         try:
-            status = os.stat(self.path)
-            if (status.st_dev, status.st_ino) == self._identity:
+            if self._is_same():
                 self._trusted_until = now + TRUST_S
                 return connection
         except FileNotFoundError:
@@ -162,6 +174,11 @@ class Handle:
         except OSError as error:
             raise Unavailable(f"{self.path} cannot be reached: {error.strerror}") from error
         return self._open(now)  # a file that is gone is not trusted again, even if this fails
+
+    def _is_same(self) -> bool:
+        """Whether the path still leads to the file we opened."""
+        status = os.stat(self.path)
+        return (status.st_dev, status.st_ino) == self._identity
 
     def _begin(self, now: float) -> bool:
         try:

@@ -14,7 +14,12 @@ import socket
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 ADDRESS_MAX = 100  # bytes of a socket's path that every system takes
 MESSAGE_MAX = 64
@@ -117,6 +122,8 @@ class Inbox:
         self._receiver = self._bind(identity) if push and _possible() else None
         self.silent = self._receiver is None
         self.id = SILENT + identity if self.silent else identity
+        self._loop: AbstractEventLoop | None = None
+        self._hear: Callable[[list[str]], None] | None = None
 
     def _bind(self, identity: str) -> socket.socket | None:
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -136,22 +143,51 @@ class Inbox:
         if self._receiver is None:
             time.sleep(timeout)
             return []
-        messages: list[str] = []
         try:
             poll = select.poll()
             poll.register(self._receiver, select.POLLIN)
             poll.poll(max(1, timeout * 1000))
-            while len(messages) < 1000:
+        except (OSError, ValueError):
+            return []  # closed meanwhile
+        return self._take()
+
+    def _take(self) -> list[str]:
+        """What has come, without waiting."""
+        messages: list[str] = []
+        try:
+            while self._receiver is not None and len(messages) < 1000:
                 messages.append(self._receiver.recv(MESSAGE_MAX).decode("ascii", "replace"))
         except (OSError, ValueError):
             pass  # no more messages, or closed meanwhile
         return [message for message in messages if message]
 
+    def attach(self, hear: Callable[[list[str]], None]) -> None:
+        """Have the running event loop itself hear messages: a thread would be one hop more."""
+        import asyncio
+
+        self._loop, self._hear = asyncio.get_running_loop(), hear
+        if self._receiver is not None:
+            self._loop.add_reader(self._receiver, self._heard)
+
+    def _heard(self) -> None:
+        if self._hear is not None:
+            self._hear(self._take())
+
+    def detach(self) -> None:
+        """Have the event loop hear no more. Called in its own thread."""
+        if self._loop is not None and self._receiver is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._receiver)
+        self._loop = self._hear = None
+
     def heal(self) -> None:
         """Make the socket anew if its name was removed by somebody."""
         if not self.silent and self._post.send(self.id, b"") is Delivery.DEAD:
+            hear = self._hear
+            self.detach()
             self.drop()
             self._receiver = self._bind(self.id)
+            if hear is not None:
+                self.attach(hear)
 
     def wake(self) -> None:
         """End a ``receive`` that is under way."""

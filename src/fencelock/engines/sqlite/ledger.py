@@ -91,7 +91,7 @@ class Ledger:
         self._contended: set[str] = set()
 
     def acquire(self, request: Request, now: float, inbox: str) -> Answer:
-        name, owner, ttl, meta, queue, waits = request
+        name, owner, ttl, meta, queue, waits, _ = request
         taken: bool | None = False
         if not queue and name not in self._contended:
             fence = next_fence(0, self._wall_us())

@@ -9,16 +9,19 @@ that its waiters are alive.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
+
 from ...errors import FencelockError
 from ...world import Adopted, Job, Signal, World, sleep
 from .handle import Handle
 from .inbox import Delivery, Inbox, Post
 from .ledger import Call, Ledger
 
-SWEEP_S = 0.25  # how long a death can go unnoticed
+SWEEP_S = 0.3  # how long a death can go unnoticed
 ALIVE_S = 10.0  # how often the waiters are said to be alive
 POLL_MIN_S, POLL_MAX_S = 0.001, 0.05  # where there is no push
 CLOSE_S = 2.0
+VERSION = "PRAGMA data_version"
 
 
 class Listener:
@@ -35,6 +38,7 @@ class Listener:
         self._inbox: Inbox | None = None
         self._signals: dict[str, Signal] = {}
         self._waited_for = world.signal()
+        self._noise = world.signal()
         self._job: Job | None = None
         self._closing = False
         self._seen: object = None
@@ -80,6 +84,7 @@ class Listener:
         """End without waiting."""
         self._closing = True
         self._waited_for.set()
+        self._noise.set()
 
     async def close(self) -> None:
         """End, and take the inbox away."""
@@ -93,6 +98,16 @@ class Listener:
         await self._ears.close()
 
     async def _listen(self, inbox: Inbox) -> None:
+        direct = self._world.flavor == "asyncio" and not inbox.silent
+        if direct:
+            inbox.attach(self._wake_all)
+        try:
+            await self._attend(inbox, self._doze if direct else self._hear_apart)
+        finally:
+            if direct:
+                inbox.detach()
+
+    async def _attend(self, inbox: Inbox, hear: Callable[[Inbox, float], Awaitable[None]]) -> None:
         alive_at = 0.0
         while not self._closing:
             if not self._signals:
@@ -105,10 +120,24 @@ class Listener:
                 if now >= alive_at:
                     alive_at = now + ALIVE_S
                     await self._say_alive(inbox, now)
-                await self._ears(self._hear, inbox, min(alive_at, self._soonest))
+                await hear(inbox, min(alive_at, self._soonest))
                 await self._look(inbox, self._world.now())
             except FencelockError:  # the waiters meet the same trouble in their own calls
                 await sleep(self._world, SWEEP_S)
+
+    async def _doze(self, inbox: Inbox, until: float) -> None:
+        """Let the loop wake whom messages name, until the file changes or a moment comes."""
+        while not self._closing and self._signals and (now := self._world.now()) < until:
+            await self._world.wait(self._noise, min(now + SWEEP_S, until))
+            version = self._handle.glance(VERSION)  # in the loop: a hop costs more than the look
+            if version is None:
+                if await self._hands(self._changed):
+                    break
+            elif self._is_news(version):
+                break
+
+    async def _hear_apart(self, inbox: Inbox, until: float) -> None:
+        await self._ears(self._hear, inbox, until)
 
     def _hear(self, inbox: Inbox, until: float) -> None:
         """Wake whom messages name, until another client changes the file or a moment comes."""
@@ -116,8 +145,7 @@ class Listener:
         ask_at = 0.0
         while not self._closing and self._signals and (now := self._world.now()) < until:
             messages = inbox.receive(min(nap, until - now))
-            for owner in messages:
-                self._wake(owner)
+            self._wake_all(messages)
             if messages and now < ask_at:
                 continue  # many messages must not keep us from asking, but few may
             ask_at = now + SWEEP_S
@@ -128,9 +156,11 @@ class Listener:
 
     def _changed(self) -> bool:
         """Whether another client has changed the file since we last looked through it."""
-        version = self._handle.look(self._world.now(), "PRAGMA data_version", ())
-        changed, self._seen = version != self._version, version
-        return changed
+        return self._is_news(self._handle.look(self._world.now(), VERSION, ()))
+
+    def _is_news(self, version: object) -> bool:
+        self._seen = version
+        return version != self._version
 
     async def _look(self, inbox: Inbox, now: float) -> None:
         """Look for waiters of ours that were handed a lock, passed over, or left by the dead."""
@@ -151,6 +181,10 @@ class Listener:
             inbox.heal()
             for owner in list(self._signals):
                 self._wake(owner)
+
+    def _wake_all(self, owners: Sequence[str]) -> None:
+        for owner in owners:
+            self._wake(owner)
 
     def _wake(self, owner: str) -> bool:
         signal = self._signals.get(owner)

@@ -126,7 +126,7 @@ class Kit:
             if need in ("revoke", "scan"):
                 if getattr(self._bare, need) is getattr(Engine, need):
                     return f"the engine does not offer {need}()"
-            elif not getattr(traits, need):
+            if not getattr(traits, need):
                 return f"the engine does not promise {need}"
         return ""
 
