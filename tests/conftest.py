@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Generator
+
+import pytest
+
+from tests.servers.server import Missing
 
 
 def pytest_configure() -> None:
@@ -16,3 +21,21 @@ def pytest_configure() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """Skip a test whose server or tool is not installed, with what to install as the reason."""
+    try:
+        yield
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """The same where the test itself starts the server."""
+    try:
+        yield
+    except Missing as missing:
+        pytest.skip(str(missing))

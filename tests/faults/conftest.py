@@ -8,14 +8,53 @@ from pathlib import Path
 import pytest
 
 from fencelock.testing.faulty import Faults
+from tests.faults import engines
 from tests.faults.crew import Crew
 from tests.faults.flavors import FLAVORS
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "needs(*promises): leave out the engines that do not promise this much"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test over every engine that its fixture and its mark allow."""
+    marked = {need for mark in metafunc.definition.iter_markers("needs") for need in mark.args}
+    for fixture, needs in engines.FIXTURES.items():
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, engines.suitable(needs | marked), indirect=True)
 
 
 @pytest.fixture(params=FLAVORS)
 def flavor(request: pytest.FixtureRequest) -> str:
     """Threads or asyncio."""
     return str(request.param)
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Each engine."""
+    return engines.fresh(request.param, tmp_path)
+
+
+@pytest.fixture
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Each engine that several processes can meet in."""
+    return engines.fresh(request.param, tmp_path)
+
+
+@pytest.fixture
+def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Each engine that is a server."""
+    return engines.fresh(request.param, tmp_path)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def client_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """For hazards that never reach the engine: one that answers at once, and one that works."""
+    return engines.fresh(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -26,16 +65,8 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def file_url(database: Path) -> str:
-    """The embedded engine: for everything that needs more than one process."""
+    """The embedded engine: for everything about its file."""
     return f"sqlite:///{database}"
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Each engine that serves one process."""
-    if request.param == "memory":
-        return f"memory://{tmp_path.name}"
-    return f"sqlite:///{tmp_path / 'locks.db'}"
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ def test_a_waiter_cancelled_at_any_await_leaves_the_queue(url: str, delay: str, 
     asyncio.run(main())
 
 
+@pytest.mark.needs("waiters")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("delay", DELAYS)
 def test_a_waiter_cancelled_while_the_lock_is_handed_to_it_leaves_no_orphan(
@@ -217,6 +218,7 @@ def test_a_release_cancelled_at_any_await_still_releases(
     asyncio.run(main())
 
 
+@pytest.mark.needs("scan")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_close_cancelled_at_any_await_still_releases(url: str, way: str) -> None:
     """H11: a client that is half closed must not go on renewing what nobody can release."""
@@ -291,14 +293,22 @@ def test_a_call_after_a_cancelled_one_gets_its_own_answer(url: str) -> None:
 def interrupts() -> Iterator[Callable[[], None]]:
     """Ctrl-C without the keyboard: a way for another thread to interrupt the main one."""
 
+    landed = threading.Event()
+    main = threading.main_thread().ident or 0
+
     def interrupt(*_: object) -> None:
+        landed.set()
         raise KeyboardInterrupt
 
+    def hit() -> None:
+        """A signal in the very moment in which Python begins to wait does not wake it: again."""
+        signal.pthread_kill(main, signal.SIGUSR1)
+        while not landed.wait(1.0):
+            signal.pthread_kill(main, signal.SIGUSR1)
+
     before = signal.signal(signal.SIGUSR1, interrupt)
-    main = threading.main_thread().ident
-    assert main is not None
     try:
-        yield lambda: signal.pthread_kill(main, signal.SIGUSR1)
+        yield hit
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -351,14 +361,15 @@ def test_an_interrupted_acquire_of_a_slow_engine_leaves_no_orphan(url: str) -> N
         assert fresh.inspect("seat").holders == ()
 
 
+@pytest.mark.needs("waiters")
 @pytest.mark.parametrize("flavor", ["sync", "asyncio"])
 def test_a_process_interrupted_while_it_waits_leaves_the_queue(
-    flavor: str, file_url: str, crew: Crew
+    flavor: str, shared_url: str, crew: Crew
 ) -> None:
     """H09: SIGINT from outside, as Ctrl-C sends it, to a process that waits for a lock."""
-    holder = crew.actor("sync", file_url)
+    holder = crew.actor("sync", shared_url)
     holder.acquire("seat", ttl=60)
-    waiter = crew.worker("waiter", flavor, file_url, "seat")
+    waiter = crew.worker("waiter", flavor, shared_url, "seat")
     waiter.hear(event="waiting")
     holder.wait_queued("seat", 1)
     waiter.signal(signal.SIGINT)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,42 +11,14 @@ import pytest
 from fencelock.worlds import clock
 from tests.faults.crew import Actor, Crew, Refused
 from tests.faults.flavors import SOON, Lab, run
+from tests.servers.clock import Clock
 
 HOUR = 3600.0
 
 
-class Clocks:
-    """The clocks of other processes, in our hands."""
-
-    def __init__(self, folder: Path) -> None:
-        self._offsets = folder / "offsets"
-        self._library = folder / "clockshim.so"
-        self.step()
-        build = subprocess.run(
-            ["cc", "-shared", "-fPIC", "-O1", "-o", self._library, SHIM, "-ldl"],
-            capture_output=True,
-            text=True,
-        )
-        if build.returncode:
-            pytest.skip(f"the clock shim cannot be compiled: {build.stderr}")
-
-    def step(self, *, wall: float = 0.0, monotonic: float = 0.0, boot: float = 0.0) -> None:
-        """Set the offsets; processes see them at once."""
-        self._offsets.write_bytes(struct.pack("ddd", wall, monotonic, boot))
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"LD_PRELOAD": str(self._library), "CLOCK_OFFSETS": str(self._offsets)}
-
-
-SHIM = Path(__file__).with_name("clockshim.c")
-
-
 @pytest.fixture
-def clocks(tmp_path: Path) -> Clocks:
-    if sys.platform != "linux" or shutil.which("cc") is None:
-        pytest.skip("stepping the clocks of a process needs Linux and a C compiler (cc)")
-    return Clocks(tmp_path)
+def clocks(tmp_path: Path) -> Clock:
+    return Clock(tmp_path)
 
 
 def wait_for_renewal(actor: Actor, name: str) -> None:
@@ -65,14 +35,14 @@ def wait_for_renewal(actor: Actor, name: str) -> None:
 
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 def test_a_step_of_the_wall_clock_loses_no_lease(
-    flavor: str, file_url: str, crew: Crew, clocks: Clocks, step: float
+    flavor: str, shared_url: str, crew: Crew, clocks: Clock, step: float
 ) -> None:
     """H26: an hour forward or back: the holder holds on, others are kept out, fences grow."""
-    holder = crew.actor(flavor, file_url, environment=clocks.environment)
-    other = crew.actor(flavor, file_url, environment=clocks.environment)
+    holder = crew.actor(flavor, shared_url, environment=clocks.environment)
+    other = crew.actor(flavor, shared_url, environment=clocks.environment)
     held = holder.acquire("seat", ttl=0.9)
     before = holder.ask("clocks")
-    clocks.step(wall=step)
+    clocks.set(wall=step)
     after = holder.ask("clocks")
     assert abs(after["wall"] - before["wall"] - step) < 60, "the shim does not work"
     wait_for_renewal(holder, "seat")
@@ -84,21 +54,21 @@ def test_a_step_of_the_wall_clock_loses_no_lease(
     for offset in (-step, step, 0.0):
         fences.append(other.acquire("seat")["fence"])
         assert other.ask("release", name="seat") is True
-        clocks.step(wall=offset)
+        clocks.set(wall=offset)
         fences.append(holder.acquire("seat")["fence"])
         assert holder.ask("release", name="seat") is True
     assert fences == sorted(set(fences))
 
 
 def test_a_step_of_the_wall_clock_does_not_free_an_abandoned_lock_early(
-    flavor: str, file_url: str, crew: Crew, clocks: Clocks
+    flavor: str, shared_url: str, crew: Crew, clocks: Clock
 ) -> None:
     """H26: nobody renews; the wall clock of whoever looks is an hour ahead, and the lease holds."""
-    holder = crew.actor(flavor, file_url)
-    other = crew.actor(flavor, file_url, environment=clocks.environment)
+    holder = crew.actor(flavor, shared_url)
+    other = crew.actor(flavor, shared_url, environment=clocks.environment)
     held = holder.acquire("seat", ttl=0.8, renew=False)
     holder.kill()
-    clocks.step(wall=HOUR)
+    clocks.set(wall=HOUR)
     taken = other.acquire("seat", timeout=None)
     assert taken["at"] >= held["valid_until"]
     assert taken["fence"] > held["fence"]
@@ -125,13 +95,13 @@ def test_fences_grow_although_the_wall_clock_goes_back(
 
 
 def test_a_suspended_machine_has_lost_the_leases_that_ended_meanwhile(
-    flavor: str, file_url: str, crew: Crew, clocks: Clocks
+    flavor: str, file_url: str, crew: Crew, clocks: Clock
 ) -> None:
     """H27: while suspended, the boot clock runs and the monotonic one does not."""
     actor = crew.actor(flavor, file_url, environment=clocks.environment)
     actor.acquire("short", ttl=30)
     actor.acquire("long", ttl=600)
-    clocks.step(boot=60.0, wall=60.0)
+    clocks.set(boot=60.0, wall=60.0)
     with pytest.raises(Refused, match=r"^Expired: "):
         actor.ask("check", name="short")
     actor.hear(event="lost", name="short")
@@ -141,12 +111,12 @@ def test_a_suspended_machine_has_lost_the_leases_that_ended_meanwhile(
 
 
 def test_a_monotonic_clock_that_jumps_changes_nothing(
-    flavor: str, file_url: str, crew: Crew, clocks: Clocks
+    flavor: str, file_url: str, crew: Crew, clocks: Clock
 ) -> None:
     """H27: the deadline is judged by CLOCK_BOOTTIME alone."""
     actor = crew.actor(flavor, file_url, environment=clocks.environment)
     actor.acquire("seat", ttl=30)
-    clocks.step(monotonic=1000.0)
+    clocks.set(monotonic=1000.0)
     actor.ask("check", name="seat")
     status = actor.ask("status", name="seat")
     assert status["held"]

@@ -27,13 +27,13 @@ ERRORS: dict[str, Callable[[], Exception]] = {
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more(
-    flavor: str, url: str, faults: Faults, error: str
+    flavor: str, client_url: str, faults: Faults, error: str
 ) -> None:
     """H29: the keeper survives errors that no engine should raise, and tries again."""
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
-        client = await lab.connect(url, faults)
+        client = await lab.connect(client_url, faults)
         lease = await client.lock("seat", ttl=1.5, on_lost=told.append).acquire()
         faults.fail(ERRORS[error], "renew")
         await lab.until(lambda: len(faults.seen("renew", "refused")) == 2, "two failed renewals")
@@ -47,12 +47,12 @@ def test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more(
 
 
 def test_a_renewal_that_keeps_failing_ends_in_a_loss_that_says_why(
-    flavor: str, url: str, faults: Faults
+    flavor: str, client_url: str, faults: Faults
 ) -> None:
     """H29: lost at the holder's own deadline, with the operating system's reason."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(url, faults)
+        client = await lab.connect(client_url, faults)
         lease = await client.lock("seat", ttl=0.5).acquire()
         faults.fail(ERRORS["EMFILE"], "renew")
         assert await lease.lost.wait(timeout=10)
@@ -64,13 +64,14 @@ def test_a_renewal_that_keeps_failing_ends_in_a_loss_that_says_why(
 
 
 def test_a_process_without_free_descriptors_goes_on_renewing(
-    flavor: str, file_url: str, crew: Crew
+    flavor: str, shared_url: str, crew: Crew
 ) -> None:
     """H29: the limit of a live process is set to what it uses: all that renewing needs is open."""
     if not hasattr(resource, "prlimit"):
         pytest.skip("setting the limits of a live process needs Linux (prlimit)")
-    holder = crew.actor(flavor, file_url)
+    holder = crew.actor(flavor, shared_url)
     holder.acquire("seat", ttl=0.9)
+    wait_for_renewals(holder, 1)
     _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
     wait_for_renewals(holder, 3)
@@ -108,7 +109,7 @@ def wait_for_renewals(actor: Actor, count: int) -> None:
 
 
 def test_a_keeper_that_gets_no_thread_tries_again(
-    url: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
+    client_url: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H29, blocking: no thread for a renewal is a failed renewal."""
     failed = threading.Event()
@@ -120,7 +121,7 @@ def test_a_keeper_that_gets_no_thread_tries_again(
     unsubscribe = observe.subscribe(listen)
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(url, faults)
+        client = await lab.connect(client_url, faults)
         lease = await client.lock("seat", ttl=1.8).acquire()
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse_to_start)
@@ -136,12 +137,12 @@ def test_a_keeper_that_gets_no_thread_tries_again(
 
 
 def test_a_lease_that_nobody_could_renew_is_not_given_out(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    client_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H29, blocking: no thread for the keeper itself: acquire fails, and nothing is held."""
 
     async def scenario(lab: Lab) -> None:
-        client, other = await lab.connect(url), await lab.connect(url)
+        client, other = await lab.connect(client_url), await lab.connect(client_url)
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse_to_start)
             with pytest.raises(RuntimeError, match="new thread"):

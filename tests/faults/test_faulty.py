@@ -10,9 +10,11 @@ from fencelock.worlds import clock
 from tests.faults.flavors import Lab, run
 
 
-def test_without_faults_it_is_the_engine_it_wraps(flavor: str, url: str, faults: Faults) -> None:
+def test_without_faults_it_is_the_engine_it_wraps(
+    flavor: str, client_url: str, faults: Faults
+) -> None:
     async def scenario(lab: Lab) -> None:
-        client, bare = await lab.connect(url, faults), await lab.connect(url)
+        client, bare = await lab.connect(client_url, faults), await lab.connect(client_url)
         assert client.traits == bare.traits
         assert client.url == bare.url
         async with client.lock("seat") as lease:
@@ -30,10 +32,10 @@ def test_without_faults_it_is_the_engine_it_wraps(flavor: str, url: str, faults:
 
 
 def test_a_delay_lets_time_pass_on_both_sides_of_the_engine(
-    flavor: str, url: str, faults: Faults
+    flavor: str, client_url: str, faults: Faults
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(url, faults)
+        client = await lab.connect(client_url, faults)
         faults.delay("acquire", before=0.03, after=0.03)
         began_at = clock.now()
         lease = await client.lock("seat", ttl=60).acquire()
@@ -49,10 +51,10 @@ def test_a_delay_lets_time_pass_on_both_sides_of_the_engine(
 
 @pytest.mark.parametrize("message", ["request", "reply"])
 def test_a_lost_message_is_unknown_and_counted(
-    flavor: str, url: str, faults: Faults, message: str
+    flavor: str, client_url: str, faults: Faults, message: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client, bare = await lab.connect(url, faults), await lab.connect(url)
+        client, bare = await lab.connect(client_url, faults), await lab.connect(client_url)
         lease = await bare.lock("seat").acquire()
         if message == "request":
             faults.lose_requests(2, "revoke")
@@ -69,9 +71,9 @@ def test_a_lost_message_is_unknown_and_counted(
     run(flavor, scenario)
 
 
-def test_an_outage_lasts_until_it_is_healed(flavor: str, url: str, faults: Faults) -> None:
+def test_an_outage_lasts_until_it_is_healed(flavor: str, client_url: str, faults: Faults) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(url, faults)
+        client = await lab.connect(client_url, faults)
         faults.outage()
         for _ in range(2):
             with pytest.raises(Unavailable):
@@ -87,9 +89,11 @@ def test_an_outage_lasts_until_it_is_healed(flavor: str, url: str, faults: Fault
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-def test_a_call_hangs_until_it_is_healed(flavor: str, url: str, faults: Faults, where: str) -> None:
+def test_a_call_hangs_until_it_is_healed(
+    flavor: str, client_url: str, faults: Faults, where: str
+) -> None:
     async def scenario(lab: Lab) -> None:
-        client, bare = await lab.connect(url, faults), await lab.connect(url)
+        client, bare = await lab.connect(client_url, faults), await lab.connect(client_url)
         faults.hang("acquire", where="before" if where == "before" else "after")
         job = lab.start(client.lock("seat", ttl=60).acquire())
         await lab.until(lambda: faults.seen("acquire", "under way"), "a call under way")

@@ -20,12 +20,14 @@ FREED_BY_NOBODY: dict[str, Any] = {"held": False, "loss": "SessionEnded", "relea
 
 
 @pytest.mark.parametrize("case", ["handle", "multi", "loop"])
-def test_a_forked_child_cannot_use_its_parents_lease(case: str, file_url: str, crew: Crew) -> None:
+def test_a_forked_child_cannot_use_its_parents_lease(
+    case: str, shared_url: str, crew: Crew
+) -> None:
     """H17: by os.fork, by multiprocessing, and inside a running event loop.
 
     The child's lease is dead and its release frees nothing; the parent holds on and renews.
     """
-    forker = crew.worker("forker", case, file_url)
+    forker = crew.worker("forker", case, shared_url)
     forker.hear(who="child", **FREED_BY_NOBODY)
     forker.hear(who="child", other=False)
     forker.hear(who="parent", held=True, released=True)
@@ -42,12 +44,12 @@ def test_a_lock_in_memory_stays_with_the_parent(crew: Crew) -> None:
     assert forker.wait() == 0, forker.errors()
 
 
-def test_a_child_that_ends_by_itself_takes_nothing_with_it(file_url: str, crew: Crew) -> None:
+def test_a_child_that_ends_by_itself_takes_nothing_with_it(shared_url: str, crew: Crew) -> None:
     """H17: exit handlers and the garbage collector run in the child as well."""
-    forker = crew.worker("forker", "untouched", file_url)
+    forker = crew.worker("forker", "untouched", shared_url)
     forker.hear(who="child", event="ends")
     forker.hear(who="parent", held=True)
-    with fencelock.connect(file_url) as client:
+    with fencelock.connect(shared_url) as client:
         assert client.lock("seat").try_acquire() is None
     forker.send("go on")
     forker.hear(who="parent", released=True)
@@ -55,12 +57,13 @@ def test_a_child_that_ends_by_itself_takes_nothing_with_it(file_url: str, crew: 
     assert forker.errors() == ""
 
 
+@pytest.mark.needs("waiters")
 def test_a_child_contends_with_its_parent_through_the_same_client(
-    file_url: str, crew: Crew
+    shared_url: str, crew: Crew
 ) -> None:
     """H18: the child gets a link of its own, and both wait for each other properly."""
-    forker = crew.worker("forker", "own_link", file_url)
-    with fencelock.connect(file_url) as client:
+    forker = crew.worker("forker", "own_link", shared_url)
+    with fencelock.connect(shared_url) as client:
         wait_for_queue(client, 1)
         assert not forker.has_said(who="child")
         forker.send("parent: release")
@@ -92,28 +95,29 @@ def test_a_child_holds_sqlites_own_locks_in_its_own_name(
     assert child in owners, owners
 
 
+@pytest.mark.needs("scan")
 @pytest.mark.parametrize("end", ["killed", "interrupted"])
 def test_a_child_works_on_safely_when_its_parent_has_gone(
-    file_url: str, crew: Crew, end: str
+    shared_url: str, crew: Crew, end: str
 ) -> None:
     """H18: a server that connects before it forks. SQLite's own state must not be inherited."""
-    server = crew.worker("forker", "prefork", file_url)
+    server = crew.worker("forker", "prefork", shared_url)
     server.hear(who="child", event="ready")
     server.hear(who="parent", event="waiting")
     server.signal(signal.SIGKILL if end == "killed" else signal.SIGINT)
     server.wait_gone()
-    fencelock.connect(file_url).close()  # nobody else has the file open: SQLite tidies up
+    fencelock.connect(shared_url).close()  # nobody else has the file open: SQLite tidies up
     server.send("seat")
     server.hear(who="child", name="seat", got=True)
-    with fencelock.connect(file_url) as client:
+    with fencelock.connect(shared_url) as client:
         assert {held.name for held in client.scan()} == {"own", "seat"}
         assert client.lock("seat").try_acquire() is None
         assert client.lock("own").try_acquire() is None
 
 
-def test_a_fork_while_other_threads_use_the_engine_is_safe(file_url: str, crew: Crew) -> None:
+def test_a_fork_while_other_threads_use_the_engine_is_safe(shared_url: str, crew: Crew) -> None:
     """H18: what a thread held at the moment of the fork must not stay held for ever."""
-    forker = crew.worker("forker", "busy", file_url)
+    forker = crew.worker("forker", "busy", shared_url)
     for number in range(20):
         assert forker.hear(number=number)["status"] == 0
     assert forker.wait() == 0, forker.errors()

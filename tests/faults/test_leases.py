@@ -74,6 +74,7 @@ def test_no_renewal_counts_after_release_has_returned(
     run(flavor, scenario)
 
 
+@pytest.mark.needs("revoke")
 def test_a_lock_can_be_used_again_after_its_lease_was_lost(flavor: str, url: str) -> None:
     """H25: the next lease has a higher fence, and the lost one stays lost."""
 

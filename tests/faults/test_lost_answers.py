@@ -68,6 +68,7 @@ def test_an_acquire_that_cannot_even_be_taken_back_says_until_when(
     run(flavor, scenario)
 
 
+@pytest.mark.needs("order", "waiters")
 def test_a_waiter_whose_answers_are_lost_keeps_its_place(
     flavor: str, url: str, faults: Faults
 ) -> None:

@@ -19,11 +19,11 @@ from tests.faults.resource import Resource
 
 
 def test_a_frozen_holder_learns_its_loss_and_harms_nobody(
-    flavor: str, file_url: str, crew: Crew, tmp_path: Path
+    flavor: str, shared_url: str, crew: Crew, tmp_path: Path
 ) -> None:
     """H01: SIGSTOP past the ttl. Another takes over with a higher fence, and its lease is safe."""
     resource = Resource(tmp_path / "resource")
-    frozen, other = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
+    frozen, other = crew.actor(flavor, shared_url), crew.actor(flavor, shared_url)
     old = frozen.acquire("seat", ttl=0.6)
     frozen.freeze()
     new = other.acquire("seat", ttl=30, timeout=None)
@@ -74,11 +74,11 @@ def test_without_renewal_the_holder_is_told_at_the_end(flavor: str, url: str) ->
 
 
 def test_a_pause_between_check_and_act_is_caught_by_the_fence_alone(
-    flavor: str, file_url: str, crew: Crew, tmp_path: Path
+    flavor: str, shared_url: str, crew: Crew, tmp_path: Path
 ) -> None:
     """H03: the check passed, then the process froze. Only the resource can refuse what follows."""
     resource = Resource(tmp_path / "resource")
-    slow, quick = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
+    slow, quick = crew.actor(flavor, shared_url), crew.actor(flavor, shared_url)
     slow.acquire("seat", ttl=0.5)
     late = slow.begin(
         "freeze_between_check_and_write", name="seat", path=str(tmp_path / "resource"), value="late"
@@ -184,6 +184,7 @@ def test_a_renewal_that_hangs_does_not_keep_the_keeper_from_telling(
     run(flavor, scenario)
 
 
+@pytest.mark.needs("revoke")
 def test_a_renewal_that_is_told_not_yours_ends_the_lease(
     flavor: str, url: str, faults: Faults
 ) -> None:
@@ -259,10 +260,10 @@ def test_a_body_that_blocked_its_loop_is_cancelled_and_raises(url: str) -> None:
 
 
 def test_a_frozen_process_that_holds_several_locks_loses_each(
-    flavor: str, file_url: str, crew: Crew
+    flavor: str, shared_url: str, crew: Crew
 ) -> None:
     """H01: one keeper looks after all leases of a client, and tells of each."""
-    frozen, other = crew.actor(flavor, file_url), crew.actor(flavor, file_url)
+    frozen, other = crew.actor(flavor, shared_url), crew.actor(flavor, shared_url)
     for name in ("one", "two", "three"):
         frozen.acquire(name, ttl=0.6)
     frozen.acquire("long", ttl=60)

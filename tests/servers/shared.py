@@ -7,14 +7,17 @@ of its own instead.
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
+from tests.servers.group import Group
 from tests.servers.server import Server
 
-S = TypeVar("S", bound=Server)
+S = TypeVar("S", bound=Server | Group)
 
-_running: dict[object, Server] = {}
+_running: dict[object, Server | Group] = {}
+_PID = os.getpid()
 
 
 def shared(make: Callable[[], S]) -> S:
@@ -28,8 +31,8 @@ def shared(make: Callable[[], S]) -> S:
 
 
 def stop_all() -> None:
-    """Stop every shared server."""
-    while _running:
+    """Stop every shared server that this process has started: a forked child has started none."""
+    while _running and os.getpid() == _PID:
         _, server = _running.popitem()
         server.close()
 

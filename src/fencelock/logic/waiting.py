@@ -46,7 +46,8 @@ async def acquire(
         if timeout == 0 or isinstance(answer, Grant):
             return answer
         deadline = policy.deadline(started, timeout)
-        answer = await _contend(world, engine, request._replace(queue=True), deadline, waitlist)
+        request = request._replace(queue=True)
+        answer = await _contend(world, engine, request, deadline, waitlist, answer)
         if isinstance(answer, Grant) and answer.valid_until <= world.now():
             raise _too_late(request)  # ending the watch took longer than the lease lasts
     except BaseException as error:
@@ -60,10 +61,19 @@ async def acquire(
 
 
 async def _contend(
-    world: World, engine: Engine, request: Request, deadline: float | None, waitlist: Waitlist
+    world: World,
+    engine: Engine,
+    request: Request,
+    deadline: float | None,
+    waitlist: Waitlist,
+    first: Busy,
 ) -> Grant | Busy:
-    """Subscribe, then look again and again until the deadline."""
+    """Subscribe, then look again and again until the deadline.
+
+    An engine that queued the request at once remembers a push that comes before we listen.
+    """
     answer: Grant | Busy
+    look = not first.queued
     signal = world.signal()
     healthy_at = world.now()
     waitlist.signals.add(signal)
@@ -72,8 +82,8 @@ async def _contend(
         while True:
             waitlist.check()
             try:
-                answer = await _ask(world, engine, request)
-                healthy_at = world.now()
+                answer = await _ask(world, engine, request) if look else first
+                look, healthy_at = True, world.now()
             except Unavailable:  # a short outage costs a waiter nothing, a long one is its to know
                 if world.now() >= healthy_at + request.ttl:
                     raise

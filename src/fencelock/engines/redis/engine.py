@@ -1,0 +1,261 @@
+"""Redis and Valkey: a lock is a plain key with a time to live, and a script decides in one step.
+
+The recipe is the well-known ``SET key owner NX PX ttl``, released only by its owner, so that any
+other program that locks this way on the same key is kept out and keeps us out. What is added, in
+the same round trip: a fence, a queue that is served first come first, and a push to who is next.
+
+The server judges expiry on its own wall clock and forgets what it did not persist or replicate: so
+this is an engine for efficiency. The fence is what protects the resource. It is the higher of
+last + 1 and the server's clock in microseconds, so it also grows after the record of a name has
+expired, and after the server lost its data, as long as its clock does not run back by more than
+the outage took.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ...engine import Address, Engine
+from ...errors import Unavailable
+from ...model import (
+    Busy,
+    Finding,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    State,
+    Traits,
+    Waiting,
+    granted,
+    renewed,
+)
+from ...world import Signal, World
+from .dispatch import Dispatch, Job
+from .keys import Keys, beside, keys_of, name_of, pattern
+from .listener import Listener
+from .scripts import script
+from .settings import OPTIONS, settings
+from .wire import Inbox, packed
+
+LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
+SCAN_COUNT = 1000
+
+ADVICE = (
+    "Redis can lose a lock in a failover or a restart, and ends leases by its wall clock. Check "
+    "the fence at the resource, or use postgresql, etcd or zookeeper"
+)
+
+
+class RedisEngine(Engine):
+    """``redis://``, ``rediss://``, ``valkey://``, ``redis+sentinel://``, ``redis+cluster://``."""
+
+    schemes = ("redis", "rediss", "valkey", "redis+sentinel", "redis+cluster")
+    options: ClassVar = OPTIONS
+    drivers = ("redis", "hiredis")
+    traits = Traits(
+        safety="efficiency",
+        scope="network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=False,
+        advice=ADVICE,
+    )
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._settings = settings(address)
+        self._dispatch = Dispatch(world, self._settings)
+        self._inbox_id = world.owner()[:16]
+        self._alone = 0 if self._settings.topology == "cluster" else 1
+        self._listener = Listener(world, self._subscribe, self._settle)
+        self._acquire, self._release = script("acquire"), script("release")
+
+    async def open(self) -> None:
+        await self._dispatch.command("PING")
+        self.traits = self.traits._replace(durable=await self._is_durable())
+
+    async def _is_durable(self) -> bool:
+        """Whether grants survive a restart of the server; unknown is no."""
+        try:
+            reply = await self._dispatch.command("CONFIG", "GET", "appendonly")
+        except Exception:
+            return False
+        return bool(reply[1:2] == [b"yes"])
+
+    async def close(self) -> None:
+        await self._listener.close()
+        await self._dispatch.wire.close()
+
+    def abandon(self) -> None:
+        self._listener.abandon()
+        self._dispatch.wire.abandon()
+
+    def _keys_of(self, name: str) -> Keys:
+        return keys_of(name, self._settings.prefix)
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        name, owner, ttl, meta, queue, waits = request[:6]
+        listener = self._listener
+        joins = queue or (waits and listener.hears)
+        keys = keys_of(name, self._settings.prefix)
+        if joins:
+            listener.expect(keys.lock, owner)
+        words = (owner, _ms(ttl), meta, self._inbox_id if joins else "", self._alone)
+        now = self.world.now()
+        if self._settings.replicas:
+            answer = await self._confirmed(request, words)
+        else:
+            answer = await self._dispatch.run(self._acquire, keys, words, ttl)
+        if isinstance(answer, bytes):
+            if joins and not queue:
+                listener.unwatch(keys.lock, owner)
+            return granted(name, owner, int(answer), ttl, now)
+        look_ms, place, holder = answer
+        if joins:
+            listener.look_at(keys.lock, look_ms / 1000)
+        return Busy(LOOK_S, place if place >= 0 else None, joins, (holder or b"").decode())
+
+    async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
+        """Acquire, and believe it only when so many replicas have it."""
+        wanted, patience = self._settings.replicas, min(request.ttl / 2, self._settings.patience)
+        wait = packed("WAIT", wanted, _ms(patience / 2))
+        keys = self._keys_of(request.name)
+        answer, replicas = await self._dispatch.run(
+            self._acquire, keys, words, request.ttl, then=wait
+        )
+        if isinstance(answer, bytes) and not (isinstance(replicas, int) and replicas >= wanted):
+            await self.withdraw(request)
+            raise Unavailable(
+                f"{replicas} of {wanted} replicas confirmed the grant of {request.name!r}: "
+                "it was taken back and nothing is held. See the replication of the server"
+            )
+        return answer
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        now = self.world.now()
+        answers: list[Grant | Gone] = [*renewed(grants, now)]
+        keys = [self._keys_of(grant.name) for grant in grants]
+        patience = min(grant.ttl for grant in grants) / 3
+        groups = self._dispatch.route.groups([key.lock for key in keys])
+        jobs = [
+            Job(
+                [key for place in places for key in keys[place][:2]],
+                [word for p in places for word in (_ms(grants[p].ttl), grants[p].owner)],
+            )
+            for places in groups
+        ]
+        replies = await self._dispatch.run_all(script("renew"), jobs, patience, "keeper")
+        for places, gone in zip(groups, replies, strict=True):
+            for number, reason in zip(gone[::2], gone[1::2], strict=True):
+                answers[places[number]] = _gone(reason.decode())
+        return answers
+
+    async def release(self, grant: Grant) -> bool:
+        return await self._leave(grant.name, grant.owner, grant.ttl)
+
+    async def withdraw(self, request: Request) -> None:
+        self._listener.unwatch(self._keys_of(request.name).lock, request.owner)
+        await self._leave(request.name, request.owner, request.ttl)
+
+    async def _leave(self, name: str, owner: str, ttl: float) -> bool:
+        words = (owner, self._alone)
+        freed = await self._dispatch.run(self._release, self._keys_of(name), words, ttl)
+        return bool(freed)
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        words = (reason, self._alone)
+        keys, patience = self._keys_of(name), self._settings.patience
+        return bool(await self._dispatch.run(script("revoke"), keys, words, patience))
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        await self._listener.open()
+        self._listener.watch(self._keys_of(request.name).lock, request.owner, signal)
+
+    async def unwatch(self, request: Request) -> None:
+        self._listener.unwatch(self._keys_of(request.name).lock, request.owner)
+
+    async def _subscribe(self) -> Inbox:
+        node = await self._dispatch.route.find("")
+        channel = f"fencelock:inbox:{self._inbox_id}"
+        try:
+            return await self._dispatch.wire.subscribe(node, channel)
+        except Unavailable:
+            self._dispatch.route.forget(node)
+            raise
+
+    async def _settle(self, lock: str) -> tuple[float, bool]:
+        words = (self._inbox_id, self._alone)
+        look_ms, known = await self._dispatch.run(
+            script("settle"), beside(lock), words, self._settings.patience
+        )
+        return look_ms / 1000, known == 1
+
+    async def inspect(self, name: str) -> State:
+        answer = await self._look(name, hand_on=True)
+        now_ms = int(answer[3])
+        waiters = [data.decode().split(" ", 4) for data in answer[4:] if data]
+        return State(
+            name,
+            tuple(_holdings(name, answer)),
+            tuple(
+                Waiting((now_ms - int(since)) / 1000, json.loads(meta))
+                for _, _, _, since, meta in waiters
+            ),
+        )
+
+    async def _look(self, name: str, hand_on: bool) -> list[Any]:
+        words = (1 if hand_on else 0, self._alone)
+        keys, patience = self._keys_of(name), self._settings.patience
+        found: list[Any] = await self._dispatch.run(script("inspect"), keys, words, patience)
+        return found
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        await self._dispatch.route.find("")
+        match = pattern(self._settings.prefix + prefix)
+        names: set[str] = set()
+        for node in self._dispatch.route.nodes():
+            cursor = b"0"
+            while True:
+                cursor, records = await self._dispatch.command(
+                    "SCAN", cursor, "MATCH", match, "COUNT", SCAN_COUNT, node=node
+                )
+                found = (name_of(r.decode(), self._settings.prefix) for r in records)
+                names.update(name for name in found if name and name.startswith(prefix))
+                if cursor == b"0":
+                    break
+        answers = [(name, await self._look(name, hand_on=False)) for name in sorted(names)]
+        return [holding for name, answer in answers for holding in _holdings(name, answer)]
+
+    async def examine(self) -> list[Finding]:
+        from .examine import examine
+
+        return await examine(self._dispatch, self._settings, self.world.wall_us)
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+def _gone(reason: str) -> Gone:
+    if reason:
+        return Gone("revoked", reason)
+    return Gone("expired", "its key is gone from the server")
+
+
+def _holdings(name: str, answer: Sequence[Any]) -> list[Holding]:
+    owner, left_ms, record, now_ms = answer[:4]
+    if not owner:
+        return []
+    fields = (record or b"").decode().split(" ", 5)
+    if len(fields) < 6 or fields[1] != owner.decode():
+        ttl = max(left_ms, 0) / 1000  # taken by another program, which says no more than that
+        return [Holding(name, 0, ttl, 0.0, ttl, {"program": "not fencelock"})]
+    fence, _, claimed, ttl_ms, since, meta = fields
+    if claimed == "0":
+        return []
+    age = max(0, int(now_ms) - int(since)) / 1000
+    return [Holding(name, int(fence), int(ttl_ms) / 1000, age, left_ms / 1000, json.loads(meta))]

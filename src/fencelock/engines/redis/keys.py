@@ -1,0 +1,74 @@
+"""The keys of one lock: all in one slot of a cluster, whatever the name looks like.
+
+The lock itself is the key that the user named, so that other programs can lock the same one. What
+is ours alone lies beside it, under the same hash tag. A cluster hashes what stands between the
+first ``{`` and the next ``}``, if anything does, and otherwise the whole key:
+
+* a name that brings its own tag keeps it, and so do its side keys;
+* a name without ``}`` becomes the tag of its side keys;
+* what is left (``a}{b``, ``{}x``) cannot be anybody's tag, so such a name is written with its
+  braces encoded, under a prefix that no plain name may have.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ENCODED = "fencelock%"  # begins the key of a name that cannot stand as it is
+SIDE = ":fencelock"
+
+_ENCODE = {"%": "%25", "{": "%7B", "}": "%7D"}
+
+
+class Keys(NamedTuple):
+    """The keys of one name."""
+
+    lock: str
+    """A string: the owner, with the lease as its time to live."""
+    record: str
+    """A string: the fence of the last grant and who has it. It outlives the lock for a while."""
+    queue: str
+    """A sorted set: owners that wait, by the order in which they came."""
+    waiters: str
+    """A hash: what is known of each that waits, and when its client was last seen."""
+
+
+def keys_of(name: str, prefix: str = "") -> Keys:
+    """The keys of a name."""
+    lock = prefix + name
+    if _cannot_stand(lock):
+        lock = ENCODED + "".join(_ENCODE.get(letter, letter) for letter in lock)
+    return beside(lock)
+
+
+def beside(lock: str) -> Keys:
+    """The keys that belong to the key of a lock."""
+    record = (lock if "}" in lock else f"{{{lock}}}") + SIDE
+    return Keys(lock, record, record + ":queue", record + ":waiters")
+
+
+def name_of(record: str, prefix: str = "") -> str | None:
+    """The name whose record has this key; None where the key is not the record of a lock."""
+    lock = record.removesuffix(SIDE)
+    if lock.startswith("{") and lock.endswith("}") and lock.count("}") == 1:
+        lock = lock[1:-1]
+    if lock.startswith(ENCODED):
+        for letter, code in reversed(_ENCODE.items()):  # the percent sign last
+            lock = lock.replace(code, letter) if lock.startswith(ENCODED) else lock
+        lock = lock.removeprefix(ENCODED)
+    name = lock.removeprefix(prefix)
+    return name if lock.startswith(prefix) and keys_of(name, prefix).record == record else None
+
+
+def pattern(prefix: str) -> str:
+    """What matches the records of all names that begin with a prefix, and perhaps some more."""
+    literal = "".join(f"\\{letter}" if letter in "*?[]^\\" else letter for letter in prefix)
+    return f"*{literal}*{SIDE}" if "}" not in prefix and "{" not in prefix else f"*{SIDE}"
+
+
+def _cannot_stand(lock: str) -> bool:
+    if lock.startswith(ENCODED):
+        return True
+    start = lock.find("{")
+    has_tag = start >= 0 and lock.find("}", start) > start + 1
+    return "}" in lock and not has_tag

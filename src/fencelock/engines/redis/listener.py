@@ -1,0 +1,194 @@
+"""Hears pushes for the waiters of one client, and looks after the names they wait for.
+
+One connection serves all waiters of a client, whatever their number: its inbox. Whoever hands a
+lock on publishes the owner that it is handed to. A lock may also come free without a word, when a
+lease ends or another program lets go of it: so there is one timer for each name that is waited for,
+at the moment at which the present lease would end. The same look says that the waiters are alive.
+
+Written once for both flavors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from ...errors import EngineError, OutcomeUnknown
+from ...world import Job, Signal, World, sleep
+from .wire import Inbox
+
+ALIVE_S = 10.0  # how often, at least, a name that is waited for is looked after
+STAND_BY_S = 0.55  # a moment longer than a lock that was handed on waits to be claimed
+GRACE_S = 0.005  # the server removes what has expired a moment later
+AGAIN_S = 0.2  # between attempts to reach the server again
+NEVER = float("inf")
+
+Settle = Callable[[str], Awaitable[tuple[float, bool]]]
+
+
+class _Name:
+    """A name that is waited for, and when to look after it."""
+
+    __slots__ = ("look_at", "owners")
+
+    def __init__(self, look_at: float) -> None:
+        self.look_at = look_at
+        self.owners: set[str] = set()
+
+
+class Listener:
+    """The ears of one client."""
+
+    def __init__(
+        self, world: World, subscribe: Callable[[], Awaitable[Inbox]], settle: Settle
+    ) -> None:
+        self._world = world
+        self._subscribe = subscribe
+        self._settle = settle
+        self._mutex = world.mutex()
+        self._signals: dict[str, Signal | None] = {}
+        """Owners that may be called, with the signal once they wait for one."""
+        self._called: set[str] = set()
+        self._names: dict[str, _Name] = {}
+        self._inbox: Inbox | None = None
+        self._opening = False
+        self._opened = world.signal()
+        self._job: Job | None = None
+        self._next = 0.0
+        self._closing = False
+
+    @property
+    def hears(self) -> bool:
+        """Whether pushes reach us at this moment."""
+        return self._inbox is not None
+
+    async def open(self) -> None:
+        """Have an inbox. Whoever comes first makes it, the others wait for that one."""
+        while self._inbox is None and not self._closing:
+            with self._mutex:
+                first, self._opening = not self._opening, True
+            if not first:
+                await self._world.wait(self._opened, self._world.now() + AGAIN_S)
+                continue
+            self._opened.clear()
+            try:
+                self._inbox = await self._subscribe()
+            finally:
+                self._opening = False
+                self._opened.set()
+        with self._mutex:
+            if self._job is None and not self._closing:
+                self._job = self._world.spawn(self._listen(), "fencelock-listener")
+
+    def expect(self, name: str, owner: str) -> None:
+        """This owner is about to queue: remember it if it is called before it waits."""
+        self._signals.setdefault(owner, None)
+        with self._mutex:
+            found = self._names.get(name)
+            if found is None:
+                found = self._names[name] = _Name(self._world.now() + ALIVE_S)
+            found.owners.add(owner)
+
+    def watch(self, name: str, owner: str, signal: Signal) -> None:
+        """Set the signal when this owner should look again."""
+        self.expect(name, owner)
+        self._signals[owner] = signal
+        if owner in self._called:
+            self._called.discard(owner)
+            signal.set()
+
+    def unwatch(self, name: str, owner: str) -> None:
+        """This owner waits no more."""
+        self._signals.pop(owner, None)
+        self._called.discard(owner)
+        with self._mutex:
+            found = self._names.get(name)
+            if found is not None:
+                found.owners.discard(owner)
+                if not found.owners:
+                    del self._names[name]
+
+    def look_at(self, name: str, look_in: float) -> None:
+        """Look after a name so many seconds from now, unless it is done sooner."""
+        when = self._world.now() + min(max(look_in, 0.0) + GRACE_S, ALIVE_S)
+        found = self._names.get(name)
+        if found is not None and when < found.look_at:
+            found.look_at = when
+            if when < self._next and self._inbox is not None:
+                self._inbox.nudge()
+
+    def abandon(self) -> None:
+        """End without waiting."""
+        self._closing = True
+        inbox, self._inbox = self._inbox, None
+        if inbox is not None:
+            inbox.nudge()
+            inbox.close()
+
+    async def close(self) -> None:
+        """End."""
+        self._closing = True
+        inbox = self._inbox
+        if inbox is not None:
+            inbox.nudge()
+        if self._job is not None:
+            await self._job.join(self._world.now() + 2.0)
+        self.abandon()
+
+    async def _listen(self) -> None:
+        while not self._closing:
+            inbox = self._inbox
+            try:
+                if inbox is None:
+                    await self.open()
+                    self._wake_all()  # what was published meanwhile is lost: all look again
+                    continue
+                for message in await inbox.receive(self._when()):
+                    self._hear(message.decode("utf-8", "replace"))
+                await self._look()
+            except (EngineError, OutcomeUnknown):
+                if inbox is not None and inbox.broken:
+                    self._inbox = None
+                    inbox.close()
+                await sleep(self._world, AGAIN_S)
+
+    def _hear(self, message: str) -> None:
+        if message.startswith("?"):
+            self.look_at(message[1:], STAND_BY_S)
+        elif message in self._signals:
+            signal = self._signals[message]
+            if signal is None:
+                self._called.add(message)
+            else:
+                signal.set()
+
+    def _when(self) -> float:
+        """The next moment to look; whoever sets an earlier one meanwhile nudges."""
+        self._next = NEVER
+        with self._mutex:
+            self._called &= self._signals.keys()
+            soonest = min((name.look_at for name in self._names.values()), default=NEVER)
+        self._next = min(soonest, self._world.now() + ALIVE_S)
+        return self._next
+
+    async def _look(self) -> None:
+        now = self._world.now()
+        with self._mutex:
+            due = [name for name, found in self._names.items() if found.look_at <= now]
+        for name in due:
+            found = self._names.get(name)
+            if found is None:
+                continue
+            found.look_at = now + ALIVE_S
+            look_in, known = await self._settle(name)
+            self.look_at(name, look_in)
+            if not known:  # the queue was lost: all of ours join it again
+                self._wake(found.owners)
+
+    def _wake_all(self) -> None:
+        self._wake(set(self._signals))
+
+    def _wake(self, owners: set[str]) -> None:
+        for owner in list(owners):
+            signal = self._signals.get(owner)
+            if signal is not None:
+                signal.set()

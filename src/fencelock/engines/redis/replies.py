@@ -1,0 +1,44 @@
+"""What a server's error means: one table, from the first word of the reply to an error of ours.
+
+The server answers an error before it has changed anything, so each means that nothing happened.
+"""
+
+from __future__ import annotations
+
+from ...errors import Denied, EngineError, Misconfigured, Unavailable
+
+
+class Moved(Exception):
+    """The answering server is not the one that serves this key now."""
+
+
+_MOVED = ("MOVED", "ASK", "READONLY", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED")
+
+_TABLE: dict[str, tuple[type[EngineError], str]] = {
+    "LOADING": (Unavailable, "the server is reading its data: try again in a moment"),
+    "MASTERDOWN": (Unavailable, "the server is a replica without its primary"),
+    "NOREPLICAS": (Unavailable, "too few replicas are connected: see min-replicas-to-write"),
+    "BUSY": (Unavailable, "a script of another program keeps the server busy"),
+    "OOM": (Unavailable, "the server is out of memory: raise maxmemory or free some"),
+    "MISCONF": (Unavailable, "the server cannot write to its disk and takes no changes"),
+    "NOAUTH": (Denied, "the server asks for a password: write redis://user:password@host"),
+    "WRONGPASS": (Denied, "the server refuses the user or the password"),
+    "NOPERM": (
+        Denied,
+        "the user may not do that: see which rights the page of the engine lists",
+    ),
+    "WRONGTYPE": (
+        Misconfigured,
+        "the key of this lock is used by something else: choose another name or a prefix",
+    ),
+    "ERR": (Misconfigured, "the server does not understand us: it must be Redis 6.2 or newer"),
+}
+
+
+def mapped(text: str, where: str) -> Exception:
+    """The error of ours for an error reply."""
+    word = text.partition(" ")[0]
+    if word in _MOVED:
+        return Moved(text)
+    kind, advice = _TABLE.get(word, (Unavailable, "the server refused the request"))
+    return kind(f"{where}: {advice} ({text}); nothing happened")

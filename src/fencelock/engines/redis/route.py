@@ -1,0 +1,134 @@
+"""Which server to ask: the only one, the primary that Sentinel names, or the owner of a slot.
+
+Written once for both flavors, over a wire. What was found is believed until a server says otherwise
+or cannot be reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from .settings import Node, Settings
+from .wire import Wire, packed
+
+SLOTS = 16384
+
+
+class Route:
+    """The way to the server of a key."""
+
+    def __init__(self, settings: Settings, wire: Wire) -> None:
+        self._settings = settings
+        self._wire = wire
+        self._node: Node | None = settings.nodes[0] if settings.topology == "one" else None
+        self._slots: list[Node | None] = []
+        self.clustered = settings.topology == "cluster"
+        self.moves = settings.topology != "one"
+
+    def known(self, key: str) -> Node | None:
+        """The server of a key as far as we know."""
+        if not self.clustered:
+            return self._node
+        return self._slots[slot_of(key)] if self._slots else None
+
+    async def find(self, key: str) -> Node:
+        """The server of a key; asks around if it is not known."""
+        node = self.known(key)
+        if node is None:
+            await (self._ask_cluster() if self.clustered else self._ask_sentinels())
+            node = self.known(key)
+        if node is None:
+            raise Unavailable(f"no server of the cluster serves slot {slot_of(key)} at present")
+        return node
+
+    def nodes(self) -> list[Node]:
+        """All servers that are known to serve."""
+        found = self._slots if self.clustered else [self._node]
+        return list(dict.fromkeys(node for node in found if node is not None))
+
+    def forget(self, node: Node) -> None:
+        """A server turned out not to be the right one, or not to be there."""
+        self._wire.drop(node)
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Whatever was known is old."""
+        if self.moves:
+            self._node, self._slots = None, []
+
+    def groups(self, keys: Sequence[str]) -> list[list[int]]:
+        """The places of keys that one request may name together."""
+        if not self.clustered:
+            return [[*range(len(keys))]]
+        slots: dict[int, list[int]] = {}
+        for place, key in enumerate(keys):
+            slots.setdefault(slot_of(key), []).append(place)
+        return list(slots.values())
+
+    async def _ask_sentinels(self) -> None:
+        service = self._settings.service
+        replies = await self._ask_all("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
+        for reply in replies:
+            if isinstance(reply, list):
+                node = (reply[0].decode(), int(reply[1]))
+                if await self._is_primary(node):
+                    self._node = node
+                    return
+        if replies and all(reply is None for reply in replies):
+            raise Misconfigured(f"the sentinels do not know a primary called {service!r}")
+        raise Unavailable(
+            f"none of {len(self._settings.nodes)} sentinels named a primary of {service!r} that "
+            "answers: a failover may be under way. Nothing happened"
+        )
+
+    async def _is_primary(self, node: Node) -> bool:
+        """Sentinels may name a server that is gone, or that was demoted a moment ago."""
+        try:
+            (reply,) = await self._ask(node, "ROLE")
+        except (EngineError, OutcomeUnknown):
+            return False
+        return isinstance(reply, list) and reply[0] == b"master"
+
+    async def _ask_cluster(self) -> None:
+        for reply in await self._ask_all("CLUSTER", "SLOTS"):
+            if not isinstance(reply, list) or not reply:
+                continue
+            slots: list[Node | None] = [None] * SLOTS
+            for first, last, primary, *_ in reply:
+                host = primary[0].decode() or self._settings.nodes[0][0]
+                slots[first : last + 1] = [(host, int(primary[1]))] * (last - first + 1)
+            self._slots = slots
+            return
+        raise Unavailable(
+            f"none of {len(self._settings.nodes)} servers told the slots of the cluster: see that "
+            "they run in cluster mode and can be reached. Nothing happened"
+        )
+
+    async def _ask_all(self, *words: str) -> list[Any]:
+        """The answers of those that answer, one after the other; stops at the first good one."""
+        answers: list[Any] = []
+        failure: Exception | None = None
+        for node in self._settings.nodes:
+            try:
+                (answer,) = await self._ask(node, *words)
+            except (EngineError, OutcomeUnknown) as error:
+                failure = error
+                continue
+            answers.append(answer)
+            if isinstance(answer, list) and answer:
+                return answers
+        if not answers and isinstance(failure, Misconfigured):
+            raise failure
+        return answers
+
+    async def _ask(self, node: Node, *words: str) -> Sequence[Any]:
+        return await self._wire.call(node, packed(*words), 1, self._settings.patience, "main")
+
+
+def slot_of(key: str) -> int:
+    """The slot that a cluster keeps a key in."""
+    from redis.crc import key_slot
+
+    return int(key_slot(key.encode()))

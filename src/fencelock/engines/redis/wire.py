@@ -1,0 +1,112 @@
+"""The edge between the protocol and a socket, the same for both flavors.
+
+A wire sends requests that are packed already and gives back as many replies as were asked for. It
+knows nodes and connections, and neither locks nor scripts. An error reply is a value; no connection
+is ``Unavailable``, because nothing was sent, and no answer is ``OutcomeUnknown``.
+
+redis-py's own command path costs more than the round trip itself, so it is used for what it does
+best: it resolves, connects, speaks TLS and logs in. Then the wire takes the socket over. hiredis
+packs the requests and parses the replies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from hiredis import pack_command
+
+from ...errors import Denied, Unavailable
+from .settings import Node, Settings
+
+if TYPE_CHECKING:
+    from ...world import World
+
+Word: TypeAlias = str | bytes | int
+Lane: TypeAlias = Literal["main", "keeper"]
+
+
+def packed(*words: Word) -> bytes:
+    """A request as it goes over the wire."""
+    request: bytes = pack_command(words)  # type: ignore[arg-type]  # any number of words
+    return request
+
+
+class Inbox(Protocol):
+    """A connection that only listens."""
+
+    broken: str
+    """Why it hears nothing any more, or nothing."""
+
+    async def receive(self, until: float) -> list[bytes]:
+        """Wait for messages; none when the moment has come or somebody nudged."""
+        ...
+
+    def nudge(self) -> None:
+        """End a ``receive`` that is under way."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Wire(Protocol):
+    """All connections of one client."""
+
+    async def call(
+        self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
+    ) -> Sequence[Any]:
+        """Send a payload of so many requests to a node and return that many replies."""
+        ...
+
+    async def subscribe(self, node: Node, channel: str) -> Inbox:
+        """Listen to a channel; returns when the server has said that we do."""
+        ...
+
+    def drop(self, node: Node) -> None:
+        """Let go of the connections to a node: it is not the right one any more."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def abandon(self) -> None:
+        """Close without waiting, in whatever thread this is."""
+        ...
+
+
+def make_wire(world: World, settings: Settings) -> Wire:
+    """The wire for a world; each imports its driver when it is made."""
+    if world.flavor == "asyncio":
+        from .wire_aio import AioWire
+
+        return AioWire(settings)
+    from .wire_threads import ThreadsWire
+
+    return ThreadsWire(settings)
+
+
+def connection_class(module: Any, settings: Settings) -> Any:
+    """redis-py's class for connections, with or without TLS."""
+    secure = "ssl_cert_reqs" in settings.connection
+    return module.SSLConnection if secure else module.Connection
+
+
+def arguments(settings: Settings, node: Node, sentinel: bool) -> dict[str, Any]:
+    """What redis-py needs to connect to a node, its retries off: a lock's are the protocol's."""
+    chosen = settings.sentinel if sentinel else settings.connection
+    given = {key: value for key, value in chosen.items() if value is not None}
+    return {"host": node[0], "port": node[1], "client_name": "fencelock", **given}
+
+
+def cannot_connect(node: Node, error: BaseException) -> Exception:
+    """The error of ours for a connection that could not be made."""
+    where = f"{node[0]}:{node[1]}"
+    kind = type(error).__name__
+    if "Authentication" in kind or "AuthorizationError" in kind or "NoPermission" in kind:
+        return Denied(f"{where} refuses the user or the password ({error}); nothing happened")
+    return Unavailable(
+        f"{where} cannot be reached ({error}); nothing happened. See that the server runs and that "
+        "host and port are right"
+    )
+
+
+CLOSED = "this client is closed; nothing happened"

@@ -1,0 +1,89 @@
+"""The engines that the client hazards run over: one line each.
+
+A row says where a fresh store for one test is to be had. It must be nobody else's: tests list all
+locks of a store. Tests ask for one of these fixtures:
+
+``url``         every engine: a hazard of one process
+``shared_url``  every engine that several processes can meet in
+``server_url``  every engine with a server, whose address can lead through a proxy
+``client_url``  memory and sqlite: the hazard and its cure lie in the client alone, above any engine
+``file_url``    sqlite: about its file
+
+``@pytest.mark.needs("order")`` leaves engines out that do not promise that much. One row per engine
+is enough here: that its variants keep the same promises is for the conformance checks to say. A row
+costs about a minute, most of it leases that run out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from fencelock.engines import TABLE
+from tests.servers.postgresql import Postgresql
+from tests.servers.redis import Redis
+from tests.servers.shared import shared
+
+PROMISES = frozenset({"processes", "server", "order", "waiters", "revoke", "scan"})
+"""What a test may need: several processes, a server of its own to be cut off from, first come first
+served, waiters that can be seen, taking locks from others, listing them."""
+
+_number = itertools.count()
+
+
+class Store(NamedTuple):
+    """Where an engine keeps its locks in one test."""
+
+    fresh: Callable[[Path], str]
+    """The URL of an empty store; the folder is the test's own."""
+    lacks: Collection[str] = ()
+    """What it does not promise, of PROMISES."""
+    dead_waiter_ttl: float = 600.0
+    """The ttl of waiters that die in a test: short where a dead one may keep the lock for that long
+    when its turn comes, and long where it is passed over at once."""
+
+
+def _postgresql() -> Postgresql:
+    return Postgresql()
+
+
+def _redis() -> Redis:
+    return Redis()
+
+
+STORES: dict[str, Store] = {
+    "memory": Store(
+        lambda folder: f"memory://faults-{next(_number)}", lacks={"processes", "server"}
+    ),
+    "sqlite": Store(lambda folder: f"sqlite:///{folder}/locks.db", lacks={"server"}),
+    "postgresql": Store(
+        lambda folder: shared(_postgresql).url(f"table=faults_{next(_number)}"),
+    ),
+    "redis": Store(lambda folder: shared(_redis).fresh_url()),
+}
+
+FIXTURES: dict[str, set[str]] = {
+    "url": set(),
+    "shared_url": {"processes"},
+    "server_url": {"server"},
+}
+"""The fixtures that run over several engines, with what each needs."""
+
+
+def suitable(needs: Iterable[str]) -> list[str]:
+    """The engines that promise all of this."""
+    wanted = {*needs}
+    assert wanted <= PROMISES, f"not something an engine could promise: {wanted - PROMISES}"
+    return [name for name, store in STORES.items() if name in TABLE and not wanted & {*store.lacks}]
+
+
+def fresh(name: str, folder: Path) -> str:
+    """An empty store of an engine, for one test."""
+    return STORES[name].fresh(folder)
+
+
+def store_of(url: str) -> Store:
+    """The row that a URL came from."""
+    return STORES[url.partition(":")[0]]

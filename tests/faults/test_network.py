@@ -1,0 +1,235 @@
+"""A real network between a client and its server: answers that are lost or late, links that break.
+
+The same hazards that a faulty engine shows in other files, here below the driver.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from fencelock import LeaseLost, OutcomeUnknown, Unavailable, aio
+from fencelock.logic import policy
+from fencelock.worlds import clock
+from tests.faults.crew import Crew
+from tests.faults.flavors import Lab, run
+from tests.servers.link import TO_CLIENT
+from tests.servers.proxy import Proxy
+
+PATIENCE = 0.5  # seconds for an answer: more than a busy machine needs, and soon over
+BREAKS = pytest.mark.parametrize("then_cut", [True, False], ids=["cut", "silent"])
+
+
+class Network(NamedTuple):
+    """Two ways to one store."""
+
+    url: str
+    """Through the proxy."""
+    direct: str
+    proxy: Proxy
+
+
+@pytest.fixture
+def network(server_url: str) -> Iterator[Network]:
+    found = re.search(r"127\.0\.0\.1:(\d+)", server_url)
+    assert found is not None, f"{server_url} does not say where the server is"
+    with Proxy(int(found[1])) as proxy:
+        yield Network(server_url.replace(found[0], proxy.address, 1), server_url, proxy)
+
+
+async def connect(lab: Lab, network: Network) -> tuple[aio.Client, aio.Client]:
+    """A client behind the proxy that has been used before, and one that sees what is there."""
+    client = await lab.connect(network.url, patience=PATIENCE)
+    async with client.lock("warm"):
+        pass
+    return client, await lab.connect(network.direct)
+
+
+@BREAKS
+def test_an_acquire_whose_answer_is_lost_on_its_way_is_granted_once(
+    flavor: str, network: Network, then_cut: bool
+) -> None:
+    """H13: the server has granted it, and the connection is reset or says nothing more."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await connect(lab, network)
+        network.proxy.lose_next_reply(b"seat", then_cut=then_cut)
+        lease = await client.lock("seat", ttl=60).acquire(timeout=0)
+        assert network.proxy.lost == 1
+        (holding,) = await other.holders("seat")
+        assert holding.fence == lease.fence
+        assert await lease.release() is True
+        assert await other.holders("seat") == []
+
+    run(flavor, scenario)
+
+
+def test_no_driver_repeats_a_request_behind_our_back(flavor: str, network: Network) -> None:
+    """H16: every answer is lost, so every request that is sent is counted, and nothing is left."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await connect(lab, network)
+        network.proxy.lose_next_reply(b"seat", count=100)
+        with pytest.raises((Unavailable, OutcomeUnknown)):
+            await client.lock("seat", ttl=60).acquire(timeout=0)
+        asked, taken_back = policy.UNKNOWN_TRIES, policy.UNKNOWN_TRIES
+        assert 1 <= network.proxy.lost <= asked + taken_back
+        network.proxy.heal()
+        lease = await other.lock("seat").acquire(timeout=0)  # taken back, though nobody said so
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+@BREAKS
+def test_a_release_whose_answer_is_lost_on_its_way_is_a_release(
+    flavor: str, network: Network, then_cut: bool
+) -> None:
+    """H14: the lock is free, and nobody is told that somebody took it."""
+
+    async def scenario(lab: Lab) -> None:
+        told: list[LeaseLost] = []
+        client, other = await connect(lab, network)
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
+        network.proxy.lose_next_reply(b"seat", then_cut=then_cut)
+        assert await lease.release() is True
+        assert network.proxy.lost == 1
+        taken = await other.lock("seat").acquire(timeout=0)
+        assert await lease.release() is False
+        taken.check()
+        assert not told
+        await taken.release()
+
+    run(flavor, scenario)
+
+
+@BREAKS
+def test_a_renewal_whose_answer_is_lost_on_its_way_keeps_the_lease(
+    flavor: str, network: Network, then_cut: bool
+) -> None:
+    """H15: still held, renewed by the next try, with the same fence."""
+
+    async def scenario(lab: Lab) -> None:
+        told: list[LeaseLost] = []
+        client, other = await connect(lab, network)
+        lease = await client.lock("seat", ttl=3.0, on_lost=told.append).acquire()
+        sure_until = clock.now() + lease.remaining()
+        network.proxy.lose_next_reply(then_cut=then_cut)
+        await lab.until(lambda: network.proxy.lost, "a renewal whose answer is lost")
+        await lab.until(lambda: clock.now() + lease.remaining() > sure_until, "a longer lease")
+        (holding,) = await other.holders("seat")
+        assert (holding.fence, told) == (lease.fence, [])
+        assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_break_of_the_network_shorter_than_the_ttl_costs_nothing(
+    flavor: str, network: Network
+) -> None:
+    """H05: connections are reset and refused, renewals fail, and the lease is kept."""
+
+    async def scenario(lab: Lab) -> None:
+        told: list[LeaseLost] = []
+        client, _ = await connect(lab, network)
+        lease = await client.lock("seat", ttl=3.0, on_lost=told.append).acquire()
+        sure_until = clock.now() + lease.remaining()
+        network.proxy.cut()
+        await lab.until(lambda: lease._tenure.failure, "a failed renewal")
+        network.proxy.heal()
+        await lab.until(lambda: clock.now() + lease.remaining() > sure_until, "a longer lease")
+        assert not told
+        assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("fault", ["cut", "block"])
+def test_a_break_of_the_network_longer_than_the_ttl_is_told_in_time(
+    flavor: str, network: Network, fault: str
+) -> None:
+    """H05: refused or simply silent, the holder knows before another is let in, and goes on."""
+
+    async def scenario(lab: Lab) -> None:
+        told: list[LeaseLost] = []
+        client, other = await connect(lab, network)
+        lease = await client.lock("seat", ttl=0.9, on_lost=told.append).acquire()
+        getattr(network.proxy, fault)()
+        taken = await other.lock("seat").acquire(timeout=10)
+        assert lease.lost.is_set()
+        assert taken.fence > lease.fence
+        await lab.until(lambda: told, "on_lost")
+        network.proxy.heal()
+        assert await lease.release() is False
+        taken.check()
+        await taken.release()
+        again = await client.lock("seat").acquire(timeout=10)
+        assert again.fence > taken.fence
+        await again.release()
+
+    run(flavor, scenario)
+
+
+def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
+    flavor: str, network: Network
+) -> None:
+    """H13: granted at once, heard of too late. What is handed out is a lease that holds."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await lab.connect(network.url), await lab.connect(network.direct)
+        async with client.lock("warm"):
+            pass
+        network.proxy.block(TO_CLIENT)
+        acquiring = lab.start(client.lock("seat", ttl=0.6, renew=False).acquire(timeout=0))
+        await lab.until_held(other, "seat")
+        (first,) = await other.holders("seat")
+        taken = await other.lock("seat").acquire(timeout=10)
+        await taken.release()
+        network.proxy.heal()
+        lease = await acquiring.result()
+        assert lease.fence > taken.fence > first.fence
+        (holding,) = await other.holders("seat")
+        assert holding.fence == lease.fence
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.needs("waiters")
+def test_a_waiter_whose_link_breaks_is_woken_all_the_same(flavor: str, network: Network) -> None:
+    """H23: the push has nobody to go to when the lock is released; no waiter oversleeps."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await connect(lab, network)
+        holder = await other.lock("seat", ttl=60).acquire()
+        waiting = lab.start(client.lock("seat", ttl=60).acquire(timeout=30))
+        await lab.until_queued(other, "seat", 1)
+        network.proxy.cut()
+        assert await holder.release() is True
+        network.proxy.heal()
+        lease = await waiting.result()
+        assert lease.fence > holder.fence
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+def test_a_process_that_cannot_connect_for_want_of_descriptors_loses_the_lease_in_time(
+    flavor: str, network: Network, crew: Crew
+) -> None:
+    """H29: its links broke and it can make no other: failed renewals, then lost, no silence."""
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("setting the limits of a live process needs Linux (prlimit)")
+    holder = crew.actor(flavor, network.url)
+    holder.acquire("seat", ttl=0.9)
+    _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
+    network.proxy.reset()
+    lost = holder.hear(event="lost", name="seat")
+    assert "could not be renewed" in lost["reason"]
+    resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    assert holder.acquire("seat", timeout=10)["held"]

@@ -1,0 +1,146 @@
+"""etcd: one member, or a cluster whose members can be cut off from each other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self
+
+from tests.servers.group import Group
+from tests.servers.peers import PeerNetwork
+from tests.servers.server import Server, free_port, program, until
+
+CTL_S = 20.0
+
+
+class Etcd(Server):
+    """One member. Alone it is a cluster of one."""
+
+    package = "etcd-server"
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        port: int | None = None,
+        *,
+        name: str = "default",
+        certificate: tuple[Path, Path] | None = None,
+        settings: Sequence[str] = (),
+    ) -> None:
+        super().__init__(folder, port)
+        self.name = name
+        self.peer_port = free_port()
+        self.certificate = certificate
+        self.settings = settings
+        self.initial_cluster = f"{name}=http://127.0.0.1:{self.peer_port}"
+        self.peer_url = f"http://127.0.0.1:{self.peer_port}"
+        """Where others reach it: a proxy's address in a cluster."""
+
+    def command(self) -> list[str]:
+        secure = self.certificate is not None
+        url = f"http{'s' if secure else ''}://{self.address}"
+        tls = (
+            ("--cert-file", str(self.certificate[0]), "--key-file", str(self.certificate[1]))
+            if (self.certificate is not None)
+            else ()
+        )
+        return [
+            program("etcd", self.package),
+            *("--name", self.name, "--data-dir", str(self.folder / "data")),
+            *("--listen-client-urls", url, "--advertise-client-urls", url),
+            *("--listen-peer-urls", f"http://127.0.0.1:{self.peer_port}"),
+            *("--initial-advertise-peer-urls", self.peer_url),
+            *("--initial-cluster", self.initial_cluster, "--initial-cluster-state", "new"),
+            *("--log-level", "error", "--logger", "zap", *tls, *self.settings),
+        ]
+
+    def answers(self) -> bool:
+        return self.ctl("endpoint", "health", within=5.0).returncode == 0
+
+    def ctl_command(self, *words: str) -> list[str]:
+        """The command line of etcdctl for this member."""
+        tls = ["--cacert", str(self.certificate[0])] if self.certificate is not None else []
+        return [program("etcdctl", "etcd-client"), "--endpoints", self.address, *tls, *words]
+
+    def ctl(self, *words: str, within: float = CTL_S) -> subprocess.CompletedProcess[str]:
+        """Run etcdctl and wait for its end."""
+        command = self.ctl_command("--command-timeout", f"{within:g}s", *words)
+        return subprocess.run(command, capture_output=True, text=True, timeout=within + 5)
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """All keys that begin with a prefix."""
+        done = self.ctl("get", "--prefix", "--keys-only", prefix)
+        return [line for line in done.stdout.splitlines() if line]
+
+    def leases(self) -> list[str]:
+        """The ids of all leases, in hex."""
+        return self.ctl("lease", "list").stdout.split()[3:]
+
+    def status(self) -> dict[str, int]:
+        """Its id and the id of the leader that it follows, 0 for none."""
+        done = self.ctl("endpoint", "status", "-w", "json", within=3.0)
+        status = json.loads(done.stdout)[0]["Status"]
+        return {"id": status["header"]["member_id"], "leader": status.get("leader", 0)}
+
+    @property
+    def url(self) -> str:
+        return f"etcd://{self.address}"
+
+
+class EtcdCluster(Group):
+    """Three members. What they say to each other passes a network that can be cut."""
+
+    def __init__(self, size: int = 3) -> None:
+        self.nodes = [Etcd(name=f"m{number}") for number in range(size)]
+        self.servers = [*self.nodes]
+        self.network = PeerNetwork([node.peer_port for node in self.nodes])
+        for node, port in zip(self.nodes, self.network.ports, strict=True):
+            node.peer_url = f"http://127.0.0.1:{port}"
+        for node in self.nodes:
+            node.initial_cluster = ",".join(f"{each.name}={each.peer_url}" for each in self.nodes)
+
+    @property
+    def url(self) -> str:
+        return "etcd://" + ",".join(node.address for node in self.nodes)
+
+    def start(self) -> Self:
+        self.network.start()
+        # None of them answers before a majority runs: start all, and wait for each.
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(Etcd.start, self.nodes))
+        self.join()
+        return self
+
+    def join(self) -> None:
+        self.network.know([f"{node.status()['id']:x}" for node in self.nodes])
+
+    def leader(self, *, among: Sequence[Etcd] | None = None) -> Etcd:
+        """The leader, once there is one that is among those given."""
+        found: list[Etcd] = []
+
+        def led() -> bool:
+            for node in among or self.nodes:
+                status = node.status()
+                if status["leader"] == status["id"]:
+                    found.append(node)
+            return bool(found)
+
+        until(led, "a leader")
+        return found[0]
+
+    def others(self, node: Etcd) -> list[Etcd]:
+        return [each for each in self.nodes if each is not node]
+
+    def part(self, node: Etcd) -> None:
+        """Cut one member off from the other members; its clients still reach it."""
+        self.network.part(self.nodes.index(node))
+
+    def heal(self) -> None:
+        self.network.heal()
+
+    def close(self) -> None:
+        super().close()
+        self.network.close()

@@ -1,0 +1,108 @@
+"""A MariaDB server for tests: its own data folder, one account, one database."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pymysql
+
+from tests.servers.server import NotStarted, Server, program
+
+USER, PASSWORD, DATABASE = "tester", "s3cret/p@ss", "locks"
+_QUOTED = "s3cret%2Fp%40ss"
+
+# Run at each start: one statement per line.
+_SETUP = f"""\
+CREATE DATABASE IF NOT EXISTS {DATABASE};
+CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';
+GRANT ALL ON {DATABASE}.* TO '{USER}'@'%';
+CREATE USER IF NOT EXISTS 'root'@'%' IDENTIFIED BY '{PASSWORD}';
+GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;
+"""
+
+
+class MariaDB(Server):
+    """One mariadbd. ``settings`` are options of its command line, without the dashes."""
+
+    package: ClassVar = "mariadb-server"
+
+    def __init__(
+        self, *settings: str, folder: Path | None = None, port: int | None = None
+    ) -> None:
+        super().__init__(folder, port)
+        self.settings = settings
+
+    def prepare(self) -> None:
+        """Make the system tables."""
+        (self.folder / "setup.sql").write_text(_SETUP)
+        made = subprocess.run(
+            [
+                program("mariadb-install-db", self.package),
+                "--no-defaults",
+                f"--datadir={self.folder / 'data'}",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                *_as_root(),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            raise NotStarted(f"mariadb-install-db: {made.stdout[-1000:]}{made.stderr[-1000:]}")
+
+    def command(self) -> Sequence[str]:
+        return [
+            program("mariadbd", self.package),
+            "--no-defaults",
+            f"--datadir={self.folder / 'data'}",
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            f"--socket={self.folder / 's.sock'}",
+            f"--pid-file={self.folder / 'server.pid'}",
+            f"--init-file={self.folder / 'setup.sql'}",
+            "--innodb-buffer-pool-size=16M",
+            "--skip-name-resolve",
+            "--max-connections=500",
+            *_as_root(),
+            *(f"--{setting}" for setting in self.settings),
+        ]
+
+    def answers(self) -> bool:
+        self.connect().close()
+        return True
+
+    def connect(self, user: str = USER, port: int | None = None, **options: Any) -> Any:
+        """A connection of the plain driver, for what tests do by hand."""
+        return pymysql.connect(
+            host="127.0.0.1",
+            port=port or self.port,
+            user=user,
+            password=PASSWORD,
+            database=DATABASE,
+            autocommit=True,
+            **options,
+        )
+
+    def ask(self, sql: str, user: str = "root") -> list[tuple[Any, ...]]:
+        """Run one statement as the administrator, or as another."""
+        with self.connect(user) as connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def url(self, scheme: str = "mysql", port: int | None = None) -> str:
+        return f"{scheme}://{USER}:{_QUOTED}@127.0.0.1:{port or self.port}/{DATABASE}"
+
+
+def _as_root() -> list[str]:
+    """mariadbd runs as root only if it is told to."""
+    return ["--user=root"] if os.getuid() == 0 else []
+
+
+def mariadb() -> MariaDB:
+    """The server that most tests share: ``shared(mariadb)``."""
+    return MariaDB()
