@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
@@ -60,6 +61,11 @@ class _Signal:
             self._waiters.discard(waiter)
             if timer is not None:
                 timer.cancel()
+
+
+def _end(waiter: asyncio.Future[None], _: object) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _settle(waiter: asyncio.Future[bool], value: bool) -> None:
@@ -215,13 +221,15 @@ class AioWorld(HostWorld):
         except UsageError:
             work.close()
             raise
-        task = self._start(work, "fencelock-shield")
+        task = self.loop.create_task(work)
         # asyncio.run ends by cancelling every task that is registered, this one included.
         asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
+            ended = self.loop.create_future()  # not the task itself: it must not be cancelled
+            task.add_done_callback(partial(_end, ended))
             try:
-                await asyncio.wait({task})
+                await ended
             except asyncio.CancelledError as error:
                 cancelled = error
         if cancelled is not None:

@@ -18,7 +18,7 @@ from .replies import Moved, mapped
 from .route import Route
 from .scripts import Script
 from .settings import Node, Settings
-from .wire import Lane, Word, make_wire, packed
+from .wire import Lane, Word, make_wire, packed, packed_run
 
 HOP_S = 0.1  # between two tries while servers change their roles
 
@@ -42,28 +42,32 @@ class Dispatch:
     async def run(
         self,
         script: Script,
-        keys: Sequence[str],
-        words: Sequence[Word],
+        keys: tuple[str, ...],
+        first: str,
+        words: tuple[Word, ...],
         patience: float,
-        lane: Lane = "main",
         then: bytes = b"",
     ) -> Any:
         """Run a script for keys of one slot; the reply to a request sent along with it is added."""
-        payload = packed("EVALSHA", script.digest, len(keys), *keys, *words)
-        node = self.route.known(keys[0])
+        node = self.route.only or self.route.known(keys[0])
+        if patience > self._patience:
+            patience = self._patience
         if node is None:
-            return await self._seek(script, Job(keys, words), patience, lane, then)
-        patience = min(patience, self._patience)
+            return await self._seek(script, Job(keys, (first, *words)), patience, "main", then)
+        payload = packed_run(script, keys, first, words)
         try:
-            replies = await self.wire.call(node, payload + then, 2 if then else 1, patience, lane)
+            if then:
+                replies = await self.wire.call(node, payload + then, 2, patience, "main")
+            else:
+                replies = await self.wire.call(node, payload, 1, patience, "main")
         except (Unavailable, OutcomeUnknown) as error:
             self.route.forget(node)
             if isinstance(error, OutcomeUnknown) or not self.route.moves:
                 raise
-            return await self._seek(script, Job(keys, words), patience, lane, then)
+            return await self._seek(script, Job(keys, (first, *words)), patience, "main", then)
         if isinstance(replies[0], ReplyError):
             self._refused(node, replies[0])
-            return await self._seek(script, Job(keys, words), patience, lane, then)
+            return await self._seek(script, Job(keys, (first, *words)), patience, "main", then)
         return replies if then else replies[0]
 
     def _refused(self, node: Node, reply: ReplyError) -> None:
@@ -105,8 +109,6 @@ class Dispatch:
         self, script: Script, jobs: Sequence[Job], patience: float, lane: Lane
     ) -> list[Any]:
         """Run a script for several slots: one write for each server."""
-        if len(jobs) == 1:
-            return [await self.run(script, jobs[0].keys, jobs[0].words, patience, lane)]
         answers: list[Any] = [None] * len(jobs)
         places: dict[Node, list[int]] = {}
         for place, job in enumerate(jobs):

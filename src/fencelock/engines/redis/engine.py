@@ -42,6 +42,7 @@ from .wire import Inbox, packed
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 SCAN_COUNT = 1000
+KEEP_MS = 3_600_000  # how long a fence is remembered after its lease: longer than clocks step back
 
 ADVICE = (
     "Redis can lose a lock in a failover or a restart, and ends leases by its wall clock. Check "
@@ -104,12 +105,14 @@ class RedisEngine(Engine):
         keys = keys_of(name, self._settings.prefix)
         if joins:
             listener.expect(keys.lock, owner)
-        words = (owner, _ms(ttl), meta, self._inbox_id if joins else "", self._alone)
+        ttl_ms = _ms(ttl)
+        inbox = self._inbox_id if joins else ""
+        words = (ttl_ms, meta, inbox, self._alone, ttl_ms + KEEP_MS)
         now = self.world.now()
         if self._settings.replicas:
             answer = await self._confirmed(request, words)
         else:
-            answer = await self._dispatch.run(self._acquire, keys, words, ttl)
+            answer = await self._dispatch.run(self._acquire, keys, owner, words, ttl)
         if isinstance(answer, bytes):
             if joins and not queue:
                 listener.unwatch(keys.lock, owner)
@@ -125,7 +128,7 @@ class RedisEngine(Engine):
         wait = packed("WAIT", wanted, _ms(patience / 2))
         keys = self._keys_of(request.name)
         answer, replicas = await self._dispatch.run(
-            self._acquire, keys, words, request.ttl, then=wait
+            self._acquire, keys, request.owner, words, request.ttl, then=wait
         )
         if isinstance(answer, bytes) and not (isinstance(replicas, int) and replicas >= wanted):
             await self.withdraw(request)
@@ -162,14 +165,14 @@ class RedisEngine(Engine):
         await self._leave(request.name, request.owner, request.ttl)
 
     async def _leave(self, name: str, owner: str, ttl: float) -> bool:
-        words = (owner, self._alone)
-        freed = await self._dispatch.run(self._release, self._keys_of(name), words, ttl)
+        keys = keys_of(name, self._settings.prefix)
+        freed = await self._dispatch.run(self._release, keys, owner, (self._alone,), ttl)
         return bool(freed)
 
     async def revoke(self, name: str, reason: str) -> bool:
-        words = (reason, self._alone)
         keys, patience = self._keys_of(name), self._settings.patience
-        return bool(await self._dispatch.run(script("revoke"), keys, words, patience))
+        took = await self._dispatch.run(script("revoke"), keys, reason, (self._alone,), patience)
+        return bool(took)
 
     async def watch(self, request: Request, signal: Signal) -> None:
         await self._listener.open()
@@ -188,9 +191,12 @@ class RedisEngine(Engine):
             raise
 
     async def _settle(self, lock: str) -> tuple[float, bool]:
-        words = (self._inbox_id, self._alone)
         look_ms, known = await self._dispatch.run(
-            script("settle"), beside(lock), words, self._settings.patience
+            script("settle"),
+            beside(lock),
+            self._inbox_id,
+            (self._alone,),
+            self._settings.patience,
         )
         return look_ms / 1000, known == 1
 
@@ -208,9 +214,13 @@ class RedisEngine(Engine):
         )
 
     async def _look(self, name: str, hand_on: bool) -> list[Any]:
-        words = (1 if hand_on else 0, self._alone)
-        keys, patience = self._keys_of(name), self._settings.patience
-        found: list[Any] = await self._dispatch.run(script("inspect"), keys, words, patience)
+        found: list[Any] = await self._dispatch.run(
+            script("inspect"),
+            self._keys_of(name),
+            "1" if hand_on else "0",
+            (self._alone,),
+            self._settings.patience,
+        )
         return found
 
     async def scan(self, prefix: str) -> list[Holding]:

@@ -12,6 +12,7 @@ first ``{`` and the next ``}``, if anything does, and otherwise the whole key:
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 ENCODED = "fencelock%"  # begins the key of a name that cannot stand as it is
@@ -33,6 +34,7 @@ class Keys(NamedTuple):
     """A hash: what is known of each that waits, and when its client was last seen."""
 
 
+@lru_cache(maxsize=512)  # programs use the same names again and again
 def keys_of(name: str, prefix: str = "") -> Keys:
     """The keys of a name."""
     lock = prefix + name

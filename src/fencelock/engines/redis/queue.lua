@@ -4,7 +4,7 @@
 -- A field of the waiters' hash is an owner, with "<ttl> <inbox> <lapsed> <since> <meta>"; or "@" and
 -- an inbox, with the moment at which its client was last seen; or "!", with the moment at which
 -- somebody was last told to stand by.
-local CLAIM, FORGET, TELL, QUEUE = 500, 30000, 250, 60000
+local CLAIM, FORGET, TELL, QUEUE, KEEP = 500, 30000, 250, 60000, 3600000
 local lock, record, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -20,7 +20,7 @@ end
 
 local function write_record(fence, owner, claimed, ttl, since, meta)
     redis.call('SET', record, string.format('%.0f', fence) .. ' ' .. owner .. ' ' .. claimed .. ' '
-        .. ttl .. ' ' .. since .. ' ' .. meta, 'PX', string.format('%.0f', ttl + 3600000))
+        .. ttl .. ' ' .. since .. ' ' .. meta, 'PX', string.format('%.0f', ttl + KEEP))
 end
 
 local function draw(last)

@@ -22,7 +22,9 @@ class Route:
     def __init__(self, settings: Settings, wire: Wire) -> None:
         self._settings = settings
         self._wire = wire
-        self._node: Node | None = settings.nodes[0] if settings.topology == "one" else None
+        self.only = settings.nodes[0] if settings.topology == "one" else None
+        """The server, where there is but one."""
+        self._node: Node | None = self.only
         self._slots: list[Node | None] = []
         self.clustered = settings.topology == "cluster"
         self.moves = settings.topology != "one"

@@ -12,11 +12,13 @@ packs the requests and parses the replies.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from hiredis import pack_command
 
 from ...errors import Denied, Unavailable
+from .scripts import Script
 from .settings import Node, Settings
 
 if TYPE_CHECKING:
@@ -30,6 +32,29 @@ def packed(*words: Word) -> bytes:
     """A request as it goes over the wire."""
     request: bytes = pack_command(words)  # type: ignore[arg-type]  # any number of words
     return request
+
+
+def packed_run(script: Script, keys: tuple[str, ...], first: str, words: tuple[Word, ...]) -> bytes:
+    """The request to run a script. All but its first word is often the same: that is kept."""
+    word = first.encode()
+    return b"%b$%d\r\n%b\r\n%b" % (
+        _opening(script, keys, len(words) + 1),
+        len(word),
+        word,
+        _rest(words),
+    )
+
+
+@lru_cache(maxsize=512)
+def _opening(script: Script, keys: tuple[str, ...], words: int) -> bytes:
+    request = packed("EVALSHA", script.digest, len(keys), *keys)
+    return b"*%d%b" % (3 + len(keys) + words, request[request.index(b"\r") :])
+
+
+@lru_cache(maxsize=512)
+def _rest(words: tuple[Word, ...]) -> bytes:
+    request = packed(*words)
+    return request[request.index(b"\n") + 1 :]
 
 
 class Inbox(Protocol):

@@ -1,0 +1,234 @@
+"""One connection that all threads of a program share, without a thread of its own.
+
+Whoever finds it free sends and receives for itself, at once. Whoever comes meanwhile queues; when
+the one before has its replies, the first in the queue sends for all who wait in one write, receives
+for all, and wakes them. So many threads need few system calls and hardly fight for the interpreter.
+
+A socket that times out in the kernel needs one system call where Python's own timeouts need two.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+import hiredis
+import redis.connection
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from ...errors import OutcomeUnknown
+from .settings import Node, Settings
+from .wire import arguments, cannot_connect, connection_class
+
+READ_MAX = 16384
+
+
+class Stale(Exception):
+    """The connection broke before this request was sent: another one will do."""
+
+
+class _Call:
+    """A request that waits for whoever leads."""
+
+    __slots__ = ("count", "error", "leads", "payload", "replies", "sent", "woken")
+
+    def __init__(self, payload: bytes, count: int) -> None:
+        self.payload = payload
+        self.count = count
+        self.replies: list[Any] | None = None
+        self.error: Exception | None = None
+        self.sent = False
+        self.leads = False
+        self.woken = threading.Lock()
+        self.woken.acquire()
+
+
+class Link:
+    """One connection."""
+
+    def __init__(self, settings: Settings, node: Node, sentinel: bool = False) -> None:
+        kind = connection_class(redis.connection, settings)
+        self._connection = kind(
+            **arguments(settings, node, sentinel), retry=Retry(NoBackoff(), 0), retry_on_error=[]
+        )
+        try:
+            self._connection.connect()
+        except (RedisError, OSError) as error:
+            self._connection.disconnect()
+            raise cannot_connect(node, error) from error
+        self.usable = True
+        self.node = node
+        self.socket: socket.socket = self._connection._sock
+        self._in_kernel = sys.platform != "win32" and type(self.socket) is socket.socket
+        self._patience = -1.0
+        self._gets, self._feed = _parser()
+        self._send, self._receive = self.socket.sendall, self.socket.recv
+        self._turn = threading.Lock()  # held by whoever sends and receives
+        self._mutex = threading.Lock()  # for the queue
+        self._queue: deque[_Call] = deque()
+
+    def set_patience(self, seconds: float) -> None:
+        """How long to wait for the server to take or give anything."""
+        if not self._in_kernel:
+            self.socket.settimeout(seconds)
+        else:
+            self.socket.setblocking(True)
+            limit = struct.pack("ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._patience = seconds
+
+    def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
+        """Send, and wait for the replies."""
+        if not self._turn.acquire(blocking=False):
+            return self._queue_up(payload, count, patience)
+        try:
+            if not self.usable:
+                raise Stale
+            return self.exchange(payload, count, patience)
+        except BaseException as error:  # also when interrupted: a late reply meets nobody
+            self.close()
+            if isinstance(error, OSError):
+                raise OutcomeUnknown(no_answer(self.node, patience, error)) from error
+            raise
+        finally:
+            if self._queue:
+                self._appoint()
+            else:
+                self._turn.release()
+                if self._queue:  # somebody came between these two lines
+                    self._step_in()
+
+    def exchange(self, payload: bytes, count: int, patience: float) -> list[Any]:
+        """Send and receive, whoever has the turn."""
+        if patience != self._patience:
+            self.set_patience(patience)
+        gets, receive, feed = self._gets, self._receive, self._feed
+        self._send(payload)
+        replies: list[Any] = []
+        while True:
+            data = receive(READ_MAX)
+            if not data:
+                raise ConnectionResetError("the server closed the connection")
+            feed(data)
+            while (reply := gets()) is not False:
+                replies.append(reply)
+            if len(replies) >= count:
+                return replies
+
+    def take(self) -> list[Any]:
+        """The replies that have come, after one read."""
+        data = self._receive(READ_MAX)
+        if not data:
+            raise ConnectionResetError("the server closed the connection")
+        self._feed(data)
+        replies: list[Any] = []
+        while (reply := self._gets()) is not False:
+            replies.append(reply)
+        return replies
+
+    def close(self) -> None:
+        self.usable = False
+        self._connection.disconnect()
+
+    def _queue_up(self, payload: bytes, count: int, patience: float) -> list[Any]:
+        call = _Call(payload, count)
+        with self._mutex:
+            self._queue.append(call)
+        try:
+            self._step_in()
+            in_time = call.woken.acquire(timeout=patience)
+            if call.leads:
+                self._lead(patience)
+            elif not in_time:
+                call.error = self._give_up(call, patience)
+        except BaseException:  # interrupted: nobody may count on us any more
+            if self._give_up(call, patience) is None:
+                self._appoint()
+            raise
+        if call.error is not None:
+            raise call.error
+        assert call.replies is not None
+        return call.replies
+
+    def _give_up(self, call: _Call, patience: float) -> Exception | None:
+        """Wait no more; None when we were just appointed to lead, and somebody must."""
+        with self._mutex:
+            if call.leads and not call.sent:
+                self._queue.remove(call)
+                return None
+            if call in self._queue:
+                self._queue.remove(call)
+        return OutcomeUnknown(no_answer(self.node, patience, TimeoutError()))
+
+    def _step_in(self) -> None:
+        """Appoint a leader if nobody leads."""
+        if self._turn.acquire(blocking=False):
+            self._appoint()
+
+    def _appoint(self) -> None:
+        """Hand the turn to the first in the queue; if there is none, it is anybody's."""
+        while True:
+            with self._mutex:
+                if self._queue:
+                    first = self._queue[0]
+                    first.leads = True
+                    first.woken.release()
+                    return
+            self._turn.release()
+            if not self._queue or not self._turn.acquire(blocking=False):
+                return
+
+    def _lead(self, patience: float) -> None:
+        """Send and receive for all who are in the queue."""
+        with self._mutex:
+            batch = list(self._queue)
+            self._queue.clear()
+            for call in batch:
+                call.sent = True
+        error: Exception | None = None
+        replies: list[Any] = []
+        try:
+            if not self.usable:
+                raise Stale
+            payload = b"".join([call.payload for call in batch])
+            replies = self.exchange(payload, sum(call.count for call in batch), patience)
+        except Stale as stale:
+            error = stale
+        except OSError as broken:
+            self.close()
+            error = OutcomeUnknown(no_answer(self.node, patience, broken))
+        except BaseException:
+            self.close()
+            error = OutcomeUnknown(f"the thread that asked {self.node[0]} for all was interrupted")
+            raise
+        finally:
+            self._deliver(batch, replies, error)
+            self._appoint()
+
+    def _deliver(self, batch: list[_Call], replies: list[Any], error: Exception | None) -> None:
+        place = 0
+        for call in batch:
+            call.error = error
+            call.replies = replies[place : place + call.count]
+            place += call.count
+            if not call.leads:
+                call.woken.release()
+
+
+def _parser() -> tuple[Any, Any]:
+    reader = hiredis.Reader()
+    return reader.gets, reader.feed
+
+
+def no_answer(node: Node, patience: float, error: OSError) -> str:
+    """What to say of a request that was sent and has no reply."""
+    if isinstance(error, (BlockingIOError, TimeoutError)):
+        return f"{node[0]}:{node[1]} did not answer within {patience:g} s"
+    return f"the connection to {node[0]}:{node[1]} broke ({error})"
