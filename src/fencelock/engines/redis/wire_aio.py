@@ -154,11 +154,15 @@ class AioWire:
         key = (node, lane)
         task = self._connecting.get(key)
         if task is None:
-            work = Link(node).connect(self._settings, node in self._sentinels)
-            task = self._connecting[key] = self._loop.create_task(work, name="fencelock-connect")
+            task = self._connecting[key] = self._begin(Link(node))
             task.add_done_callback(lambda done: self._connected(key, done))
         await asyncio.wait({task})
         return task.result()
+
+    def _begin(self, link: Link) -> asyncio.Task[Link]:
+        """Connect in a task of its own: redis-py may swallow the cancellation of ours."""
+        work = link.connect(self._settings, link.node in self._sentinels)
+        return self._loop.create_task(work, name="fencelock-connect")
 
     def _connected(self, key: tuple[Node, Lane], task: asyncio.Task[Link]) -> None:
         self._connecting.pop(key, None)
@@ -171,7 +175,13 @@ class AioWire:
 
     async def subscribe(self, node: Node, channel: str) -> AioInbox:
         link = AioInbox(node)
-        await link.connect(self._settings, False)
+        task = self._begin(link)
+        try:
+            await asyncio.wait({task})
+            task.result()
+        except asyncio.CancelledError:
+            task.add_done_callback(_close_quietly)
+            raise
         try:
             payload = packed("SUBSCRIBE", channel)
             await link.ask(payload, 1, self._settings.patience)
@@ -201,6 +211,12 @@ class AioWire:
         for link in self._links.values():
             link.close()
         self._links.clear()
+
+
+def _close_quietly(task: asyncio.Task[Link]) -> None:
+    """Nobody wants the connection any more, if it was made at all."""
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 class AioInbox(Link):
