@@ -10,17 +10,91 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.servers.cluster import Cluster
+from tests.servers.etcd import Etcd
+from tests.servers.mariadb import mariadb
+from tests.servers.pgbouncer import Pgbouncer
+from tests.servers.postgresql import Postgresql
+from tests.servers.redis import Redis
+from tests.servers.sentinel import Sentinels
+from tests.servers.shared import shared
+from tests.servers.valkey import Valkey
+from tests.servers.zookeeper import ZooKeeper
+
 Where = Callable[[Path], tuple[str, dict[str, Any]]]
 
 _number = itertools.count()
+
+
+def mysql(scheme: str, mode: str) -> Where:
+    """Tables of its own for each check, in one server."""
+
+    def where(folder: Path) -> tuple[str, dict[str, Any]]:
+        return shared(mariadb).url(scheme), {"mode": mode, "table": f"check_{next(_number)}"}
+
+    return where
+
+
+def postgresql(**options: Any) -> Where:
+    """One set of tables for all checks: each uses names of its own."""
+    return lambda folder: (shared(Postgresql).url(), options)
+
+
+def redis() -> Redis:
+    return Redis(persistence="everysec", tls=True)
+
+
+def valkey() -> Valkey:
+    return Valkey(persistence="everysec")
+
+
+def sentinels() -> Sentinels:
+    return Sentinels(persistence="everysec")
+
+
+def prefixed(url: str, **options: Any) -> tuple[str, dict[str, Any]]:
+    """A part of a store of its own for each check."""
+    return url, {"prefix": f"check-{next(_number)}:", **options}
+
 
 # Each way to run an engine of ours, with a store of its own for each check. A variant is named
 # after its scheme and what is special about it.
 VARIANTS: dict[str, Where] = {
     "memory": lambda folder: (f"memory://conformance-{next(_number)}", {}),
     "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
+    "etcd": lambda folder: (
+        shared(Etcd).url,
+        {"prefix": f"conformance-{next(_number)}/"},
+    ),
+    "mariadb": mysql("mariadb", "lease"),
+    "mysql": mysql("mysql", "lease"),
+    "mysql mode=advisory": mysql("mysql", "advisory"),
+    "postgresql": postgresql(),
+    "postgresql push=no": postgresql(push=False),
+    "postgresql pgbouncer": lambda folder: (shared(Pgbouncer).url(), {}),
+    "postgresql mode=advisory": postgresql(mode="advisory"),
+    "postgresql mode=advisory bound=transaction": postgresql(mode="advisory", bound="transaction"),
+    "postgresql mode=row": postgresql(mode="row"),
+    "redis": lambda folder: prefixed(shared(redis).url),
+    "rediss": lambda folder: prefixed(
+        shared(redis).tls_url, ca=str(shared(redis).certificate), verify=False
+    ),
+    "valkey": lambda folder: prefixed(shared(valkey).url),
+    "redis+sentinel": lambda folder: prefixed(shared(sentinels).url),
+    "redis+cluster": lambda folder: prefixed(shared(Cluster).url),
+    # A session carries all leases of a client, so none lasts longer: the checks ask for a minute.
+    "zookeeper": lambda folder: (shared(ZooKeeper).fresh_url(), {"session": 90.0}),
     "sqlite push=no": lambda folder: (f"sqlite:///{folder}/locks.db", {"push": False}),
 }
 
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
-NOT_PROMISED = {"memory": {"durable"}}
+NOT_PROMISED = {
+    "memory": {"durable"},
+    "mysql mode=advisory": {"durable", "fifo", "revoke", "scan"},
+    "postgresql push=no": {"push"},
+    "postgresql pgbouncer": {"push"},
+    "postgresql mode=advisory": {"durable", "fifo", "revoke"},
+    "postgresql mode=advisory bound=transaction": {"durable", "fifo", "revoke"},
+    "postgresql mode=row": {"durable", "fifo", "revoke"},
+    "redis+cluster": {"durable"},
+}

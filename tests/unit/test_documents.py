@@ -183,12 +183,16 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """The engine matrix: the cells of each row, by the engine's name."""
+    """The engine matrix: the cells of each row, by each scheme that it names."""
     lines = text.partition("\n## Engines\n")[2].partition("\n## ")[0].splitlines()
     table = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"
     ]
-    return {re.sub(r"\[(\w+)\]\(.*\)", r"\1", cells[0]): cells[1:] for cells in table[2:]}
+    return {
+        name: cells[1:]
+        for cells in table[2:]
+        for name in re.sub(r"\[(\w+)\]\([^)]*\)", r"\1", cells[0]).split(", ")
+    }
 
 
 @pytest.mark.parametrize("scheme", sorted(engines.TABLE))
