@@ -4,7 +4,7 @@ The lock itself is the key that the user named, so that other programs can lock 
 is ours alone lies beside it, under the same hash tag. A cluster hashes what stands between the
 first ``{`` and the next ``}``, if anything does, and otherwise the whole key:
 
-* a name that brings its own tag keeps it, and so do its side keys;
+* a name that brings its own tag keeps it, and its side keys begin otherwise than those of others;
 * a name without ``}`` becomes the tag of its side keys;
 * what is left (``a}{b``, ``{}x``) cannot be anybody's tag, so such a name is written with its
   braces encoded, under a prefix that no plain name may have.
@@ -45,15 +45,14 @@ def keys_of(name: str, prefix: str = "") -> Keys:
 
 def beside(lock: str) -> Keys:
     """The keys that belong to the key of a lock."""
-    record = (lock if "}" in lock else f"{{{lock}}}") + SIDE
+    record = (f"fencelock:{lock}" if "}" in lock else f"{{{lock}}}") + SIDE
     return Keys(lock, record, record + ":queue", record + ":waiters")
 
 
 def name_of(record: str, prefix: str = "") -> str | None:
     """The name whose record has this key; None where the key is not the record of a lock."""
     lock = record.removesuffix(SIDE)
-    if lock.startswith("{") and lock.endswith("}") and lock.count("}") == 1:
-        lock = lock[1:-1]
+    lock = lock[1:-1] if lock.startswith("{") else lock.removeprefix("fencelock:")
     if lock.startswith(ENCODED):
         for letter, code in reversed(_ENCODE.items()):  # the percent sign last
             lock = lock.replace(code, letter) if lock.startswith(ENCODED) else lock

@@ -148,6 +148,7 @@ class Link:
                 self._lead(patience)
             elif not in_time:
                 call.error = self._give_up(call, patience)
+                self.close()  # whoever has the turn hangs, or was interrupted before it began
         except BaseException:  # interrupted: nobody may count on us any more
             if self._give_up(call, patience) is None:
                 self._appoint()

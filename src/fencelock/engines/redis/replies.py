@@ -5,6 +5,8 @@ The server answers an error before it has changed anything, so each means that n
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import Denied, EngineError, Misconfigured, Unavailable
 
 
@@ -31,8 +33,16 @@ _TABLE: dict[str, tuple[type[EngineError], str]] = {
         Misconfigured,
         "the key of this lock is used by something else: choose another name or a prefix",
     ),
-    "ERR": (Misconfigured, "the server does not understand us: it must be Redis 6.2 or newer"),
+    "ERR": (Misconfigured, "it must be Redis 6.2 or newer, and be what the URL says it is"),
 }
+
+
+def items(reply: Any) -> list[Any]:
+    """The parts of a reply that is an array; nothing of any other."""
+    if not isinstance(reply, list):
+        return []
+    found: list[Any] = reply
+    return found
 
 
 def mapped(text: str, where: str) -> Exception:

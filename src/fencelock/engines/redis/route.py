@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hiredis import ReplyError
+
 from ...errors import EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from .replies import Moved, items, mapped
 from .settings import Node, Settings
 from .wire import Wire, packed
 
@@ -72,12 +75,11 @@ class Route:
     async def _ask_sentinels(self) -> None:
         service = self._settings.service
         replies = await self._ask_all("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
-        for reply in replies:
-            if isinstance(reply, list):
-                node = (reply[0].decode(), int(reply[1]))
-                if await self._is_primary(node):
-                    self._node = node
-                    return
+        for host, port in filter(None, map(items, replies)):
+            node = (str(host.decode()), int(port))
+            if await self._is_primary(node):
+                self._node = node
+                return
         if replies and all(reply is None for reply in replies):
             raise Misconfigured(f"the sentinels do not know a primary called {service!r}")
         raise Unavailable(
@@ -91,18 +93,18 @@ class Route:
             (reply,) = await self._ask(node, "ROLE")
         except (EngineError, OutcomeUnknown):
             return False
-        return isinstance(reply, list) and reply[0] == b"master"
+        return items(reply)[:1] == [b"master"]
 
     async def _ask_cluster(self) -> None:
         for reply in await self._ask_all("CLUSTER", "SLOTS"):
-            if not isinstance(reply, list) or not reply:
-                continue
             slots: list[Node | None] = [None] * SLOTS
-            for first, last, primary, *_ in reply:
-                host = primary[0].decode() or self._settings.nodes[0][0]
-                slots[first : last + 1] = [(host, int(primary[1]))] * (last - first + 1)
-            self._slots = slots
-            return
+            for row in items(reply):
+                first, last, (host, port) = row[0], row[1], row[2][:2]
+                node = (str(host.decode() or self._settings.nodes[0][0]), int(port))
+                slots[first : last + 1] = [node] * (last - first + 1)
+            if any(slots):
+                self._slots = slots
+                return
         raise Unavailable(
             f"none of {len(self._settings.nodes)} servers told the slots of the cluster: see that "
             "they run in cluster mode and can be reached. Nothing happened"
@@ -115,11 +117,13 @@ class Route:
         for node in self._settings.nodes:
             try:
                 (answer,) = await self._ask(node, *words)
-            except (EngineError, OutcomeUnknown) as error:
+                if isinstance(answer, ReplyError):
+                    raise mapped(str(answer), f"{node[0]}:{node[1]}")
+            except (EngineError, OutcomeUnknown, Moved) as error:
                 failure = error
                 continue
             answers.append(answer)
-            if isinstance(answer, list) and answer:
+            if items(answer):
                 return answers
         if not answers and isinstance(failure, Misconfigured):
             raise failure

@@ -11,11 +11,11 @@ packs the requests and parses the replies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from hiredis import pack_command
+import hiredis
 
 from ...errors import Denied, Unavailable
 from .scripts import Script
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ...world import World
 
 Word: TypeAlias = str | bytes | int
+_pack: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis).pack_command  # its types are poor
 Lane: TypeAlias = Literal["main", "keeper"]
 
 
 def packed(*words: Word) -> bytes:
     """A request as it goes over the wire."""
-    request: bytes = pack_command(words)  # type: ignore[arg-type]  # any number of words
-    return request
+    return _pack(words)
 
 
 def packed_run(script: Script, keys: tuple[str, ...], first: str, words: tuple[Word, ...]) -> bytes:
@@ -119,7 +119,7 @@ def arguments(settings: Settings, node: Node, sentinel: bool) -> dict[str, Any]:
     """What redis-py needs to connect to a node, its retries off: a lock's are the protocol's."""
     chosen = settings.sentinel if sentinel else settings.connection
     given = {key: value for key, value in chosen.items() if value is not None}
-    return {"host": node[0], "port": node[1], "client_name": "fencelock", **given}
+    return {"host": node[0], "port": node[1], **given}
 
 
 def cannot_connect(node: Node, error: BaseException) -> Exception:

@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from ...errors import OutcomeUnknown, Unavailable
 from ...worlds import clock
+from .replies import items
 from .settings import Node, Settings
 from .wire import CLOSED, Lane, arguments, cannot_connect, connection_class, packed
 
@@ -91,8 +92,8 @@ class Link(asyncio.Protocol):
                 replies = self._replies = []
         return None
 
-    def connection_lost(self, error: Exception | None) -> None:
-        self.fail(str(error or "the server closed it"))
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(str(exc or "the server closed it"))
 
     def fail(self, why: str) -> None:
         """Let go of the connection; whoever waits for a reply does not know what became of it."""
@@ -233,8 +234,8 @@ class AioInbox(Link):
             return super().data_received(data)
         self._reader.feed(data)
         while (reply := self._gets()) is not False:
-            if isinstance(reply, list) and reply[0] == b"message":
-                self._messages.append(reply[2])
+            if items(reply)[:1] == [b"message"]:
+                self._messages.append(items(reply)[2])
         return self.nudge()
 
     async def receive(self, until: float) -> list[bytes]:

@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import OutcomeUnknown, Unavailable
 from ...worlds import clock
 from .link_threads import Link, Stale
+from .replies import items
 from .settings import Node, Settings
 from .wire import CLOSED, Lane, packed
 
@@ -118,4 +119,4 @@ class ThreadsInbox:
 
 def messages(replies: Sequence[Any]) -> list[bytes]:
     """What was published, among all that a subscription is told."""
-    return [reply[2] for reply in replies if isinstance(reply, list) and reply[0] == b"message"]
+    return [said[2] for said in map(items, replies) if said[:1] == [b"message"]]

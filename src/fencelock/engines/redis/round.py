@@ -1,0 +1,276 @@
+"""One request to several nodes at once, and the bookkeeping of their answers for both flavors.
+
+There is one connection to each node, for all threads or tasks. What is sent on it is served in
+order, and replies come in order: a line keeps a list of who waits for which. So
+
+* a reply that comes late is matched with its own request and never with the next one;
+* what undoes a request stands behind it, even where the request was never answered;
+* nobody waits for a minority: a round ends when it is settled, and the rest drains later.
+
+A node that has not answered for a while is *silent*: new requests are held back from it until it
+has worked off the old ones, except what gives locks back. A node that cannot be reached is tried
+again in the background, ever more rarely, and until then counts as an answer: an error.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from hiredis import ReplyError
+
+from ...errors import EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from .replies import Moved, mapped
+from .scripts import Script
+from .settings import Node, Settings
+from .wire import CLOSED, Word, packed
+
+if TYPE_CHECKING:
+    from ...world import World
+
+RETRY_MIN_S, RETRY_MAX_S = 0.05, 2.0  # between two tries to connect to a node
+OWED_MAX = 1000  # requests that a silent node may owe an answer to, or that wait for a dead one
+
+NOT_ASKED = Unavailable("this node was not asked")
+
+
+class Ask(NamedTuple):
+    """What to run at each node."""
+
+    script: Script
+    keys: tuple[str, ...]
+    words: tuple[Word, ...]
+
+    def packed(self) -> bytes:
+        return packed("EVALSHA", self.script.digest, len(self.keys), *self.keys, *self.words)
+
+    def whole(self) -> bytes:
+        """The same for a node that does not know the script yet."""
+        return packed("EVAL", self.script.source, len(self.keys), *self.keys, *self.words)
+
+
+class Round:
+    """One request, and what each node has answered so far: a reply, an error, or None."""
+
+    __slots__ = ("answers", "ask", "cast", "kept_until", "open", "payload", "settled", "wake")
+
+    def __init__(
+        self,
+        nodes: int,
+        ask: Ask | bytes,
+        cast: Callable[[Any], bool],
+        kept_until: float = 0.0,
+    ) -> None:
+        self.ask = ask if isinstance(ask, Ask) else None
+        self.payload = ask.packed() if isinstance(ask, Ask) else ask
+        self.answers: list[Any] = [None] * nodes
+        self.cast = cast
+        """Counts an answer, and says whether that settles it."""
+        self.kept_until = kept_until
+        """Until when the request is worth being sent, however late; else only while it is open."""
+        self.settled = False
+        self.open = True
+        self.wake: Callable[[], None] | None = None
+
+    def answer(self, place: int, answer: object) -> None:
+        """Take the answer of a node; only its first word counts."""
+        if self.answers[place] is not None:
+            return
+        self.answers[place] = answer
+        if not self.settled and self.cast(answer):
+            self.settled = True
+            if self.wake is not None:
+                self.wake()
+
+
+class Line:
+    """The way to one node."""
+
+    def __init__(self, place: int, node: Node) -> None:
+        self.place = place
+        self.node = node
+        self.up = False
+        self.dialing = False
+        self.failure: Exception | None = None
+        self.retry_at = 0.0
+        self.delay = RETRY_MIN_S
+        self.pending: deque[tuple[Round, float]] = deque()
+        """Who waits for the next replies, and since when."""
+        self.later: deque[Round] = deque(maxlen=OWED_MAX)
+        """What must still be sent when the node can be reached again."""
+
+    def keep(self, round: Round, now: float) -> None:
+        """Have it sent later, if that is soon enough; the oldest give way."""
+        while self.later and self.later[0].kept_until <= now:
+            self.later.popleft()
+        self.later.append(round)
+
+
+L = TypeVar("L", bound=Line)
+
+
+class Rounds(ABC, Generic[L]):
+    """The connections of one client to all nodes, for one lane."""
+
+    def __init__(self, settings: Settings, lines: list[L], now: Callable[[], float]) -> None:
+        self._settings = settings
+        self._patience = settings.patience
+        self._now = now
+        self._lines = lines
+        self._waiting: list[Round] = []
+        """Rounds that some node has not been sent yet."""
+
+    @abstractmethod
+    async def ask(
+        self,
+        ask: Ask | bytes,
+        cast: Callable[[Any], bool],
+        until: float,
+        kept_until: float = 0.0,
+        places: Container[int] | None = None,
+    ) -> Round:
+        """Send to all nodes, or to some, and return when it is settled or the time has come."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Close without waiting, in whatever thread this is."""
+
+    @abstractmethod
+    def _write(self, line: L, payload: bytes) -> None:
+        """Send without waiting; what cannot go now goes later, in order."""
+
+    @abstractmethod
+    def _dial(self, line: L) -> None:
+        """Begin to connect in the background; ends in ``_up`` or ``_down``."""
+
+    # A round begins, and ends.
+
+    def _begin(self, round: Round, places: Container[int] | None) -> None:
+        now = self._now()
+        waits = False
+        for line in self._lines:
+            if places is None or line.place in places:
+                waits |= self._offer(line, round, now)
+            else:
+                round.answers[line.place] = NOT_ASKED
+        if waits:
+            self._waiting.append(round)
+
+    def _offer(self, line: L, round: Round, now: float) -> bool:
+        """Send to a node if that is possible now; whether the round waits for it to be."""
+        if line.up:
+            pending = line.pending
+            silent = pending and now - pending[0][1] >= self._patience
+            if not silent or (round.kept_until and len(pending) < OWED_MAX):
+                pending.append((round, now))
+                self._write(line, round.payload)
+                return False
+        if round.kept_until:
+            line.keep(round, now)
+        if not line.up and not line.dialing:
+            if line.failure is not None and now < line.retry_at:
+                round.answer(line.place, line.failure)
+                return False
+            line.dialing = True
+            self._dial(line)
+        return True
+
+    def _end(self, round: Round) -> None:
+        round.open = False
+        if self._waiting and round in self._waiting:
+            self._waiting.remove(round)
+
+    # What happens to a line.
+
+    def _heard(self, line: L, replies: list[Any]) -> None:
+        """Hand replies to those who asked; then the node may be asked again."""
+        for reply in replies:
+            if not line.pending:
+                raise ConnectionError("it said something that nobody asked for")
+            round, _ = line.pending.popleft()
+            if isinstance(reply, ReplyError):
+                if round.ask is not None and str(reply).startswith("NOSCRIPT"):
+                    if round.open or round.kept_until:
+                        line.pending.append((round, self._now()))
+                        self._write(line, round.ask.whole())
+                    continue
+                reply = refusal(str(reply), line.node)
+            round.answer(line.place, reply)
+        if self._waiting or line.later:
+            self._catch_up(line)
+
+    def _catch_up(self, line: L) -> None:
+        """Send what was held back."""
+        now = self._now()
+        if line.pending and now - line.pending[0][1] >= self._patience:
+            return
+        waiting = [round for round in self._waiting if round.answers[line.place] is None]
+        held_back = [*line.later, *waiting]
+        line.later.clear()
+        sent = {id(round) for round, _ in line.pending}
+        for round in held_back:
+            if id(round) not in sent and (round.open or round.kept_until > now) and line.up:
+                sent.add(id(round))
+                line.pending.append((round, now))
+                self._write(line, round.payload)
+
+    def _connected(self, line: L) -> None:
+        line.up, line.dialing = True, False
+        line.failure, line.delay = None, RETRY_MIN_S
+        self._catch_up(line)
+
+    def _unreachable(self, line: L, error: Exception) -> None:
+        """A connection could not be made: those who wait for this node need not."""
+        line.up = line.dialing = False
+        line.failure = error
+        line.retry_at = self._now() + line.delay
+        line.delay = min(line.delay * 2, RETRY_MAX_S)
+        for round in list(self._waiting):
+            round.answer(line.place, error)
+
+    def _give_up(self) -> None:
+        """The client is closed: nobody waits any more."""
+        for round in list(self._waiting):
+            for line in self._lines:
+                round.answer(line.place, Unavailable(CLOSED))
+
+    def _broken(self, line: L, why: object) -> None:
+        """The connection is gone: what was asked and not answered may have happened."""
+        line.up = False
+        pending, line.pending = line.pending, deque()
+        error = OutcomeUnknown(f"the connection to {where(line.node)} broke ({why})")
+        for round, _ in pending:
+            if round.kept_until:
+                line.keep(round, self._now())
+            round.answer(line.place, error)
+
+
+def make_rounds(world: World, settings: Settings) -> Rounds[Any]:
+    """The rounds for a world; each imports its driver when it is made."""
+    if world.flavor == "asyncio":
+        from .round_aio import AioRounds
+
+        return AioRounds(settings)
+    from .round_threads import ThreadsRounds
+
+    return ThreadsRounds(settings)
+
+
+def refusal(text: str, node: Node) -> Exception:
+    """The error of ours for an error reply of one node."""
+    error = mapped(text, where(node))
+    if isinstance(error, Moved):
+        return Misconfigured(
+            f"{where(node)} is a replica or part of a cluster ({text}); nothing happened there. "
+            "The nodes of redlock:// must be independent primaries"
+        )
+    return error if isinstance(error, EngineError) else Unavailable(str(error))
+
+
+def where(node: Node) -> str:
+    return f"{node[0]}:{node[1]}"

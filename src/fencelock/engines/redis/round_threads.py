@@ -1,0 +1,274 @@
+"""Rounds for blocking programs: write to all sockets, then wait for whichever answers first.
+
+The connections are shared by all threads. Whoever waits and finds nobody reading reads for all;
+when its own round is settled it passes that on. So no thread of our own is needed, but for making
+connections.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Container
+from math import ceil
+from typing import Any
+
+import hiredis
+import redis.connection
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from ...errors import Unavailable
+from ...worlds import clock
+from .round import Ask, Line, Round, Rounds
+from .settings import Node, Settings
+from .wire import CLOSED, arguments, cannot_connect, connection_class
+
+READ_MAX = 65536
+IDLE_S = 1.0  # after so long without a call, see first what has come meanwhile
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class ThreadsLine(Line):
+    """The way to one node, by a socket that never blocks."""
+
+    def __init__(self, place: int, node: Node) -> None:
+        super().__init__(place, node)
+        self.connection: Any = None
+        self.socket: Any = None
+        self.number = -1
+        self.out = b""
+        """What the socket did not take yet."""
+
+    def attach(self, connection: Any) -> None:
+        self.connection = connection
+        self.socket = connection._sock
+        self.socket.setblocking(False)
+        self.number = self.socket.fileno()
+        self.send, self.receive = self.socket.send, self.socket.recv
+        self.secure = not type(self.socket) is socket.socket
+        reader = hiredis.Reader()
+        self.gets, self.feed = reader.gets, reader.feed
+        self.out = b""
+
+
+class ThreadsRounds(Rounds[ThreadsLine]):
+    """The connections of one client to all nodes, for one lane."""
+
+    def __init__(self, settings: Settings) -> None:
+        lines = [ThreadsLine(place, node) for place, node in enumerate(settings.nodes)]
+        super().__init__(settings, lines, clock.now)
+        self._mutex = (
+            threading.RLock()
+        )  # for all state; the collector may close us while it is held
+        self._turn = threading.Lock()  # held by whoever reads
+        self._poll = select.poll()
+        self._by_number: dict[int, ThreadsLine] = {}
+        self._followers: list[threading.Event] = []
+        self._ear, self._mouth = os.pipe()
+        self._poll.register(self._ear, select.POLLIN)
+        self._idle = min(IDLE_S, settings.patience / 2)
+        self._used_at = 0.0
+        self._closed = False
+
+    async def ask(
+        self,
+        ask: Ask | bytes,
+        cast: Callable[[Any], bool],
+        until: float,
+        kept_until: float = 0.0,
+        places: Container[int] | None = None,
+    ) -> Round:
+        round = Round(len(self._lines), ask, cast, kept_until)
+        try:
+            with self._mutex:
+                if self._closed:
+                    raise Unavailable(CLOSED)
+                self._begin_safely(round, places)
+            self._wait(round, until)
+        finally:
+            with self._mutex:
+                self._end(round)
+                self._used_at = clock.now()
+        return round
+
+    def _begin_safely(self, round: Round, places: Container[int] | None) -> None:
+        try:
+            if clock.now() - self._used_at > self._idle and self._turn.acquire(blocking=False):
+                try:
+                    self._take(self._poll.poll(0))
+                finally:
+                    self._turn.release()
+            self._begin(round, places)
+        except BaseException:  # interrupted: what was sent and what is awaited may not agree
+            for line in self._lines:
+                self._cut(line, "interrupted")
+            raise
+
+    def _wait(self, round: Round, until: float) -> None:
+        event: threading.Event | None = None
+        try:
+            while not round.settled and (left := until - clock.now()) > 0:
+                if self._turn.acquire(blocking=False):
+                    try:
+                        self._lead(round, until)
+                    finally:
+                        self._turn.release()
+                        self._appoint()
+                        if self._closed:
+                            self._dispose()
+                elif event is None:  # and then try once more: the one before may not have seen us
+                    event = threading.Event()
+                    round.wake = event.set
+                    with self._mutex:
+                        self._followers.append(event)
+                else:
+                    event.wait(left)
+                    event.clear()
+        finally:
+            if event is not None:
+                with self._mutex:
+                    self._followers.remove(event)
+                self._appoint()
+
+    def _lead(self, round: Round, until: float) -> None:
+        """Read for all until our own round is settled."""
+        while not round.settled and (left := until - clock.now()) > 0:
+            ready = self._poll.poll(ceil(left * 1000))
+            with self._mutex:
+                self._take(ready)
+
+    def _appoint(self) -> None:
+        """Wake one that waits, so that it reads for the others."""
+        if self._followers:
+            with self._mutex:
+                for event in self._followers[:1]:
+                    event.set()
+
+    def _take(self, ready: list[tuple[int, int]]) -> None:
+        for number, event in ready:
+            line = self._by_number.get(number)
+            if line is None:
+                if number == self._ear:
+                    os.read(self._ear, 512)
+                continue
+            try:
+                if event & select.POLLOUT:
+                    self._flush(line)
+                if event & ~select.POLLOUT:
+                    self._receive(line)
+            except OSError as error:
+                self._cut(line, error)
+            except BaseException:  # interrupted: nobody knows what was read
+                self._cut(line, "interrupted")
+                raise
+
+    def _receive(self, line: ThreadsLine) -> None:
+        replies: list[Any] = []
+        while True:
+            try:
+                data = line.receive(READ_MAX)
+            except _LATER:
+                break
+            if not data:
+                self._heard(line, replies)
+                raise ConnectionResetError("the server closed it")
+            line.feed(data)
+            while (reply := line.gets()) is not False:
+                replies.append(reply)
+            if len(data) < READ_MAX and not line.secure:  # TLS may have more than the kernel shows
+                break
+        self._heard(line, replies)
+
+    def _write(self, line: ThreadsLine, payload: bytes) -> None:
+        if line.out:
+            line.out += payload
+            return
+        try:
+            sent = line.send(payload)
+        except _LATER:
+            sent = 0
+        except OSError as error:
+            self._cut(line, error)
+            return
+        except BaseException:
+            self._cut(line, "interrupted")
+            raise
+        if sent < len(payload):
+            line.out = payload[sent:]
+            self._poll.modify(line.number, select.POLLIN | select.POLLOUT)
+
+    def _flush(self, line: ThreadsLine) -> None:
+        out, line.out = line.out, b""
+        self._write(line, out)
+        if not line.out and line.up:
+            self._poll.modify(line.number, select.POLLIN)
+
+    def _cut(self, line: ThreadsLine, why: object) -> None:
+        if line.connection is None:
+            return
+        self._poll.unregister(line.number)
+        del self._by_number[line.number]
+        connection, line.connection = line.connection, None
+        connection.disconnect()
+        self._broken(line, why)
+
+    # Connections are made by threads of their own, so that no call waits for a dead node.
+
+    def _dial(self, line: ThreadsLine) -> None:
+        thread = threading.Thread(
+            target=self._connect, args=(line,), name="fencelock-connect", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread to be had
+            self._unreachable(line, cannot_connect(line.node, error))
+
+    def _connect(self, line: ThreadsLine) -> None:
+        kind = connection_class(redis.connection, self._settings)
+        connection = kind(
+            **arguments(self._settings, line.node, False),
+            retry=Retry(NoBackoff(), 0),
+            retry_on_error=[],
+        )
+        failure: Exception | None = None
+        try:
+            connection.connect()
+        except (RedisError, OSError) as error:
+            failure = cannot_connect(line.node, error)
+        with self._mutex:
+            if self._closed or failure is not None:
+                connection.disconnect()
+            if failure is not None:
+                self._unreachable(line, failure)
+            elif not self._closed:
+                line.attach(connection)
+                self._by_number[line.number] = line
+                self._poll.register(line.number, select.POLLIN)
+                self._connected(line)
+            if not self._closed:
+                os.write(self._mouth, b"!")  # whoever reads sees the new state of things
+
+    async def close(self) -> None:
+        self.abandon()
+
+    def abandon(self) -> None:
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            for line in self._lines:
+                self._cut(line, "closed")
+            self._give_up()
+            os.write(self._mouth, b"!")
+        self._dispose()
+
+    def _dispose(self) -> None:
+        """Close the pipe, unless somebody reads still: then that one does it on leaving."""
+        if self._turn.acquire(blocking=False):  # and never given back
+            os.close(self._ear)
+            os.close(self._mouth)

@@ -1,0 +1,158 @@
+"""Threads and tasks share a connection: each gets its own answers, whatever happens to others."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+import fencelock
+import fencelock.aio
+from fencelock import OutcomeUnknown
+from fencelock.engine import Address
+from fencelock.engines.redis.link_threads import Link, Stale
+from fencelock.engines.redis.settings import settings
+from fencelock.engines.redis.wire import packed
+from tests.servers.redis import Redis
+from tests.servers.shared import shared
+
+THREADS = 24
+ROUNDS = 150
+
+
+class Interrupted(Exception):
+    """What a signal raises in the middle of anything."""
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    server = shared(Redis)
+    where = settings(Address("redis", (("127.0.0.1", server.port),)))
+    link = Link(where, where.nodes[0])
+    yield link
+    link.close()
+
+
+def echo(link: Link, text: str) -> bool:
+    (reply,) = link.ask(packed("ECHO", text), 1, 10.0)
+    return bool(reply == text.encode())
+
+
+def hammer(link: Link, number: int, wrong: list[str], rounds: int = ROUNDS) -> None:
+    for turn in range(rounds):
+        try:
+            if not echo(link, f"{number}-{turn}"):
+                wrong.append(f"{number}-{turn}")
+        except (OutcomeUnknown, Stale):
+            return
+
+
+def test_every_thread_gets_its_own_answer(link: Link) -> None:
+    wrong: list[str] = []
+    threads = [threading.Thread(target=hammer, args=(link, n, wrong)) for n in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
+
+
+def test_a_thread_that_is_interrupted_leaves_nobody_waiting() -> None:
+    """H12: at whatever moment it is; its connection is given up, and the others get to know."""
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise Interrupted
+
+    server = shared(Redis)
+    where = settings(Address("redis", (("127.0.0.1", server.port),)))
+    old = signal.signal(signal.SIGALRM, interrupt)
+    wrong: list[str] = []
+    try:
+        for _ in range(60):
+            link = Link(where, where.nodes[0])
+            threads = [
+                threading.Thread(target=hammer, args=(link, n, wrong, 20), daemon=True)
+                for n in range(6)
+            ]
+            for thread in threads:
+                thread.start()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
+                hammer(link, 99, wrong, 200)
+                time.sleep(0.01)
+            except Interrupted:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            for thread in threads:
+                thread.join(20)
+            assert not any(thread.is_alive() for thread in threads)
+            link.close()
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    assert wrong == []
+
+
+def test_threads_with_different_locks_need_one_connection() -> None:
+    with Redis() as server, fencelock.connect(server.url) as client:
+        before = server.clients()
+
+        def work(number: int) -> None:
+            for _ in range(20):
+                client.lock(f"lock:{number}").acquire().release()
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert server.clients() == before
+        assert client.scan("lock:") == []
+
+
+def test_tasks_with_different_locks_need_one_connection() -> None:
+    async def main(server: Redis) -> None:
+        async with fencelock.aio.connect(server.url) as client:
+            before = server.clients()
+
+            async def work(number: int) -> None:
+                for _ in range(5):
+                    await (await client.lock(f"lock:{number}").acquire()).release()
+
+            await asyncio.gather(*(work(n) for n in range(200)))
+            assert server.clients() == before
+            assert await client.scan("lock:") == []
+
+    with Redis() as server:
+        asyncio.run(main(server))
+
+
+def test_a_cancelled_task_does_not_take_anothers_answer() -> None:
+    """H12."""
+
+    async def main() -> None:
+        async with fencelock.aio.connect(shared(Redis).fresh_url()) as client:
+            fences: dict[str, int] = {}
+
+            async def work(number: int) -> None:
+                lease = await client.lock(f"lock:{number}", ttl=60).acquire()
+                fences[lease.name] = lease.fence
+
+            tasks = [asyncio.create_task(work(n)) for n in range(100)]
+            await asyncio.sleep(0)
+            for task in tasks[::3]:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            held = {holding.name: holding.fence for holding in await client.scan("lock:")}
+            assert held == fences
+            assert len(fences) == 100 - len(tasks[::3])
+
+    with pytest.warns(ResourceWarning):  # the leases are dropped on purpose
+        asyncio.run(main())
