@@ -154,7 +154,9 @@ class Core(Generic[L]):
 
     async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
         """Acquire within the timeout, or say who is in the way."""
-        await self.ready()
+        if self.closed or self.generation != self.world.generation():
+            await self.ready()
+        self.world.admit()
         who = self.world.who() if spec.reentrant else None
         if spec.reentrant and (lease := self._reenter(who, spec.name)) is not None:
             return lease
@@ -216,7 +218,7 @@ class Core(Generic[L]):
             tenure.before_release()
         held = self.keeper.retire(tenure)
         self._reentrant.pop(tenure.entry, None)
-        freed = await self.world.shield(free(self.engine, tenure))
+        freed = await self.world.shield(free(self.engine, tenure), self.engine.plain)
         if tenure.loss is None and not freed and held:
             reason = "its record was gone when it was released"
             tenure.loss = tenure.lost_error("revoked", reason)
@@ -233,6 +235,8 @@ class Core(Generic[L]):
         An error of the body is never hidden; it gets a note instead.
         """
         lost, failure = self.loss(tenure), None
+        if error is not None and not self.is_foreign(tenure):
+            self.engine.spoil(tenure.grant)
         try:
             await self.release(tenure)
         except FencelockError as raised:

@@ -76,6 +76,9 @@ class Engine(ABC):
     drivers: ClassVar[tuple[str, ...]] = ()
     """Packages that must be importable; they come with the extra named after the first scheme."""
 
+    plain: ClassVar[bool] = False
+    """In asyncio its calls wait for futures only, and use no timeouts of the loop: see shield."""
+
     traits: Traits
     """What this engine promises, as configured."""
 
@@ -137,6 +140,12 @@ class Engine(ABC):
     async def examine(self) -> list[Finding]:
         """What of the surroundings and settings would break a promise, with advice."""
         return []
+
+    def spoil(self, grant: Grant) -> None:
+        """The body under this lock has raised: what a transaction did there is not to be kept.
+
+        Only engines whose holds are transactions have anything to do here; ``release`` follows.
+        """
 
     def connection(self, grant: Grant) -> object:
         """The driver's connection whose open transaction is the hold."""

@@ -123,8 +123,12 @@ class World(Protocol):
         """
         ...
 
-    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to the end even if the caller is cancelled, and deliver that afterwards."""
+    async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
+        """Run to the end even if the caller is cancelled, and deliver that afterwards.
+
+        Plain work waits for nothing but futures and looks neither at its task nor at its
+        cancellation: it can be run without a task of its own, which costs.
+        """
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:

@@ -36,8 +36,11 @@ async def turns(count: int) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("cancels", [1, 2, 3])
-def test_a_shield_runs_to_its_end_though_cancelled_and_delivers_it_then(cancels: int) -> None:
+def test_a_shield_runs_to_its_end_though_cancelled_and_delivers_it_then(
+    cancels: int, plain: bool
+) -> None:
     log: list[str] = []
 
     async def main() -> None:
@@ -45,11 +48,12 @@ def test_a_shield_runs_to_its_end_though_cancelled_and_delivers_it_then(cancels:
 
         async def slow() -> None:
             await gate.wait()
+            await turns(3)
             log.append("finished")
 
         async def caller() -> None:
             try:
-                await world.shield(slow())
+                await world.shield(slow(), plain)
                 log.append("not cancelled")
             except asyncio.CancelledError:
                 log.append("cancelled")
@@ -77,13 +81,15 @@ async def test_a_cancellation_is_delivered_even_if_the_shielded_work_fails(world
         await gate.wait()
         raise KeyError("oh")
 
-    task = asyncio.create_task(world.shield(fail()))
-    await turns(3)
-    task.cancel()
-    await turns(3)
-    gate.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    for plain in (False, True):
+        gate.clear()
+        task = asyncio.create_task(world.shield(fail(), plain))
+        await turns(3)
+        task.cancel()
+        await turns(3)
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 @in_loop
@@ -94,10 +100,11 @@ async def test_a_timeout_around_a_shield_still_is_a_timeout(world: AioWorld) -> 
         await asyncio.sleep(0.05)
         log.append("finished")
 
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await world.shield(slow())
-    assert log == ["finished"]
+    for plain in (False, True):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await world.shield(slow(), plain)
+    assert log == ["finished", "finished"]
 
 
 @in_loop

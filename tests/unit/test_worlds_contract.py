@@ -150,7 +150,8 @@ def test_gather_ends_when_it_is_enough(play: Play[None]) -> None:
     play(work)
 
 
-def test_a_shield_passes_results_and_errors_on(play: Play[None]) -> None:
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_shield_passes_results_and_errors_on(play: Play[None], plain: bool) -> None:
     async def work(world: World) -> None:
         async def answer() -> int:
             await sleep(world, 0.001)
@@ -159,9 +160,9 @@ def test_a_shield_passes_results_and_errors_on(play: Play[None]) -> None:
         async def fail() -> int:
             raise KeyError("oh")
 
-        assert await world.shield(answer()) == 42
+        assert await world.shield(answer(), plain) == 42
         with pytest.raises(KeyError, match="oh"):
-            await world.shield(fail())
+            await world.shield(fail(), plain)
 
     play(work)
 

@@ -123,6 +123,7 @@ class MemoryEngine(Engine):
     """``memory://`` or ``memory://name``: clients of one process share it by address."""
 
     schemes = ("memory",)
+    plain = True
     traits = Traits(
         safety="correctness", scope="process", fence=True, fifo=True, push=True, durable=False
     )

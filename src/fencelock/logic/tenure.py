@@ -81,7 +81,7 @@ class Tenure:
         self.hook: Callable[[], None] | None = None
         """Called at once on loss: asyncio cancels the body here."""
         self.before_release: Callable[[], None] | None = None
-        """Called before the lock is given back: a transaction that it protects may still be open."""
+        """Called before the lock is given back: what it protects may not be committed yet."""
 
     @property
     def ended(self) -> bool:

@@ -15,6 +15,9 @@ from ..world import Signal, World, sleep
 from . import policy
 
 
+_TRIES = range(1, policy.UNKNOWN_TRIES + 1)
+
+
 class Waitlist:
     """Who waits through one client, so that closing it ends their waits."""
 
@@ -113,7 +116,7 @@ async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:
     No answer is resolved by asking again for the same owner. A grant that comes so late that it is
     over already is given back.
     """
-    for attempt in range(1, policy.UNKNOWN_TRIES + 1):
+    for attempt in _TRIES:
         try:
             answer = await engine.acquire(request)
         except OutcomeUnknown:

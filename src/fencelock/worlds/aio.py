@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..errors import Unavailable, UsageError
 from ..world import Adopted, Flavor, Job, Signal
@@ -61,6 +61,49 @@ class _Signal:
             self._waiters.discard(waiter)
             if timer is not None:
                 timer.cancel()
+
+
+class _Unbroken(Generic[T]):
+    """Work that runs within the task that awaits it, and that no cancellation reaches.
+
+    Whatever future the work waits for, the task waits for another one that follows it: only that
+    one is cancelled. The cancellation is kept until the work has ended.
+    """
+
+    __slots__ = ("_loop", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+        self._work = work
+        self._loop = loop
+
+    def __await__(self) -> Generator[Any, None, T]:
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            while True:
+                awaited = self._work.send(None)
+                while awaited is None or not awaited.done():
+                    try:
+                        if awaited is None:  # it only lets others have a turn
+                            yield None
+                            break
+                        yield from self._follow(awaited)
+                    except asyncio.CancelledError as error:
+                        cancelled = error
+        except StopIteration as stop:
+            if cancelled is None:
+                return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+        except BaseException:
+            if cancelled is None:
+                raise
+        finally:
+            self._work.close()
+        raise cancelled
+
+    def _follow(self, awaited: asyncio.Future[Any]) -> asyncio.Future[None]:
+        awaited._asyncio_future_blocking = False  # what a task does with a future it is given
+        follower: asyncio.Future[None] = self._loop.create_future()
+        awaited.add_done_callback(partial(_end, follower))
+        return follower
 
 
 def _end(waiter: asyncio.Future[None], _: object) -> None:
@@ -215,12 +258,14 @@ class AioWorld(HostWorld):
             raise
         return list(answers)
 
-    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+    async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
         try:
             self.admit()
         except UsageError:
             work.close()
             raise
+        if plain:
+            return await _Unbroken(work, self.loop)
         task = self.loop.create_task(work)
         # asyncio.run ends by cancelling every task that is registered, this one included.
         asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]

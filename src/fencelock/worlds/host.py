@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _generation = 0
+_owners: list[str] = []  # made by the hundred: asking the kernel for each would cost more
+OWNERS = 128
 
 
 def _in_child() -> None:
     global _generation
     _generation += 1
+    _owners.clear()  # they are the parent's to use
 
 
 if hasattr(os, "register_at_fork"):
@@ -41,7 +44,12 @@ class HostWorld:
         return (int.from_bytes(os.urandom(7), "big") >> 3) / 2**53
 
     def owner(self) -> str:
-        return os.urandom(16).hex()
+        try:
+            return _owners.pop()
+        except IndexError:
+            bits = os.urandom(16 * OWNERS).hex()
+            _owners.extend([bits[at : at + 32] for at in range(32, 32 * OWNERS, 32)])
+            return bits[:32]
 
     def generation(self) -> int:
         return _generation

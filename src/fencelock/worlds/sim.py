@@ -140,7 +140,7 @@ class SimWorld(Process):
             raise
         return list(answers)
 
-    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+    async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
         task = self.simulation.current
         assert task is not None
         return await task.shield(work)

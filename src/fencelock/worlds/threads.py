@@ -139,7 +139,7 @@ class ThreadsWorld(HostWorld):
                 break
         return list(answers)
 
-    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
+    async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
         return await work
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:

@@ -56,6 +56,7 @@ class RedisEngine(Engine):
     schemes = ("redis", "rediss", "valkey", "redis+sentinel", "redis+cluster")
     options: ClassVar = OPTIONS
     drivers = ("redis", "hiredis")
+    plain = True
     traits = Traits(
         safety="efficiency",
         scope="network",

@@ -147,7 +147,7 @@ class Holder(NamedTuple):
     sights: tuple[Sight, ...]
     """Where it was seen, that which lasts longest first."""
     remaining: float
-    """Seconds until it would have no majority any more."""
+    """Seconds until it would have no majority any more, at the latest."""
 
 
 def holder_of(sights: Sequence[Sight], silent: int, need: int) -> Holder | None:
@@ -159,4 +159,4 @@ def holder_of(sights: Sequence[Sight], silent: int, need: int) -> Holder | None:
     if count + silent < need:
         return None
     seen = sorted((s for s in sights if s.holder == value), key=lambda s: s.left, reverse=True)
-    return Holder(value, tuple(seen), seen[min(need, count) - 1].left)
+    return Holder(value, tuple(seen), seen[max(0, need - silent - 1)].left)

@@ -45,6 +45,7 @@ class SqliteEngine(Engine):
     """``sqlite:///relative.db`` or ``sqlite:////absolute.db``."""
 
     schemes = ("sqlite",)
+    plain = True
     options: ClassVar = {"patience": read_patience, "push": read_switch}
     traits = Traits(
         safety="correctness", scope="machine", fence=True, fifo=True, push=True, durable=True
