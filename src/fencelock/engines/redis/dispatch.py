@@ -118,7 +118,11 @@ class Dispatch:
                 packed("EVALSHA", script.digest, len(job.keys), *job.keys, *job.words)
                 for job in (jobs[place] for place in here)
             )
-            replies = await self.wire.call(node, payload, len(here), patience, lane)
+            try:
+                replies = await self.wire.call(node, payload, len(here), patience, lane)
+            except (Unavailable, OutcomeUnknown):
+                self.route.forget(node)
+                raise
             for place, reply in zip(here, replies, strict=True):
                 if isinstance(reply, ReplyError):
                     self._refused(node, reply)

@@ -155,10 +155,10 @@ class Listener:
         if message.startswith("?"):
             self.look_at(message[1:], STAND_BY_S)
         elif message in self._signals:
-            signal = self._signals[message]
-            if signal is None:
-                self._called.add(message)
-            else:
+            self._called.add(message)  # first: it may begin to wait at this very moment
+            signal = self._signals.get(message)
+            if signal is not None:
+                self._called.discard(message)
                 signal.set()
 
     def _when(self) -> float:

@@ -7,11 +7,10 @@ only those that can be reached would let two halves of a network both grant.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from statistics import median_low
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ...model import next_fence
+from ...errors import EngineError
 
 
 def majority(nodes: int) -> int:
@@ -46,6 +45,17 @@ class Ballot:
         if self.yes >= self.need:
             return True
         return False if self.no > self.spare else None
+
+
+class Everyone:
+    """Settled when each node has answered, whatever it says."""
+
+    def __init__(self, nodes: int) -> None:
+        self._left = nodes
+
+    def cast(self, answer: object) -> bool:
+        self._left -= 1
+        return not self._left
 
 
 class Renewal:
@@ -86,28 +96,72 @@ class Renewal:
         return False if gone > self.spare else None
 
 
-class Vote(NamedTuple):
-    """What a node that granted the key says of the past."""
+class Election:
+    """Counts the answers to an attempt: who granted the key, and which fence is on record there.
 
-    fence: int
-    """The last fence that it has heard of."""
-    ours: bool
-    """Whether that one was drawn for the same owner, in an attempt whose answer was lost."""
-    clock_us: int
-
-
-def draw(votes: Sequence[Vote]) -> int:
-    """The fence for an owner that a majority has voted for.
-
-    Any earlier holder wrote its fence to a majority, so one of these nodes has seen it. The clock
-    lifts it above what was drawn before data was lost: the middle one of the nodes' clocks, so
-    that one that is wrong does no harm. A fence that was drawn for this very owner is kept.
+    A fence is ours to hand out when a majority has it on record for us: each of those nodes took it
+    only because it was above all that the node had heard of. Any earlier holder's fence is on
+    record at a majority too, and the two majorities share a node.
     """
-    ours = max((vote.fence for vote in votes if vote.ours), default=0)
-    others = max((vote.fence for vote in votes if not vote.ours), default=0)
-    if ours > others:
-        return ours
-    return next_fence(others, median_low(vote.clock_us for vote in votes))
+
+    __slots__ = (
+        "_counts", "_left", "_need", "_spare", "behind", "failed", "fence", "grants", "lost", "no"
+    )  # fmt: skip
+
+    def __init__(self, nodes: int) -> None:
+        self._need = majority(nodes)
+        self._spare = nodes - self._need
+        self._left = nodes
+        self._counts: dict[bytes, int] = {}
+        self.grants = self.behind = self.no = 0
+        self.failed = 0
+        """Nodes that certainly did not get the request."""
+        self.lost = 0
+        """Nodes that may have got it."""
+        self.fence: int | None = None
+        """What can be handed out, once that is known."""
+
+    def cast(self, answer: Any) -> bool:
+        """Count an answer; whether it is settled now."""
+        self._left -= 1
+        if answer.__class__ is not list:
+            if isinstance(answer, EngineError):
+                self.failed += 1
+            else:
+                self.lost += 1
+        elif answer[0] == 0:
+            self.no += 1
+        else:
+            self.grants += 1
+            if answer[2] == 1:
+                fence: bytes = answer[1]
+                count = self._counts[fence] = self._counts.get(fence, 0) + 1
+                if count == self._need:
+                    self.fence = int(fence)
+                    return True
+            else:
+                self.behind += 1
+            if self.behind and self.grants >= self._need:
+                return True  # a higher fence is needed: no use in waiting for the others
+        if self._left and self.answered < self._need and self.failed <= self._spare:
+            return False  # whether it is held by another is not known yet
+        return self.no + self.failed + self.lost > self._spare or not self._left
+
+    @property
+    def answered(self) -> int:
+        """How many nodes have voted, for us or for another."""
+        return self.grants + self.no
+
+    @property
+    def impossible(self) -> bool:
+        """Whether nodes enough have not granted it and will not."""
+        return self.no + self.failed > self._spare
+
+
+def middle(numbers: Iterable[int]) -> int:
+    """The middle one of the nodes' clocks: one that is wrong does no harm."""
+    found = sorted(numbers)
+    return found[(len(found) - 1) // 2]
 
 
 class Refusal(NamedTuple):

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...model import Finding
 from .examine import CLOCK_S, judge
-from .quorum import majority
+from .quorum import Everyone, majority
+from .redlock_answers import listed
 from .round import Rounds, where
 from .settings import Settings
 from .wire import Word, packed
@@ -25,14 +26,7 @@ async def examine(
     count = len(settings.nodes)
 
     async def command(*words: Word) -> list[Any]:
-        answers = 0
-
-        def cast(_: object) -> bool:
-            nonlocal answers
-            answers += 1
-            return answers == count
-
-        return (await rounds.ask(packed(*words), cast, until())).answers
+        return (await rounds.ask(packed(*words), Everyone(count).cast, until())).answers
 
     infos = await command("INFO")
     configs: list[dict[str, str] | None] = [{} for _ in infos]
@@ -46,8 +40,8 @@ async def examine(
     findings = list(_count(count))
     ahead: dict[str, float] = {}
     for place, node in enumerate(settings.nodes):
-        name, info, time = where(node), infos[place], times[place]
-        if not isinstance(info, bytes) or not isinstance(time, list):
+        name, info, time = where(node), infos[place], listed(times[place])
+        if not isinstance(info, bytes) or not time:
             findings.append(_down(name, info))
             continue
         ahead[name] = (int(time[0]) * 1_000_000 + int(time[1]) - now) / 1e6
@@ -98,9 +92,9 @@ def _clocks(ahead: dict[str, float]) -> Iterator[Finding]:
 
 
 def _added(config: dict[str, str] | None, reply: Any) -> dict[str, str] | None:
-    if config is None or not isinstance(reply, list):
+    words = [word.decode("utf-8", "replace") for word in listed(reply)]
+    if config is None or not words:
         return None
-    words = [word.decode("utf-8", "replace") for word in reply]
     return {**config, **dict(zip(words[::2], words[1::2], strict=True))}
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from hiredis import ReplyError
 
 from ...errors import EngineError, Misconfigured, OutcomeUnknown, Unavailable
 from .replies import Moved, mapped
-from .scripts import Script
+from .scripts import Script, script
 from .settings import Node, Settings
 from .wire import CLOSED, Word, packed
 
@@ -114,8 +114,15 @@ L = TypeVar("L", bound=Line)
 class Rounds(ABC, Generic[L]):
     """The connections of one client to all nodes, for one lane."""
 
-    def __init__(self, settings: Settings, lines: list[L], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        scripts: Sequence[Script],
+        lines: list[L],
+        now: Callable[[], float],
+    ) -> None:
         self._settings = settings
+        self._scripts = [packed("SCRIPT", "LOAD", script.source) for script in scripts]
         self._patience = settings.patience
         self._now = now
         self._lines = lines
@@ -222,6 +229,10 @@ class Rounds(ABC, Generic[L]):
     def _connected(self, line: L) -> None:
         line.up, line.dialing = True, False
         line.failure, line.delay = None, RETRY_MIN_S
+        # A node that had to ask for a script might miss a round that is settled without it.
+        nobody = Round(len(self._lines), b"", lambda _: True)
+        line.pending.extend([(nobody, self._now())] * len(self._scripts))
+        self._write(line, b"".join(self._scripts))
         self._catch_up(line)
 
     def _unreachable(self, line: L, error: Exception) -> None:
@@ -250,15 +261,16 @@ class Rounds(ABC, Generic[L]):
             round.answer(line.place, error)
 
 
-def make_rounds(world: World, settings: Settings) -> Rounds[Any]:
-    """The rounds for a world; each imports its driver when it is made."""
+def make_rounds(world: World, settings: Settings, *scripts: str) -> Rounds[Any]:
+    """The rounds for a world, at nodes that know these scripts; each imports its own driver."""
+    known = [script(name) for name in scripts]
     if world.flavor == "asyncio":
         from .round_aio import AioRounds
 
-        return AioRounds(settings)
+        return AioRounds(settings, known)
     from .round_threads import ThreadsRounds
 
-    return ThreadsRounds(settings)
+    return ThreadsRounds(settings, known)
 
 
 def refusal(text: str, node: Node) -> Exception:

@@ -7,7 +7,7 @@ nobody; the order of the others is untouched.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import hiredis
@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from ...errors import Unavailable
 from ...worlds import clock
 from .round import Ask, Line, Round, Rounds
+from .scripts import Script
 from .settings import Node, Settings
 from .wire import CLOSED, arguments, cannot_connect, connection_class
 
@@ -55,16 +56,16 @@ class _Stream(asyncio.Protocol):
             replies.append(reply)
         self._rounds.received(self._line, self, replies)
 
-    def connection_lost(self, error: Exception | None) -> None:
-        self._rounds.lost(self._line, self, str(error or "the server closed it"))
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._rounds.lost(self._line, self, str(exc or "the server closed it"))
 
 
 class AioRounds(Rounds[AioLine]):
     """The connections of one client to all nodes, for one lane."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, scripts: Sequence[Script]) -> None:
         lines = [AioLine(place, node) for place, node in enumerate(settings.nodes)]
-        super().__init__(settings, lines, clock.now)
+        super().__init__(settings, scripts, lines, clock.now)
         self._loop = asyncio.get_running_loop()
         self._dirty: list[AioLine] = []
         self._closed = False

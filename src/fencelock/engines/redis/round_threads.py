@@ -12,7 +12,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from math import ceil
 from typing import Any
 
@@ -25,6 +25,7 @@ from redis.retry import Retry
 from ...errors import Unavailable
 from ...worlds import clock
 from .round import Ask, Line, Round, Rounds
+from .scripts import Script
 from .settings import Node, Settings
 from .wire import CLOSED, arguments, cannot_connect, connection_class
 
@@ -50,7 +51,7 @@ class ThreadsLine(Line):
         self.socket.setblocking(False)
         self.number = self.socket.fileno()
         self.send, self.receive = self.socket.send, self.socket.recv
-        self.secure = not type(self.socket) is socket.socket
+        self.secure = type(self.socket) is not socket.socket
         reader = hiredis.Reader()
         self.gets, self.feed = reader.gets, reader.feed
         self.out = b""
@@ -59,9 +60,9 @@ class ThreadsLine(Line):
 class ThreadsRounds(Rounds[ThreadsLine]):
     """The connections of one client to all nodes, for one lane."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, scripts: Sequence[Script]) -> None:
         lines = [ThreadsLine(place, node) for place, node in enumerate(settings.nodes)]
-        super().__init__(settings, lines, clock.now)
+        super().__init__(settings, scripts, lines, clock.now)
         self._mutex = (
             threading.RLock()
         )  # for all state; the collector may close us while it is held

@@ -24,7 +24,7 @@ class ThreadsWire:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._links: dict[tuple[Node, Lane], Link] = {}
-        self._mutex = threading.Lock()
+        self._connecting: dict[tuple[Node, Lane], threading.Lock] = {}
         self._sentinels = settings.nodes if settings.topology == "sentinel" else ()
         self._closed = False
 
@@ -43,7 +43,7 @@ class ThreadsWire:
 
     def _connect(self, node: Node, lane: Lane) -> Link:
         """Whoever comes first connects, the others wait for that."""
-        with self._mutex:
+        with self._connecting.setdefault((node, lane), threading.Lock()):
             link = self._links.get((node, lane))
             if link is not None and link.usable:
                 return link

@@ -1,0 +1,96 @@
+"""What the nodes of a Redlock answer, turned into values; pure, like the decisions over them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import Misconfigured, OutcomeUnknown, Unavailable
+from ...model import Gone, Holding
+from .quorum import Holder, Refusal, Sight
+from .round import Round
+
+
+def anything(answer: Any) -> bool:
+    return True
+
+
+def is_one(answer: Any) -> bool:
+    return bool(answer == 1)
+
+
+def listed(answer: Any) -> list[Any]:
+    """An answer that is a list; an error or no answer is an empty one."""
+    return answer if answer.__class__ is list else []  # type: ignore[no-any-return]
+
+
+def is_grant(answer: Any) -> bool:
+    return listed(answer)[:1] == [1]
+
+
+def is_refusal(answer: Any) -> bool:
+    return listed(answer)[:1] == [0]
+
+
+def is_open(answer: Any) -> bool:
+    """Whether the request may still be served, or may have been."""
+    return answer is None or isinstance(answer, OutcomeUnknown)
+
+
+def is_definite(round: Round) -> bool:
+    """Whether each node has answered, or has certainly not been asked."""
+    return not any(map(is_open, round.answers))
+
+
+def refusal(answer: Sequence[Any]) -> Refusal:
+    _, left_ms, holder, meta = answer
+    return Refusal(left_ms / 1000 if left_ms >= 0 else float("inf"), holder, meta.decode())
+
+
+def sight(answer: Sequence[Any]) -> Sight:
+    holder, left_ms, record, clock_ms = answer
+    text = (record or b"").decode()
+    return Sight(holder or b"", max(left_ms, 0) / 1000, text, int(clock_ms))
+
+
+def gone(reason: str) -> Gone:
+    if reason:
+        return Gone("revoked", reason)
+    return Gone("expired", "its key is gone from a majority of the nodes")
+
+
+def holding(name: str, holder: Holder) -> Holding:
+    """What the holder wrote about itself, if it did."""
+    records = [_record(sight, holder.value.decode("utf-8", "replace")) for sight in holder.sights]
+    known = [record for record in records if record is not None]
+    left = holder.remaining
+    if not known:
+        return Holding(name, 0, left, 0.0, left, {"program": "not fencelock"})
+    fences = [record[0] for record in known]
+    fence = max(fences, key=lambda one: (fences.count(one), one))
+    _, ttl, age, meta = next(record for record in known if record[0] == fence)
+    return Holding(name, fence, ttl, age, left, json.loads(meta))
+
+
+def _record(sight: Sight, owner: str) -> tuple[int, float, float, str] | None:
+    fields = sight.record.split(" ", 5)
+    if len(fields) < 6 or fields[1] != owner:
+        return None
+    fence, _, _, ttl_ms, since, meta = fields
+    return int(fence), int(ttl_ms) / 1000, max(0, sight.clock_ms - int(since)) / 1000, meta
+
+
+def too_few(round: Round, need: int, state: str, *, happened: bool) -> Exception:
+    """The error for a round that too few nodes have answered."""
+    errors = [answer for answer in round.answers if isinstance(answer, Exception)]
+    answered = sum(answer is not None for answer in round.answers) - len(errors)
+    for error in errors:
+        if isinstance(error, Misconfigured) and not happened:
+            return type(error)(str(error))  # a fresh one: the same may be raised by many threads
+    why = f" ({errors[0]})" if errors else ""
+    text = (
+        f"{answered} of {len(round.answers)} nodes answered and {need} are needed{why}; {state}. "
+        "See that the nodes run and can be reached"
+    )
+    return OutcomeUnknown(text) if happened else Unavailable(text)
