@@ -22,13 +22,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fencelock.engines import TABLE
+from tests.servers.etcd import Etcd
+from tests.servers.mariadb import mariadb
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
 
-PROMISES = frozenset({"processes", "server", "order", "waiters", "revoke", "scan"})
+PROMISES = frozenset({"processes", "server", "order", "waiters", "revoke", "scan", "fork_in_loop"})
 """What a test may need: several processes, a server of its own to be cut off from, first come first
-served, waiters that can be seen, taking locks from others, listing them."""
+served, waiters that can be seen, taking locks from others, listing them, a child that was forked
+inside a running event loop and connects."""
 
 _number = itertools.count()
 
@@ -43,6 +46,8 @@ class Store(NamedTuple):
     dead_waiter_ttl: float = 600.0
     """The ttl of waiters that die in a test: short where a dead one may keep the lock for that long
     when its turn comes, and long where it is passed over at once."""
+    dead_waiter_wait: float = 0.0
+    """How long a dead waiter may keep others out: not at all where it is passed over at once."""
 
 
 def _postgresql() -> Postgresql:
@@ -61,7 +66,14 @@ STORES: dict[str, Store] = {
     "postgresql": Store(
         lambda folder: shared(_postgresql).url(f"table=faults_{next(_number)}"),
     ),
+    "mysql": Store(lambda folder: f"{shared(mariadb).url()}?table=faults_{next(_number)}"),
     "redis": Store(lambda folder: shared(_redis).fresh_url()),
+    "etcd": Store(
+        lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
+        lacks={"fork_in_loop"},  # gRPC's own thread is always at work there: the child is refused
+        dead_waiter_ttl=2.0,
+        dead_waiter_wait=10.0,
+    ),
 }
 
 FIXTURES: dict[str, set[str]] = {

@@ -98,6 +98,12 @@ class Lab:
                 raise Late(f"no holder of {name!r} was seen within {SOON:g} s")
             await self.let_pass(LOOK)
 
+    async def until_renewed(self, lease: aio.Lease, within: float = SOON) -> None:
+        """Wait until the keeper has renewed a lease once more."""
+        before = lease._tenure.renewals
+        await self.until(lambda: lease._tenure.renewals > before, "a renewal", within)
+        lease.check()
+
     def forget(self, client: aio.Client) -> None:
         """Leave a client to the garbage collector."""
         self._clients.remove(client)

@@ -2,11 +2,11 @@
 
 The hazards are the known ways in which distributed locks go wrong. A row names the tests that
 inject it; ``test_matrix.py`` fails when a hazard is in no row, when a named test does not exist,
-and when a test that names a hazard is in no row.
+and when a test that names a hazard is in no row. Tests in ``tests/engines`` count by naming it.
 
-Where an engine or a flavor is missing from a test, the hazard cannot reach it: another process
-needs an engine that serves several (sqlite), a cancelled task or a blocked loop needs asyncio, an
-interrupted thread the blocking flavor.
+Which engines a test runs over is said in ``engines.py``. Where a flavor is missing from a test, the
+hazard cannot reach it: a cancelled task or a blocked loop needs asyncio, an interrupted thread the
+blocking flavor. What only one kind of server can do is in a folder of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class NotApplicable(NamedTuple):
     why: str
 
 
-HAZARDS = [f"H{number:02}" for number in [*range(1, 34), *range(71, 75)]]
+HAZARDS = [f"H{number:02}" for number in [*range(1, 43), *range(71, 75)]]
 
 MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [
@@ -38,6 +38,8 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_pauses.py::test_an_outage_shorter_than_the_ttl_costs_nothing",
         "test_pauses.py::test_an_outage_longer_than_the_ttl_is_declared_before_the_lock_is_given_away",
         "test_pauses.py::test_a_renewal_that_hangs_does_not_keep_the_keeper_from_telling",
+        "test_network.py::test_a_break_of_the_network_shorter_than_the_ttl_costs_nothing",
+        "test_network.py::test_a_break_of_the_network_longer_than_the_ttl_is_told_in_time",
     ],
     "H06": [
         "test_pauses.py::test_a_renewal_that_is_told_not_yours_ends_the_lease",
@@ -71,22 +73,24 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_lost_answers.py::test_an_acquire_that_is_never_answered_fails_cleanly",
         "test_lost_answers.py::test_an_acquire_that_cannot_even_be_taken_back_says_until_when",
         "test_lost_answers.py::test_a_waiter_whose_answers_are_lost_keeps_its_place",
+        "test_network.py::test_an_acquire_whose_answer_is_lost_on_its_way_is_granted_once",
+        "test_network.py::test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed",
     ],
     "H14": [
         "test_lost_answers.py::test_a_release_whose_answer_is_lost_is_a_release",
         "test_lost_answers.py::test_a_release_that_is_never_answered_is_unknown",
         "test_lost_answers.py::test_a_release_that_failed_can_be_tried_again",
+        "test_network.py::test_a_release_whose_answer_is_lost_on_its_way_is_a_release",
     ],
     "H15": [
         "test_lost_answers.py::test_a_renewal_whose_answer_is_lost_keeps_the_lease",
         "test_lost_answers.py::test_an_early_renewal_whose_answer_is_lost_is_the_callers_to_know",
+        "test_network.py::test_a_renewal_whose_answer_is_lost_on_its_way_keeps_the_lease",
     ],
-    "H16": NotApplicable(
-        "memory and sqlite have no driver that repeats a command behind our back; the first engine "
-        "with a server's driver needs this test"
-    ),
+    "H16": ["test_network.py::test_no_driver_repeats_a_request_behind_our_back"],
     "H17": [
         "test_forks.py::test_a_forked_child_cannot_use_its_parents_lease",
+        "test_forks.py::test_a_child_forked_inside_a_loop_cannot_use_its_parents_lease",
         "test_forks.py::test_a_lock_in_memory_stays_with_the_parent",
         "test_forks.py::test_a_child_that_ends_by_itself_takes_nothing_with_it",
     ],
@@ -107,10 +111,13 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_deaths.py::test_a_waiter_killed_while_it_is_woken_does_not_keep_the_lock",
         "test_deaths.py::test_a_waiter_frozen_while_it_is_woken_is_passed_over_and_keeps_its_place",
         "test_storm.py::test_no_two_hold_together_whoever_is_killed_or_frozen",
+        "redis/test_pushes.py::test_a_waiter_keeps_its_place_when_its_link_breaks",
+        "redis/test_pushes.py::test_a_waiter_that_cannot_be_called_is_passed_over_at_once",
     ],
     "H23": [
         "test_deaths.py::test_a_waiter_gets_a_lock_that_nobody_releases",
         "test_deaths.py::test_a_waiter_gets_a_lock_whose_lease_just_ends",
+        "test_network.py::test_a_waiter_whose_link_breaks_is_woken_all_the_same",
     ],
     "H24": ["test_leases.py::test_no_renewal_counts_after_release_has_returned"],
     "H25": ["test_leases.py::test_a_lock_can_be_used_again_after_its_lease_was_lost"],
@@ -141,6 +148,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_exhaustion.py::test_a_process_that_cannot_reach_its_file_for_want_of_descriptors_loses_the_lease_in_time",
         "test_exhaustion.py::test_a_keeper_that_gets_no_thread_tries_again",
         "test_exhaustion.py::test_a_lease_that_nobody_could_renew_is_not_given_out",
+        "test_network.py::test_a_process_that_cannot_connect_for_want_of_descriptors_loses_the_lease_in_time",
     ],
     "H30": ["test_deaths.py::test_the_order_of_the_queue_survives_the_death_of_one_waiter"],
     "H31": [
@@ -158,6 +166,53 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_exits.py::test_a_task_that_nobody_awaits_releases_when_the_loop_ends",
         "test_exits.py::test_a_release_under_way_is_finished_when_the_loop_ends",
         "test_exits.py::test_a_loop_that_ends_with_a_bare_lease_does_not_hang",
+    ],
+    "H34": [
+        "redis/test_server_clock.py::test_a_step_forward_ends_the_lease_and_the_fence_protects",
+        "redis/test_server_clock.py::test_the_holder_learns_of_a_step_forward_by_its_next_renewal",
+        "redis/test_server_clock.py::test_a_step_back_keeps_the_holder_and_its_release_frees",
+        "redis/test_server_clock.py::test_fences_grow_whatever_the_servers_clock_does",
+        "redis/test_server_clock.py::test_waiters_are_served_in_their_order_although_the_clock_steps",
+    ],
+    "H35": [
+        "redis/test_restarts.py::test_fences_never_go_back_although_all_data_is_lost",
+        "redis/test_restarts.py::test_a_holder_that_the_server_has_forgotten_is_told",
+        "redis/test_restarts.py::test_a_waiter_queues_again_when_the_server_has_forgotten_the_queue",
+        "redis/test_restarts.py::test_a_lease_survives_a_restart_of_a_server_that_remembers",
+    ],
+    "H36": [
+        "redis/test_restarts.py::test_a_power_cut_that_loses_the_last_second_is_survived_by_the_fence",
+    ],
+    "H37": [
+        "redis/test_full_disk.py::test_a_full_disk_is_said_clearly_and_leaves_no_half_state",
+        "redis/test_full_disk.py::test_a_server_that_dies_of_a_full_disk_grants_nothing",
+    ],
+    "H38": [
+        "redis/test_failover.py::test_a_stale_replica_that_takes_over_is_survived_by_the_fence",
+        "redis/test_failover.py::test_a_grant_that_waits_for_a_replica_is_taken_back_when_none_has_it",
+        "redis/test_failover.py::test_a_lease_survives_a_failover_of_sentinels",
+        "redis/test_failover.py::test_a_lease_survives_a_failover_in_a_cluster_and_the_move_of_its_slot",
+    ],
+    "H39": [
+        "redis/test_frozen_server.py::test_a_holder_gives_up_in_time_while_the_server_stands_still",
+        "redis/test_frozen_server.py::test_a_grant_that_came_too_late_is_not_handed_out_and_ends_by_itself",
+        "redis/test_frozen_server.py::test_waiters_go_on_when_the_server_does",
+    ],
+    "H40": [
+        "redis/test_scripts.py::test_a_server_that_forgets_its_scripts_is_told_them_again",
+        "redis/test_scripts.py::test_a_holder_whose_key_was_deleted_is_told_and_takes_nothing_again",
+        "redis/test_scripts.py::test_clients_whose_connections_are_killed_go_on",
+    ],
+    "H41": [
+        "redis/test_memory.py::test_a_holder_whose_lock_was_evicted_is_told",
+        "redis/test_memory.py::test_a_server_that_may_drop_locks_is_reported",
+        "redis/test_memory.py::test_a_server_that_is_full_refuses_and_changes_nothing",
+    ],
+    "H42": [
+        "redis/test_names.py::test_every_name_is_a_lock_of_its_own",
+        "redis/test_names.py::test_a_lock_of_any_name_is_handed_over",
+        "redis/test_names.py::test_names_that_share_a_slot_share_nothing_else",
+        "redis/test_names.py::test_a_prefix_is_taken_literally",
     ],
     "H71": [
         "test_file.py::test_a_holder_stopped_in_its_section_blocks_no_other_name",

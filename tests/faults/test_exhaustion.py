@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
 import resource
-import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +12,7 @@ import pytest
 
 from fencelock import Expired, LeaseLost, observe
 from fencelock.testing.faulty import Faults
+from tests.faults import disk
 from tests.faults.crew import Actor, Crew, Refused
 from tests.faults.flavors import Lab, run
 
@@ -161,33 +159,8 @@ def refuse_to_start(_: threading.Thread) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of one megabyte."""
-    if os.name != "posix" or os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("a small disk needs root and mount")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "fencelock-test", place],
-        capture_output=True,
-        text=True,
-    )
-    if mount.returncode:
-        pytest.skip(f"a small disk cannot be mounted: {mount.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
-
-
-def fill(disk: Path) -> Path:
-    """Leave no room, not even for a byte."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        size = 65536
-        while size:
-            try:
-                if file.write(b"\0" * size) < size:
-                    size //= 2
-            except OSError:
-                size //= 2
-    return filler
+    with disk.small_disk(tmp_path / "disk") as place:
+        yield place
 
 
 def use_up(actor: Actor) -> None:
@@ -203,7 +176,7 @@ def test_a_full_disk_is_said_clearly_and_changes_nothing(
     url = f"sqlite:///{small_disk / 'locks.db'}"
     holder, other = crew.actor(flavor, url), crew.actor(flavor, url)
     held = holder.acquire("seat", ttl=60)
-    filler = fill(small_disk)
+    filler = disk.fill(small_disk)
     with pytest.raises(Refused, match=r"^Unavailable: .* is full; nothing happened. Make room"):
         use_up(other)
     with pytest.raises(Refused, match=r"AcquireTimeout|is full"):
@@ -224,7 +197,7 @@ def test_a_lease_survives_a_disk_that_is_full_for_a_while(
     url = f"sqlite:///{small_disk / 'locks.db'}"
     holder, other = crew.actor(flavor, url), crew.actor(flavor, url)
     holder.acquire("seat", ttl=4.0)
-    filler = fill(small_disk)
+    filler = disk.fill(small_disk)
     with pytest.raises(Refused, match="is full"):
         use_up(other)
     with pytest.raises(Refused, match="is full"):
@@ -238,7 +211,7 @@ def test_a_full_disk_refuses_a_new_file_cleanly(flavor: str, small_disk: Path) -
     """H74: not even the tables fit: an error of ours, and a later try succeeds."""
     from fencelock import Unavailable
 
-    filler = fill(small_disk)
+    filler = disk.fill(small_disk)
 
     async def scenario(lab: Lab) -> None:
         url = f"sqlite:///{small_disk / 'locks.db'}"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fencelock
-from tests.faults.crew import Crew
+from tests.faults.crew import Crew, Worker
 from tests.faults.flavors import Late
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -19,15 +19,26 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 FREED_BY_NOBODY: dict[str, Any] = {"held": False, "loss": "SessionEnded", "released": False}
 
 
-@pytest.mark.parametrize("case", ["handle", "multi", "loop"])
+@pytest.mark.parametrize("case", ["handle", "multi"])
 def test_a_forked_child_cannot_use_its_parents_lease(
     case: str, shared_url: str, crew: Crew
 ) -> None:
-    """H17: by os.fork, by multiprocessing, and inside a running event loop.
+    """H17: by os.fork and by multiprocessing.
 
     The child's lease is dead and its release frees nothing; the parent holds on and renews.
     """
-    forker = crew.worker("forker", case, shared_url)
+    see_that_the_parent_holds_on(crew.worker("forker", case, shared_url))
+
+
+@pytest.mark.needs("fork_in_loop")
+def test_a_child_forked_inside_a_loop_cannot_use_its_parents_lease(
+    shared_url: str, crew: Crew
+) -> None:
+    """H17: the same inside a running event loop."""
+    see_that_the_parent_holds_on(crew.worker("forker", "loop", shared_url))
+
+
+def see_that_the_parent_holds_on(forker: Worker) -> None:
     forker.hear(who="child", **FREED_BY_NOBODY)
     forker.hear(who="child", other=False)
     forker.hear(who="parent", held=True, released=True)

@@ -8,19 +8,18 @@ import sqlite3
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.faults.crew import Crew, Worker
 
-SECONDS = 2.0
+SECONDS = 3.0
 CREW = 4
+SEEDS = {"sync": 1, "asyncio": 2}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 def test_no_two_hold_together_whoever_is_killed_or_frozen(
-    flavor: str, shared_url: str, database: Path, crew: Crew, seed: int
+    flavor: str, shared_url: str, database: Path, crew: Crew
 ) -> None:
     """H01, H21, H22: seen by one clock, no smaller fence holds after a greater one was seen."""
+    seed = SEEDS[flavor]
     chance = random.Random(seed)
 
     def start() -> Worker:

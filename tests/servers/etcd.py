@@ -108,11 +108,14 @@ class EtcdCluster(Group):
 
     def start(self) -> Self:
         self.network.start()
-        # None of them answers before a majority runs: start all, and wait for each.
-        with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(Etcd.start, self.nodes))
+        self.start_again()
         self.join()
         return self
+
+    def start_again(self) -> None:
+        """Start all members; none of them answers before a majority runs."""
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(Etcd.start, self.nodes))
 
     def join(self) -> None:
         self.network.know([f"{node.status()['id']:x}" for node in self.nodes])

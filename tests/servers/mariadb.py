@@ -12,7 +12,7 @@ import pymysql
 
 from tests.servers.server import NotStarted, Server, program
 
-USER, PASSWORD, DATABASE = "tester", "s3cret/p@ss", "locks"
+ADMIN, USER, PASSWORD, DATABASE = "admin", "tester", "s3cret/p@ss", "locks"
 _QUOTED = "s3cret%2Fp%40ss"
 
 # Run at each start: one statement per line.
@@ -20,8 +20,8 @@ _SETUP = f"""\
 CREATE DATABASE IF NOT EXISTS {DATABASE};
 CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';
 GRANT ALL ON {DATABASE}.* TO '{USER}'@'%';
-CREATE USER IF NOT EXISTS 'root'@'%' IDENTIFIED BY '{PASSWORD}';
-GRANT ALL ON *.* TO 'root'@'%' WITH GRANT OPTION;
+CREATE USER IF NOT EXISTS '{ADMIN}'@'%' IDENTIFIED BY '{PASSWORD}';
+GRANT ALL ON *.* TO '{ADMIN}'@'%' WITH GRANT OPTION;
 """
 
 
@@ -30,9 +30,7 @@ class MariaDB(Server):
 
     package: ClassVar = "mariadb-server"
 
-    def __init__(
-        self, *settings: str, folder: Path | None = None, port: int | None = None
-    ) -> None:
+    def __init__(self, *settings: str, folder: Path | None = None, port: int | None = None) -> None:
         super().__init__(folder, port)
         self.settings = settings
 
@@ -88,7 +86,7 @@ class MariaDB(Server):
             **options,
         )
 
-    def ask(self, sql: str, user: str = "root") -> list[tuple[Any, ...]]:
+    def ask(self, sql: str, user: str = ADMIN) -> list[tuple[Any, ...]]:
         """Run one statement as the administrator, or as another."""
         with self.connect(user) as connection, connection.cursor() as cursor:
             cursor.execute(sql)

@@ -184,12 +184,15 @@ class Ensemble(Group):
     def followers(self) -> list[ZooKeeper]:
         return [member for member in self.members if member is not self.leader]
 
-    def isolate(self, member: ZooKeeper) -> None:
-        """Cut one member off from the others; clients still reach it."""
+    def isolate(self, member: ZooKeeper, *, silently: bool = False) -> None:
+        """Cut one member off from the others; clients still reach it.
+
+        Silently: their connections stay and carry nothing, so that each side finds out late.
+        """
         for ends, proxies in self._lines.items():
             if member.number in ends:
                 for proxy in proxies:
-                    proxy.cut()
+                    proxy.block() if silently else proxy.cut()
 
     def heal(self) -> None:
         for proxies in self._lines.values():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fencelock import aio
+from fencelock.model import Grant
 from tests.faults.flavors import FLAVORS, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
 
 WAITERS = 20
+BATCH = 250  # what the keeper renews at once
 
 
 def single() -> Redis:
@@ -73,5 +75,48 @@ def test_all_waiters_of_a_client_are_called_by_one_connection(flavor: str) -> No
             assert await lease.release() is True
             for job in waiting:
                 await job.result()
+
+        run(flavor, scenario)
+
+
+def test_a_turn_that_is_waited_for_is_three_round_trips(flavor: str) -> None:
+    server = shared(single)
+    with Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(f"redis://{proxy.address}/0")
+            other = await lab.connect(server.url)
+
+            async def take_a_turn() -> None:
+                async with client.lock("seat", ttl=60, timeout=60):
+                    pass
+
+            for _ in range(2):  # the first time it has to subscribe as well
+                lease = await other.lock("seat", ttl=60).acquire()
+                proxy.count_from_now()
+                turn = lab.start(take_a_turn())
+                await lab.until_queued(other, "seat", 1)
+                assert await lease.release() is True
+                await turn.result()
+            assert (proxy.requests, proxy.connections) == (3, 0)
+
+        run(flavor, scenario)
+
+
+def test_a_batch_of_renewals_is_one_round_trip(flavor: str) -> None:
+    server = shared(single)
+    with Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(f"redis://{proxy.address}/0")
+            await warm(client)
+            leases = [await client.lock(f"seat:{n}", ttl=60).acquire() for n in range(BATCH)]
+            proxy.count_from_now()
+            grants = [lease._tenure.grant for lease in leases]
+            answers = await client._core.engine.renew(grants)
+            assert [type(answer) for answer in answers] == [Grant] * BATCH
+            assert (proxy.requests, proxy.connections) == (1, 0)
+            for lease in leases:
+                await lease.release()
 
         run(flavor, scenario)

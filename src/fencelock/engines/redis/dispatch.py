@@ -120,9 +120,13 @@ class Dispatch:
             )
             try:
                 replies = await self.wire.call(node, payload, len(here), patience, lane)
-            except (Unavailable, OutcomeUnknown):
+            except (Unavailable, OutcomeUnknown) as error:
                 self.route.forget(node)
-                raise
+                if isinstance(error, OutcomeUnknown) or not self.route.moves:
+                    raise
+                for place in here:  # nothing was sent: another server may serve it by now
+                    answers[place] = await self._seek(script, jobs[place], patience, lane)
+                continue
             for place, reply in zip(here, replies, strict=True):
                 if isinstance(reply, ReplyError):
                     self._refused(node, reply)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ...engine import Address, Engine
-from ...errors import Unavailable
+from ...errors import OutcomeUnknown, Unavailable
 from ...model import (
     Busy,
     Finding,
@@ -215,13 +215,13 @@ class RedisEngine(Engine):
         )
 
     async def _look(self, name: str, hand_on: bool) -> list[Any]:
-        found: list[Any] = await self._dispatch.run(
-            script("inspect"),
-            self._keys_of(name),
-            "1" if hand_on else "0",
-            (self._alone,),
-            self._settings.patience,
-        )
+        keys, patience = self._keys_of(name), self._settings.patience
+        words = ("1" if hand_on else "0", (self._alone,))
+        found: list[Any]
+        try:
+            found = await self._dispatch.run(script("inspect"), keys, *words, patience)
+        except OutcomeUnknown:  # the connection had died unnoticed: looking twice does no harm
+            found = await self._dispatch.run(script("inspect"), keys, *words, patience)
         return found
 
     async def scan(self, prefix: str) -> list[Holding]:

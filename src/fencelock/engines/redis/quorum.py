@@ -19,32 +19,35 @@ def majority(nodes: int) -> int:
 
 
 class Ballot:
-    """Counts answers as they come, and knows when no further one can change the outcome."""
+    """Counts yes and no as they come, and knows when no further answer can change the outcome."""
 
-    __slots__ = ("_is_yes", "failed", "need", "no", "spare", "yes")
+    __slots__ = ("_is_yes", "_left", "_need", "_no", "_spare", "_yes")
 
     def __init__(self, nodes: int, is_yes: Callable[[Any], bool]) -> None:
         self._is_yes = is_yes
-        self.need = majority(nodes)
-        self.spare = nodes - self.need
-        self.yes = self.no = self.failed = 0
+        self._need = majority(nodes)
+        self._spare = nodes - self._need
+        self._left = nodes
+        self._yes = self._no = 0
 
     def cast(self, answer: object) -> bool:
         """Count an answer; whether it is settled now."""
-        if isinstance(answer, Exception):
-            self.failed += 1
-        elif self._is_yes(answer):
-            self.yes += 1
-        else:
-            self.no += 1
-        return self.yes >= self.need or self.no + self.failed > self.spare
+        self._left -= 1
+        if not isinstance(answer, Exception):
+            if self._is_yes(answer):
+                self._yes += 1
+            else:
+                self._no += 1
+        if self.carried is not None:
+            return True
+        return self._yes + self._left < self._need and self._no + self._left <= self._spare
 
     @property
     def carried(self) -> bool | None:
         """True or False where nodes have said so, None where too few have answered."""
-        if self.yes >= self.need:
+        if self._yes >= self._need:
             return True
-        return False if self.no > self.spare else None
+        return False if self._no > self._spare else None
 
 
 class Everyone:

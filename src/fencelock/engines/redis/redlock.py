@@ -54,13 +54,14 @@ from .redlock_answers import (
     too_few,
 )
 from .redlock_look import Look
-from .redlock_settings import OPTIONS, read
+from .redlock_settings import CONNECT_S, OPTIONS, read
 from .round import Ask, Round, make_rounds
 from .scripts import script
 from .wire import packed
 
 LOOK_MIN_S, LOOK_MAX_S = 0.02, 0.25  # between two looks of a waiter, longer the longer it waits
 SPLIT_S = 0.03  # before trying again when several tried at once and nobody has a majority
+RENEWALS_PER_TTL = 6  # the longest that one renewal may take: it cannot be hurried by asking again
 LIFTS_MAX = 3
 LEARN_S = 1.0
 ROUNDS_PER_TTL = 3  # the longest that one round may take
@@ -94,7 +95,7 @@ class RedlockEngine(Engine):
         self.traits = self.traits._replace(fence=fenced)
         self._nodes = len(self._settings.nodes)
         self._need = quorum.majority(self._nodes)
-        self._main = make_rounds(world, self._settings, "redlock_acquire", "redlock_release")
+        self._main = make_rounds(world, self._settings, "redlock_acquire")
         self._keeper = make_rounds(world, self._settings, "renew")
         self._acquire, self._release = script("redlock_acquire"), script("redlock_release")
         self._fence = 0
@@ -115,7 +116,7 @@ class RedlockEngine(Engine):
             )
         ballot = Ballot(self._nodes, anything)
         now = self.world.now()
-        round = await self._main.ask(packed("TIME"), ballot.cast, self._until())
+        round = await self._main.ask(packed("TIME"), ballot.cast, now + CONNECT_S)
         if not ballot.carried:
             raise too_few(round, self._need, "nothing happened", happened=False)
         times = [time for time in map(listed, round.answers) if time]
@@ -255,7 +256,7 @@ class RedlockEngine(Engine):
         words = [word for grant in grants for word in (_ms(grant.ttl), grant.owner)]
         ballot = quorum.Renewal(self._nodes, len(grants))
         ask = Ask(script("renew"), tuple(keys), tuple(words))
-        until = self._until(min(grant.ttl for grant in grants) / 2)
+        until = now + min(grant.ttl for grant in grants) / RENEWALS_PER_TTL
         round = await self._keeper.ask(ask, ballot.cast, until)
         if ballot.answers < self._need:
             raise too_few(round, self._need, "the leases may be renewed at some", happened=True)

@@ -4,26 +4,27 @@
 -- Answers {1, fence on record, 1 if that one is ours or 0, clock in µs}, or, where another has the
 -- key, {0, ms left, its value, its meta if the record is its own}.
 -- The record is "<fence> <owner> 1 <ttl> <since> <meta>", as redis:// writes it.
-local owner, ttl, fence = ARGV[1], ARGV[2], ARGV[3]
-local fresh = redis.call('SET', KEYS[1], owner, 'NX', 'PX', ttl)
-local last, grantee, meta = string.match(
-    redis.call('GET', KEYS[2]) or '', '^(%d+) (%S+) %d %d+ %d+ (.*)$')
+local call, owner, ttl, fence = redis.call, ARGV[1], ARGV[2], ARGV[3]
+local fresh = call('SET', KEYS[1], owner, 'NX', 'PX', ttl)
+local old = call('GET', KEYS[2])
 if not fresh then
-    local holder = redis.call('GET', KEYS[1])
+    local holder = call('GET', KEYS[1])
+    local grantee, meta = string.match(old or '', '^%d+ (%S+) %d %d+ %d+ (.*)$')
     if holder ~= owner then
-        return {0, redis.call('PTTL', KEYS[1]), holder, grantee == holder and meta or ''}
+        return {0, call('PTTL', KEYS[1]), holder, grantee == holder and meta or ''}
     end
-    redis.call('PEXPIRE', KEYS[1], ttl)
+    call('PEXPIRE', KEYS[1], ttl)
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local clock = string.format('%.0f', now)
-if grantee == owner and not fresh then return {1, last, 1, clock} end -- asked again
-if fence == '0' then
-    fence = last or '0'
-elseif last and tonumber(fence) <= tonumber(last) then
-    return {1, last, 0, clock}
+local time = call('TIME')
+local micros = string.sub('000000', #time[2] + 1) .. time[2]
+if old then
+    local last, grantee = string.match(old, '^(%d+) (%S+)')
+    if grantee == owner and not fresh then return {1, last, 1, time[1] .. micros} end -- asked again
+    if fence ~= '0' and last and tonumber(fence) <= tonumber(last) then
+        return {1, last, 0, time[1] .. micros}
+    end
+    if fence == '0' then fence = last or '0' end
 end
-redis.call('SET', KEYS[2], fence .. ' ' .. owner .. ' 1 ' .. ttl .. ' '
-    .. string.format('%.0f', math.floor(now / 1000)) .. ' ' .. ARGV[4], 'PX', ttl + 3600000)
-return {1, ARGV[3], 1, clock}
+call('SET', KEYS[2], fence .. ' ' .. owner .. ' 1 ' .. ttl .. ' ' .. time[1]
+    .. string.sub(micros, 1, 3) .. ' ' .. ARGV[4], 'PX', ttl + 3600000)
+return {1, ARGV[3], 1, time[1] .. micros}

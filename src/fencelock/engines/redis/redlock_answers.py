@@ -22,7 +22,7 @@ def is_one(answer: Any) -> bool:
 
 def listed(answer: Any) -> list[Any]:
     """An answer that is a list; an error or no answer is an empty one."""
-    return answer if answer.__class__ is list else []  # type: ignore[no-any-return]
+    return answer if answer.__class__ is list else []
 
 
 def is_grant(answer: Any) -> bool:

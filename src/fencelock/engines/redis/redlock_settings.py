@@ -10,6 +10,7 @@ from .settings import OPTIONS as REDIS_OPTIONS
 from .settings import Settings, settings
 
 PATIENCE_S = 0.5  # for one node, one round: far less than a ttl
+CONNECT_S = 3.0  # to connect, speak TLS and log in, which is done in the background
 SHARED = ("prefix", "patience", "tls", "ca", "cert", "key", "verify")
 
 
@@ -41,4 +42,6 @@ def read(address: Address) -> tuple[Settings, bool]:
         raise Misconfigured(
             f"{address.public} names {', '.join(twice)} more than once: each node has one vote"
         )
-    return nodes[0]._replace(nodes=found), bool(options.get("fence", True))
+    limits = {"socket_timeout": CONNECT_S, "socket_connect_timeout": CONNECT_S}
+    connection = {**nodes[0].connection, **limits}
+    return nodes[0]._replace(nodes=found, connection=connection), bool(options.get("fence", True))

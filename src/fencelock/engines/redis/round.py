@@ -64,7 +64,10 @@ class Round:
         kept_until: float = 0.0,
     ) -> None:
         self.ask = ask if isinstance(ask, Ask) else None
-        self.payload = ask.packed() if isinstance(ask, Ask) else ask
+        if isinstance(ask, bytes):
+            self.payload = ask
+        else:  # what is kept must not depend on what a node remembers
+            self.payload = ask.whole() if kept_until else ask.packed()
         self.answers: list[Any] = [None] * nodes
         self.cast = cast
         """Counts an answer, and says whether that settles it."""
@@ -159,24 +162,25 @@ class Rounds(ABC, Generic[L]):
 
     def _begin(self, round: Round, places: Container[int] | None) -> None:
         now = self._now()
+        fresh, entry, payload = now - self._patience, (round, now), round.payload
         waits = False
         for line in self._lines:
-            if places is None or line.place in places:
-                waits |= self._offer(line, round, now)
-            else:
+            if places is not None and line.place not in places:
                 round.answers[line.place] = NOT_ASKED
+            elif line.up and (not line.pending or line.pending[0][1] > fresh):
+                line.pending.append(entry)
+                self._write(line, payload)
+            else:
+                waits |= self._offer(line, round, now)
         if waits:
             self._waiting.append(round)
 
     def _offer(self, line: L, round: Round, now: float) -> bool:
-        """Send to a node if that is possible now; whether the round waits for it to be."""
-        if line.up:
-            pending = line.pending
-            silent = pending and now - pending[0][1] >= self._patience
-            if not silent or (round.kept_until and len(pending) < OWED_MAX):
-                pending.append((round, now))
-                self._write(line, round.payload)
-                return False
+        """A node that is silent or not there; whether the round waits until it is."""
+        if line.up and round.kept_until and len(line.pending) < OWED_MAX:
+            line.pending.append((round, now))
+            self._write(line, round.payload)
+            return False
         if round.kept_until:
             line.keep(round, now)
         if not line.up and not line.dialing:
@@ -194,22 +198,26 @@ class Rounds(ABC, Generic[L]):
 
     # What happens to a line.
 
-    def _heard(self, line: L, replies: list[Any]) -> None:
+    def _heard(self, line: L, gets: Callable[[], Any]) -> None:
         """Hand replies to those who asked; then the node may be asked again."""
-        for reply in replies:
-            if not line.pending:
+        pending, place = line.pending, line.place
+        while (reply := gets()) is not False:
+            if not pending:
                 raise ConnectionError("it said something that nobody asked for")
-            round, _ = line.pending.popleft()
-            if isinstance(reply, ReplyError):
-                if round.ask is not None and str(reply).startswith("NOSCRIPT"):
-                    if round.open or round.kept_until:
-                        line.pending.append((round, self._now()))
-                        self._write(line, round.ask.whole())
-                    continue
-                reply = refusal(str(reply), line.node)
-            round.answer(line.place, reply)
+            round = pending.popleft()[0]
+            if reply.__class__ is ReplyError:
+                self._refused(line, round, str(reply))
+            else:
+                round.answer(place, reply)
         if self._waiting or line.later:
             self._catch_up(line)
+
+    def _refused(self, line: L, round: Round, text: str) -> None:
+        if round.ask is None or not text.startswith("NOSCRIPT"):
+            round.answer(line.place, refusal(text, line.node))
+        elif round.open:  # else what undoes it may have been sent already
+            line.pending.append((round, self._now()))
+            self._write(line, round.ask.whole())
 
     def _catch_up(self, line: L) -> None:
         """Send what was held back."""
@@ -267,10 +275,10 @@ def make_rounds(world: World, settings: Settings, *scripts: str) -> Rounds[Any]:
     if world.flavor == "asyncio":
         from .round_aio import AioRounds
 
-        return AioRounds(settings, known)
+        return AioRounds(settings, known, world.now)
     from .round_threads import ThreadsRounds
 
-    return ThreadsRounds(settings, known)
+    return ThreadsRounds(settings, known, world.now)
 
 
 def refusal(text: str, node: Node) -> Exception:

@@ -17,7 +17,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from ...errors import Unavailable
-from ...worlds import clock
 from .round import Ask, Line, Round, Rounds
 from .scripts import Script
 from .settings import Node, Settings
@@ -51,10 +50,7 @@ class _Stream(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._feed(data)
-        replies: list[Any] = []
-        while (reply := self._gets()) is not False:
-            replies.append(reply)
-        self._rounds.received(self._line, self, replies)
+        self._rounds.received(self._line, self, self._gets)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._rounds.lost(self._line, self, str(exc or "the server closed it"))
@@ -63,9 +59,11 @@ class _Stream(asyncio.Protocol):
 class AioRounds(Rounds[AioLine]):
     """The connections of one client to all nodes, for one lane."""
 
-    def __init__(self, settings: Settings, scripts: Sequence[Script]) -> None:
+    def __init__(
+        self, settings: Settings, scripts: Sequence[Script], now: Callable[[], float]
+    ) -> None:
         lines = [AioLine(place, node) for place, node in enumerate(settings.nodes)]
-        super().__init__(settings, scripts, lines, clock.now)
+        super().__init__(settings, scripts, lines, now)
         self._loop = asyncio.get_running_loop()
         self._dirty: list[AioLine] = []
         self._closed = False
@@ -95,7 +93,7 @@ class AioRounds(Rounds[AioLine]):
                 awaited.set_result(None)
 
         round.wake = wake
-        timer = self._loop.call_later(until - clock.now(), wake)
+        timer = self._loop.call_later(until - self._now(), wake)
         try:
             await awaited
         except BaseException:
@@ -118,11 +116,11 @@ class AioRounds(Rounds[AioLine]):
             if line.stream is not None:
                 line.stream.write(out[0] if len(out) == 1 else b"".join(out))
 
-    def received(self, line: AioLine, stream: _Stream, replies: list[Any]) -> None:
+    def received(self, line: AioLine, stream: _Stream, gets: Callable[[], Any]) -> None:
         """Replies have come on a connection."""
         if line.stream is stream:
             try:
-                self._heard(line, replies)
+                self._heard(line, gets)
             except ConnectionError as error:
                 self.lost(line, stream, str(error))
 

@@ -23,7 +23,6 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ...errors import Unavailable
-from ...worlds import clock
 from .round import Ask, Line, Round, Rounds
 from .scripts import Script
 from .settings import Node, Settings
@@ -60,9 +59,11 @@ class ThreadsLine(Line):
 class ThreadsRounds(Rounds[ThreadsLine]):
     """The connections of one client to all nodes, for one lane."""
 
-    def __init__(self, settings: Settings, scripts: Sequence[Script]) -> None:
+    def __init__(
+        self, settings: Settings, scripts: Sequence[Script], now: Callable[[], float]
+    ) -> None:
         lines = [ThreadsLine(place, node) for place, node in enumerate(settings.nodes)]
-        super().__init__(settings, scripts, lines, clock.now)
+        super().__init__(settings, scripts, lines, now)
         self._mutex = (
             threading.RLock()
         )  # for all state; the collector may close us while it is held
@@ -94,12 +95,12 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         finally:
             with self._mutex:
                 self._end(round)
-                self._used_at = clock.now()
+                self._used_at = self._now()
         return round
 
     def _begin_safely(self, round: Round, places: Container[int] | None) -> None:
         try:
-            if clock.now() - self._used_at > self._idle and self._turn.acquire(blocking=False):
+            if self._now() - self._used_at > self._idle and self._turn.acquire(blocking=False):
                 try:
                     self._take(self._poll.poll(0))
                 finally:
@@ -113,7 +114,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
     def _wait(self, round: Round, until: float) -> None:
         event: threading.Event | None = None
         try:
-            while not round.settled and (left := until - clock.now()) > 0:
+            while not round.settled and (left := until - self._now()) > 0:
                 if self._turn.acquire(blocking=False):
                     try:
                         self._lead(round, until)
@@ -138,7 +139,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
 
     def _lead(self, round: Round, until: float) -> None:
         """Read for all until our own round is settled."""
-        while not round.settled and (left := until - clock.now()) > 0:
+        while not round.settled and (left := until - self._now()) > 0:
             ready = self._poll.poll(ceil(left * 1000))
             with self._mutex:
                 self._take(ready)
@@ -169,21 +170,17 @@ class ThreadsRounds(Rounds[ThreadsLine]):
                 raise
 
     def _receive(self, line: ThreadsLine) -> None:
-        replies: list[Any] = []
         while True:
             try:
                 data = line.receive(READ_MAX)
             except _LATER:
-                break
+                return
             if not data:
-                self._heard(line, replies)
                 raise ConnectionResetError("the server closed it")
             line.feed(data)
-            while (reply := line.gets()) is not False:
-                replies.append(reply)
+            self._heard(line, line.gets)
             if len(data) < READ_MAX and not line.secure:  # TLS may have more than the kernel shows
-                break
-        self._heard(line, replies)
+                return
 
     def _write(self, line: ThreadsLine, payload: bytes) -> None:
         if line.out:
