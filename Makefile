@@ -48,7 +48,7 @@ format: $(VENV)/.dev  ## format the code and repair what the linter can
 	$(PY) -m ruff check --fix-only $(CODE)
 	$(PY) -m ruff format $(CODE)
 
-bench: $(VENV)/.dev  ## measure beside the peers; BENCH_ARGS="..." is passed on
+bench: $(VENV)/.bench  ## measure beside the peers; BENCH_ARGS="..." is passed on
 	$(PY) -m bench $(BENCH_ARGS)
 
 build: $(VENV)/.build  ## build the wheel and the source archive into dist/
@@ -82,6 +82,10 @@ $(VENV)/.dev: $(VENV)/.package requirements/dev.txt
 	$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
+$(VENV)/.bench: $(VENV)/.dev $(wildcard requirements/bench.txt)
+	$(if $(wildcard requirements/bench.txt),$(PIP) install --require-hashes -r requirements/bench.txt)
+	@touch $@
+
 
 # One lock for every supported Python and platform, which pip alone cannot resolve: hence uv, in an
 # environment of its own because nothing else needs it.
@@ -92,6 +96,7 @@ LOCK = $(VENV)-lock/bin/uv pip compile --quiet --no-config --universal --python-
 lock: $(VENV)-lock/bin/uv  ## pin requirements/*.in with hashes; UPGRADE=1 takes the newest versions
 	$(LOCK) requirements/build.in --output-file requirements/build.txt
 	$(LOCK) requirements/dev.in --output-file requirements/dev.txt
+	$(LOCK) requirements/bench.in --output-file requirements/bench.txt
 
 $(VENV)-lock/bin/uv:
 	$(PYTHON) -m venv --clear $(VENV)-lock

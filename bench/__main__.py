@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench import harness, report
+from bench.contestant import Contestant
 from bench.work import Work
 
 
@@ -23,8 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             contestants = [
                 kind
                 for kind in harness.contestants()
-                if work.name in kind.works and _wanted(kind.name, options.only)
+                if work.name in kind.works and _wanted(kind, options.only)
             ]
+            if not contestants:
+                continue  # whoever was asked for does not take part in it
             rounds = options.rounds or (work.rounds_quick if options.quick else work.rounds)
             results.append(harness.run(work, contestants, Path(folder), rounds, options.quick))
             print(report.table(results[-1], options.quick), flush=True)
@@ -35,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(result.failed for result in results) else 0
 
 
-def _wanted(name: str, only: list[str]) -> bool:
-    return not only or any(part in name for part in only)
+def _wanted(kind: type[Contestant], only: list[str]) -> bool:
+    return not only or any(part in kind.name or part in kind.field for part in only)
 
 
 def _parser(works: list[str]) -> argparse.ArgumentParser:
@@ -54,7 +57,7 @@ def _parser(works: list[str]) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME",
-        help="only contestants whose name contains this; may be given again",
+        help="only contestants whose name or field contains this; may be given again",
     )
     return parser
 

@@ -3,6 +3,10 @@
 A contestant says which works it takes part in (`works`) and how to take its lock. Its class runs
 in the harness, where `stage` starts what it needs; its instances, made from the place alone, are
 pickled and run in child processes too. An engine of ours needs only a URL: see `ours.py`.
+
+Contestants that need the same store, or none, are of one `field`: they are shown in one table, and
+those with a `yardstick` are what the others are measured by. What a contestant of ours should reach
+stands in its own `targets`, so that a work knows no contestant.
 """
 
 from __future__ import annotations
@@ -11,11 +15,13 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
+
+EVERY = ""  # the field of who competes with all
 
 
 class Lock:
@@ -66,11 +72,56 @@ class Spent(NamedTuple):
     cpu: float
 
 
+class Target(NamedTuple):
+    """What a contestant of ours should reach: printed beside the figure, never asserted."""
+
+    key: str
+    """A column of the work."""
+    bound: Literal["at most", "at least"]
+    limit: float
+    versus: str = ""
+    """The limit is a multiple of this contestant's figure."""
+
+
+class Served(NamedTuple):
+    """What a server has done so far, and for whom."""
+
+    requests: int
+    """Round trips that clients have begun."""
+    connections: int
+    """How many there are now."""
+    listening: int = 0
+    """How many of these only wait to be told something."""
+
+
+class Gauge:
+    """Looks at the server of a contestant, without counting itself; here: there is no server."""
+
+    def look(self) -> Served | None:
+        """What the server has done until now."""
+        return None
+
+    def close(self) -> None:
+        """Let go of what it looks through."""
+
+    def __enter__(self) -> Gauge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class Contestant(ABC):
     """One way to take turns."""
 
     name: ClassVar[str]
     works: ClassVar[frozenset[str]]
+    field: ClassVar[str] = "one machine"
+    """Those it competes with: all that use the same store; or EVERY."""
+    yardstick: ClassVar[frozenset[str]] = frozenset()
+    """Works in which the others of its field are shown as multiples of it."""
+    targets: ClassVar[Mapping[str, tuple[Target, ...]]] = {}
+    """By work, what it should reach."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Modules without which it is skipped."""
 
@@ -91,6 +142,10 @@ class Contestant(ABC):
     @abstractmethod
     def connect(self, *, traced: bool = False) -> Session:
         """Begin to use it in this process. A traced session tells when a wait joined the queue."""
+
+    def gauge(self) -> Gauge:
+        """A look at its server, from any process."""
+        return Gauge()
 
     def time_pairs(self, counts: list[int]) -> list[Spent]:
         """Take and leave a free lock so many times; one figure for each batch."""

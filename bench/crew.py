@@ -75,11 +75,11 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for process, _connection in self._children:
+            if process.is_alive():
+                process.kill()  # first: a child that sees its line closed would end in good order
         for process, connection in self._children:
             connection.close()
-            if process.is_alive():
-                process.kill()
-        for process, _connection in self._children:
             process.join(STOP_S)
 
     def say(self, message: object) -> None:

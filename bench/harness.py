@@ -16,13 +16,14 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from bench.contestant import Contestant
-from bench.work import Column, Target, Work
+from bench.contestant import EVERY, Contestant, Target
+from bench.work import Column, Work
 
 
 class Verdict(NamedTuple):
     """A target, and what was reached."""
 
+    who: str
     target: Target
     figure: float
 
@@ -36,19 +37,35 @@ class Verdict(NamedTuple):
 class Result:
     """All figures of one work, round by round."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, contestants: Sequence[type[Contestant]]) -> None:
         self.work = work
+        self.contestants = {kind.name: kind for kind in contestants}
         self.rounds: dict[str, list[dict[str, float]]] = {}
         self.skipped: dict[str, str] = {}
         self.failed: dict[str, str] = {}
 
+    def fields(self) -> dict[str, list[str]]:
+        """Who took part, by field."""
+        found: dict[str, list[str]] = {}
+        for name in self.rounds:
+            found.setdefault(self.contestants[name].field, []).append(name)
+        everywhere = found.pop(EVERY, [])
+        if everywhere and not found:
+            return {EVERY: everywhere}
+        return {field: everywhere + names for field, names in found.items()}
+
+    def columns(self, names: Sequence[str]) -> list[Column]:
+        """The columns that say something about any of these."""
+        return [c for c in self.work.columns if any(self.figures(name, c.key) for name in names)]
+
     def figures(self, name: str, key: str) -> list[float]:
         """A contestant's figure of every round."""
-        return [figures[key] for figures in self.rounds.get(name, [])]
+        return [figures[key] for figures in self.rounds.get(name, []) if key in figures]
 
-    def summary(self, name: str, column: Column) -> float:
+    def summary(self, name: str, column: Column) -> float | None:
         """What a contestant's rounds come to."""
-        return (max if column.worst else median)(self.figures(name, column.key))
+        figures = self.figures(name, column.key)
+        return (max if column.worst else median)(figures) if figures else None
 
     def ratio(self, name: str, versus: str, key: str) -> float | None:
         """How many times another's figure a contestant's is; None where that says nothing."""
@@ -57,30 +74,35 @@ class Result:
         return median(ratios) if ratios else None
 
     def ratios(self, name: str) -> dict[str, float]:
-        """The contestant's first column beside those that the work compares with."""
-        key = self.work.columns[0].key
-        found = {other: self.ratio(name, other, key) for other in self.work.versus}
+        """The contestant's first column beside those of the yardsticks in its field."""
+        kinds = [self.contestants[other] for other in self.rounds]
+        key, fields = self.work.columns[0].key, (EVERY, self.contestants[name].field)
+        others = [k.name for k in kinds if k.field in fields and self.work.name in k.yardstick]
+        found = {other: self.ratio(name, other, key) for other in others}
         return {other: ratio for other, ratio in found.items() if ratio is not None}
 
     def verdicts(self) -> list[Verdict]:
         """The targets of those who took part."""
         found: list[Verdict] = []
-        for target in self.work.targets:
-            if target.versus:
-                figure = self.ratio(target.who, target.versus, target.key)
-            else:
-                column = next(c for c in self.work.columns if c.key == target.key)
-                figure = self.summary(target.who, column) if target.who in self.rounds else None
-            if figure is not None:
-                found.append(Verdict(target, figure))
+        for who in self.rounds:
+            for target in self.contestants[who].targets.get(self.work.name, ()):
+                figure = self._reached(who, target)
+                if figure is not None:
+                    found.append(Verdict(who, target, figure))
         return found
+
+    def _reached(self, who: str, target: Target) -> float | None:
+        if target.versus:
+            return self.ratio(who, target.versus, target.key)
+        column = next(c for c in self.work.columns if c.key == target.key)
+        return self.summary(who, column)
 
 
 def run(
     work: Work, contestants: Sequence[type[Contestant]], folder: Path, rounds: int, quick: bool
 ) -> Result:
     """Let every contestant do the work, so many rounds in turn."""
-    result = Result(work)
+    result = Result(work, contestants)
     with ExitStack() as stack:
         ready: list[Contestant] = []
         for kind in contestants:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import fencelock
 import fencelock.aio
-from bench.contestant import Contestant, Lock, Session, Spent
-
-T = TypeVar("T")
+from bench.aio import AioContestant, Pairs
+from bench.contestant import Contestant, Lock, Session
 
 
 class Ours(Contestant):
@@ -82,19 +82,14 @@ class _Lock(Lock):
         self._lease.release()
 
 
-class OursAio(Ours):
+class OursAio(Ours, AioContestant):
     """A fencelock engine, used from asyncio."""
 
     def connect(self, *, traced: bool = False) -> Session:
         return _AioSession(self.url(), traced)
 
-    def time_pairs(self, counts: list[int]) -> list[Spent]:
-        return asyncio.run(self._time_pairs(counts))
-
-    async def _time_pairs(self, counts: list[int]) -> list[Spent]:
-        async with fencelock.aio.connect(self.url()) as client:
-            lock = client.lock("pair")
-            return [await _time(lock, count) for count in counts]
+    def opened(self) -> AbstractAsyncContextManager[Pairs]:
+        return _opened(self.url())
 
     def wait_idly(self, name: str, count: int, observe: Callable[[], None]) -> None:
         asyncio.run(self._wait_idly(name, count, observe))
@@ -179,11 +174,16 @@ async def _connected(url: str) -> fencelock.aio.Client:
     return await fencelock.aio.connect(url)
 
 
-async def _time(lock: fencelock.aio.Lock, count: int) -> Spent:
-    cpu, wall = time.process_time(), time.perf_counter()
-    for _ in range(count):
-        await (await lock.acquire()).release()
-    return Spent(time.perf_counter() - wall, time.process_time() - cpu)
+@asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[Pairs]:
+    async with fencelock.aio.connect(url) as client:
+
+        async def pairs(name: str, count: int) -> None:
+            lock = client.lock(name)
+            for _ in range(count):
+                await (await lock.acquire()).release()
+
+        yield pairs
 
 
 def _trace(client: fencelock.Client | fencelock.aio.Client, lock: Lock) -> None:

@@ -16,36 +16,47 @@ from typing import Any
 
 from bench.harness import Result, Verdict
 
-PEERS = ("fencelock", "fasteners", "filelock", "portalocker")
+PEERS = (
+    "fencelock",
+    "fasteners",
+    "filelock",
+    "hiredis",
+    "kazoo",
+    "portalocker",
+    "python-redis-lock",
+    "redis",
+)
 
 
 def table(result: Result, quick: bool) -> str:
-    """What a person reads."""
+    """What a person reads: a table for each field, then who is missing, then the targets."""
     work = result.work
     count = max((len(rounds) for rounds in result.rounds.values()), default=0)
-    head = ["contestant", *(column.title for column in work.columns), "min … max"]
-    head += [f"x {other}" for other in work.versus]
-    rows = [head]
-    first_column = work.columns[0].key
-    for name in sorted(result.rounds, key=lambda name: median(result.figures(name, first_column))):
-        summaries = [result.summary(name, column) for column in work.columns]
-        first = result.figures(name, first_column)
-        ratios = result.ratios(name)
-        rows.append(
-            [
-                name,
-                *map(_number, summaries),
-                f"{_number(min(first))} … {_number(max(first))}",
-                *(_number(ratios[other]) if other in ratios else "" for other in work.versus),
-            ]
-        )
     scale = "a glance, with small counts" if quick else f"median of {count}"
     lines = [f"{work.name}: {work.title} ({scale})"]
-    lines += _aligned(rows)
+    for field, names in result.fields().items():
+        lines += [f"- {field or 'all'}", *_aligned(_rows(result, names))]
     lines += [f"skipped {name}: {why}" for name, why in result.skipped.items()]
     lines += [f"FAILED {name}: {why}" for name, why in result.failed.items()]
     lines += [_sentence(verdict, result) for verdict in result.verdicts()]
     return "\n".join(lines)
+
+
+def _rows(result: Result, names: list[str]) -> list[list[str]]:
+    columns = result.columns(names)
+    ratios = {name: result.ratios(name) for name in names}
+    beside = list(dict.fromkeys(other for found in ratios.values() for other in found))
+    head = ["contestant", *(column.title for column in columns), "min … max"]
+    rows = [head + [f"x {other}" for other in beside]]
+    first_column = result.work.columns[0].key
+    for name in sorted(names, key=lambda name: median(result.figures(name, first_column))):
+        summaries = [result.summary(name, column) for column in columns]
+        first = result.figures(name, first_column)
+        row = [name, *("" if figure is None else _number(figure) for figure in summaries)]
+        row.append(f"{_number(min(first))} … {_number(max(first))}")
+        row += [_number(ratios[name][other]) if other in ratios[name] else "" for other in beside]
+        rows.append(row)
+    return rows
 
 
 def document(results: list[Result], quick: bool) -> dict[str, Any]:
@@ -59,13 +70,15 @@ def document(results: list[Result], quick: bool) -> dict[str, Any]:
 
 def _work(result: Result) -> dict[str, Any]:
     work = result.work
+    columns = {name: result.columns([name]) for name in result.rounds}
     return {
         "title": work.title,
         "columns": {column.key: column.title for column in work.columns},
         "contestants": {
             name: {
-                "medians": {c.key: median(result.figures(name, c.key)) for c in work.columns},
-                "worst": {c.key: result.summary(name, c) for c in work.columns if c.worst},
+                "field": result.contestants[name].field,
+                "medians": {c.key: median(result.figures(name, c.key)) for c in columns[name]},
+                "worst": {c.key: result.summary(name, c) for c in columns[name] if c.worst},
                 "rounds": rounds,
                 "ratios": result.ratios(name),
             }
@@ -74,7 +87,12 @@ def _work(result: Result) -> dict[str, Any]:
         "skipped": result.skipped,
         "failed": result.failed,
         "targets": [
-            {**verdict.target._asdict(), "figure": verdict.figure, "met": verdict.met}
+            {
+                "who": verdict.who,
+                **verdict.target._asdict(),
+                "figure": verdict.figure,
+                "met": verdict.met,
+            }
             for verdict in result.verdicts()
         ],
     }
@@ -115,7 +133,7 @@ def _sentence(verdict: Verdict, result: Result) -> str:
     title = next(c.title for c in result.work.columns if c.key == target.key)
     unit = f" times {target.versus}" if target.versus else ""
     return (
-        f"  {'met   ' if verdict.met else 'MISSED'}  {target.who}, {title}: "
+        f"  {'met   ' if verdict.met else 'MISSED'}  {verdict.who}, {title}: "
         f"{_number(verdict.figure)}{unit}; target {target.bound} {_number(target.limit)}{unit}"
     )
 

@@ -1,10 +1,10 @@
-"""What a work is: a task for every contestant, the figures it yields, our targets."""
+"""What a work is: a task for every contestant, and the figures it yields."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from bench.contestant import Contestant
 
@@ -18,29 +18,18 @@ class Column(NamedTuple):
     """The highest of all rounds counts, not the median: one breach is one too many."""
 
 
-class Target(NamedTuple):
-    """What a contestant of ours should reach: printed beside the figure, never asserted."""
-
-    who: str
-    key: str
-    bound: Literal["at most", "at least"]
-    limit: float
-    versus: str = ""
-    """The limit is a multiple of this contestant's figure."""
-
-
 class Work(ABC):
     """A task to be timed. The first column is the one that ratios are made of."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     columns: ClassVar[tuple[Column, ...]]
-    versus: ClassVar[tuple[str, ...]] = ()
-    """The contestants that all are compared with."""
-    targets: ClassVar[tuple[Target, ...]] = ()
     rounds: ClassVar[int]
     rounds_quick: ClassVar[int] = 1
 
     @abstractmethod
     def measure(self, contestant: Contestant, quick: bool) -> Mapping[str, float]:
-        """Do it once, in bounded time, and return a figure for each column."""
+        """Do it once, in bounded time, and return its figures by column.
+
+        A column that says nothing about a contestant is left out.
+        """

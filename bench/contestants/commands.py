@@ -6,8 +6,9 @@ import os
 import shutil
 import sys
 from abc import abstractmethod
+from typing import ClassVar
 
-from bench.contestant import Contestant, Session
+from bench.contestant import Contestant, Session, Target
 
 
 class Command(Contestant):
@@ -27,6 +28,7 @@ class Run(Command):
     """The embedded engine, a lock that is free."""
 
     name = "fencelock run"
+    targets: ClassVar = {"cli": (Target("over_ms", "at most", 120.0),)}
 
     def line(self) -> list[str]:
         url = f"sqlite:///{os.path.join(self.place, 'locks.db')}"
@@ -37,6 +39,7 @@ class FlockProgram(Command):
     """flock(1), in C, without lease, fence or queue."""
 
     name = "flock(1)"
+    yardstick = Command.works
 
     @classmethod
     def missing(cls) -> str:
@@ -50,6 +53,7 @@ class PythonProgram(Command):
     """What any program in Python costs."""
 
     name = "python -c pass"
+    yardstick = Command.works
 
     def line(self) -> list[str]:
         return [sys.executable, "-c", "pass"]

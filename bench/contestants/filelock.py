@@ -12,6 +12,7 @@ class Filelock(Contestant):
 
     name = "filelock"
     works = frozenset({"pair", "handoff", "wakeup", "idle", "import"})
+    yardstick = frozenset({"pair", "handoff", "wakeup"})
     needs = ("filelock",)
 
     def connect(self, *, traced: bool = False) -> Session:

@@ -15,6 +15,7 @@ class Flock(Contestant):
 
     name = "raw flock"
     works = frozenset({"pair", "handoff", "wakeup", "idle"})
+    yardstick = frozenset({"wakeup"})
     needs = ("fcntl",)
 
     def connect(self, *, traced: bool = False) -> Session:

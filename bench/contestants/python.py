@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from bench.contestant import Contestant, Session
+from bench.contestant import EVERY, Contestant, Session
 
 
 class Python(Contestant):
     """Starts, and does nothing."""
 
     name = "bare python"
+    field = EVERY
     works = frozenset({"import"})
+    yardstick = works
 
     def connect(self, *, traced: bool = False) -> Session:
         raise NotImplementedError

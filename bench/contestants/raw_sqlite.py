@@ -13,6 +13,7 @@ class RawSqlite(Contestant):
 
     name = "raw sqlite3"
     works = frozenset({"pair"})
+    yardstick = works
 
     def connect(self, *, traced: bool = False) -> Session:
         return _Session(os.path.join(self.place, "raw.db"))

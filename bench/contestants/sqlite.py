@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from bench.contestant import Target
 from bench.ours import Ours, OursAio
+
+WAITING = {
+    "wakeup": (Target("wakeup_ms", "at most", 2.0),),
+    "idle": (Target("together", "at most", 1.0), Target("apart", "at most", 1.0)),
+    "renewals": (
+        Target("cpu_9", "at most", 3.0),
+        Target("resident_mb", "at most", 8.0),
+        Target("lost", "at most", 0.0),
+    ),
+}
 
 
 class Sqlite(Ours):
@@ -10,6 +23,20 @@ class Sqlite(Ours):
 
     name = "fencelock sqlite"
     works = frozenset({"pair", "handoff", "wakeup", "idle", "renewals", "import"})
+    targets: ClassVar = {
+        "pair": (
+            Target("wall_us", "at most", 3.0, "raw sqlite3"),
+            Target("wall_us", "at most", 1.0, "filelock"),
+        ),
+        "handoff": (
+            Target("handoffs", "at least", 1000.0),
+            Target("handoffs", "at least", 1000 / 175, "filelock"),
+            Target("overtaking", "at most", 0.0),
+            Target("overlaps", "at most", 0.0),
+        ),
+        "import": (Target("import_ms", "at most", 45.0),),
+        **WAITING,
+    }
 
     def url(self) -> str:
         return f"sqlite:///{self.place}/locks.db"
@@ -20,6 +47,7 @@ class SqliteAio(OursAio):
 
     name = "fencelock sqlite asyncio"
     works = Sqlite.works
+    targets: ClassVar = WAITING
 
     def url(self) -> str:
         return f"sqlite:///{self.place}/locks.db"

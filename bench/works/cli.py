@@ -11,7 +11,7 @@ from statistics import median
 
 from bench.contestant import Contestant
 from bench.contestants.commands import Command
-from bench.work import Column, Target, Work
+from bench.work import Column, Work
 
 TIMEOUT_S = 60.0
 
@@ -22,8 +22,6 @@ class Cli(Work):
     name = "cli"
     title = "run `true` under a free lock, from a shell"
     columns = (Column("over_ms", "over true ms"), Column("wall_ms", "wall ms"))
-    versus = ("python -c pass", "flock(1)")
-    targets = (Target("fencelock run", "over_ms", "at most", 120.0),)
     rounds = 15
     rounds_quick = 3
 

@@ -1,4 +1,8 @@
-"""What it costs to wait: 200 waiters before a lock that stays held, in one process and in eight."""
+"""What it costs to wait: 200 waiters before a lock that stays held, in one process and in eight.
+
+What a server sees of them is counted for the one process, the holder's own requests and connections
+not among them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Mapping
 from bench import usage
 from bench.contestant import Contestant
 from bench.crew import Crew, Line
-from bench.work import Column, Target, Work
+from bench.work import Column, Work
 
 NAME = "idle"
 WAITERS = 200
@@ -24,35 +28,39 @@ class Idle(Work):
     columns = (
         Column("together", "CPU %, one process"),
         Column("apart", f"CPU %, {PROCESSES} processes"),
-    )
-    targets = tuple(
-        Target(who, key, "at most", 1.0)
-        for who in ("fencelock sqlite", "fencelock sqlite asyncio")
-        for key in ("together", "apart")
+        Column("requests", "requests/s"),
+        Column("connections", "connections of one process"),
+        Column("listening", "of these listening"),
     )
     rounds = 2
 
     def measure(self, contestant: Contestant, quick: bool) -> Mapping[str, float]:
-        return {
-            "together": _observe(contestant, 1, quick),
-            "apart": _observe(contestant, PROCESSES, quick),
-        }
+        apart = _observe(contestant, PROCESSES, quick)["cpu"]
+        together = _observe(contestant, 1, quick)
+        return {"together": together.pop("cpu"), "apart": apart, **together}
 
 
-def _observe(contestant: Contestant, processes: int, quick: bool) -> float:
-    """Percent of one core that all waiters use, spread over so many processes."""
+def _observe(contestant: Contestant, processes: int, quick: bool) -> dict[str, float]:
+    """What all waiters use, spread over so many processes; CPU in percent of one core."""
     waiters = (20 if quick else WAITERS) // processes
     seconds = 0.5 if quick else 4.0
-    with contestant.connect() as session:
+    with contestant.connect() as session, contestant.gauge() as gauge:
         lock = session.lock(NAME)
         lock.acquire()
+        alone = gauge.look()
         with Crew(_wait, [(contestant, waiters)] * processes) as crew:
             crew.hear()
             time.sleep(0.5 if quick else SETTLE_S)
+            before = gauge.look()
             crew.say(seconds)
-            cores = float(sum(crew.hear()))
+            figures = {"cpu": float(sum(crew.hear())) * 100}
+            after = gauge.look()
         lock.release()
-        return cores * 100
+    if alone is not None and before is not None and after is not None:
+        figures["requests"] = (after.requests - before.requests) / seconds
+        figures["connections"] = after.connections - alone.connections
+        figures["listening"] = after.listening - alone.listening
+    return figures
 
 
 def _wait(line: Line, contestant: Contestant, waiters: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from bench.contestant import Contestant
-from bench.work import Column, Target, Work
+from bench.work import Column, Work
 
 TIMEOUT_S = 60.0
 
@@ -22,8 +22,6 @@ class Import(Work):
     name = "import"
     title = "a process that imports it, and one that takes its first lock"
     columns = (Column("import_ms", "import ms"), Column("first_ms", "first lock ms"))
-    versus = ("bare python",)
-    targets = (Target("fencelock sqlite", "import_ms", "at most", 45.0),)
     rounds = 15
     rounds_quick = 3
 

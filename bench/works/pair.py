@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from bench.contestant import Contestant
-from bench.work import Column, Target, Work
+from bench.work import Column, Work
 
 
 class Pair(Work):
@@ -15,11 +15,6 @@ class Pair(Work):
     name = "pair"
     title = "acquire and release a free lock, one after the other"
     columns = (Column("wall_us", "µs"), Column("cpu_us", "CPU µs"))
-    versus = ("raw sqlite3", "filelock")
-    targets = (
-        Target("fencelock sqlite", "wall_us", "at most", 3.0, "raw sqlite3"),
-        Target("fencelock sqlite", "wall_us", "at most", 1.0, "filelock"),
-    )
     rounds = 15
     rounds_quick = 3
 

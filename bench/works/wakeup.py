@@ -13,7 +13,7 @@ from statistics import median
 
 from bench.contestant import Contestant
 from bench.crew import Crew, Line
-from bench.work import Column, Target, Work
+from bench.work import Column, Work
 
 NAME = "wakeup"
 SETTLE_S = 0.03  # for the waiter to join the queue
@@ -29,11 +29,6 @@ class Wakeup(Work):
         Column("wakeup_ms", "ms"),
         Column("slow_ms", "9 of 10 within, ms"),
         Column("samples", "samples"),
-    )
-    versus = ("raw flock", "filelock")
-    targets = (
-        Target("fencelock sqlite", "wakeup_ms", "at most", 2.0),
-        Target("fencelock sqlite asyncio", "wakeup_ms", "at most", 2.0),
     )
     rounds = 3
 

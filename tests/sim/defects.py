@@ -61,7 +61,12 @@ def take_a_push_for_a_grant(patch: Patch) -> None:
     """A waiter that is woken believes that it has the lock, without looking."""
 
     async def contend(
-        world: World, engine: Engine, request: Request, deadline: float | None, _: Waitlist
+        world: World,
+        engine: Engine,
+        request: Request,
+        deadline: float | None,
+        _: Waitlist,
+        __: Busy,
     ) -> Grant | Busy:
         signal = world.signal()
         await engine.watch(request, signal)

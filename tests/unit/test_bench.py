@@ -15,17 +15,29 @@ pytest.importorskip("filelock", reason="the peers of bench/ are not installed")
 if sys.platform == "win32":
     pytest.skip("bench/ asks POSIX systems what a process has used", allow_module_level=True)
 
+from bench import report as reports
+from bench.contestants.redis import RedisAio, RedisThreads
+from bench.contestants.redis_py import RedisPy
+from bench.contestants.sqlite import Sqlite
 from bench.harness import Result
+from bench.redis_server import OnRedis
 from bench.works.handoff import Handoff, Turn, changes, judge
+from bench.works.pair import Pair
+from tests.servers.redis import Redis
+from tests.servers.shared import shared
 
 ROOT = Path(__file__).parents[2]
+WORKS = ("pair", "tasks", "threads")
+FIELDS = ("one machine", "redis")
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
     file = tmp_path_factory.mktemp("bench") / "report.json"
+    only = [word for field in FIELDS for word in ("--only", field)]
+    command = [sys.executable, "-W", "error", "-m", "bench", *WORKS, "--quick", *only]
     subprocess.run(
-        [sys.executable, "-W", "error", "-m", "bench", "pair", "--quick", "--json", str(file)],
+        [*command, "--json", str(file)],
         cwd=ROOT,
         check=True,
         timeout=100,
@@ -34,25 +46,81 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(file.read_text())
 
 
-def test_every_contestant_is_measured(report: Any) -> None:
-    pair = report["works"]["pair"]
-    assert {"raw sqlite3", "fencelock sqlite", "fencelock sqlite asyncio", "filelock"} <= {
-        *pair["contestants"]
-    }
-    assert not pair["failed"]
-    for figures in pair["contestants"].values():
-        assert figures["medians"]["wall_us"] > 0
-        assert len(figures["rounds"]) == 3
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        ("pair", {"raw sqlite3", "fencelock sqlite", "fencelock sqlite asyncio", "filelock"}),
+        ("pair", {"raw redis", "redis-py", "redis.asyncio", "fencelock redis"}),
+        ("tasks", {"raw redis asyncio", "redis.asyncio", "fencelock redis asyncio"}),
+        ("threads", {"raw redis", "redis-py", "fencelock redis"}),
+    ],
+)
+def test_every_contestant_is_measured(report: Any, work: str, expected: set[str]) -> None:
+    found = report["works"][work]
+    assert expected <= {*found["contestants"]}
+    assert not found["failed"]
+    rounds = {"pair": 3, "tasks": 1, "threads": 1}[work]
+    for figures in found["contestants"].values():
+        assert all(figure > 0 for figure in figures["medians"].values())
+        assert len(figures["rounds"]) == rounds
 
 
-def test_figures_stand_beside_the_floor_and_the_peer(report: Any) -> None:
+def test_figures_stand_beside_the_floor_and_the_peer_of_their_field(report: Any) -> None:
     pair = report["works"]["pair"]
     ratios = {name: figures["ratios"] for name, figures in pair["contestants"].items()}
     assert ratios["raw sqlite3"]["raw sqlite3"] == 1.0
     assert ratios["filelock"]["filelock"] == 1.0
-    assert all({*found} == {"raw sqlite3", "filelock"} for found in ratios.values())
+    assert {*ratios["fencelock sqlite"]} == {"raw sqlite3", "filelock"}
+    assert {*ratios["fencelock redis"]} == {"raw redis", "redis-py", "redis.asyncio"}
     assert {target["met"] for target in pair["targets"]} <= {True, False}
-    assert [target["versus"] for target in pair["targets"]] == ["raw sqlite3", "filelock"]
+    assert {(target["who"], target["versus"]) for target in pair["targets"]} == {
+        ("fencelock sqlite", "raw sqlite3"),
+        ("fencelock sqlite", "filelock"),
+        ("fencelock redis", "raw redis"),
+        ("fencelock redis", "redis-py"),
+        ("fencelock redis asyncio", "redis.asyncio"),
+    }
+
+
+def test_tasks_are_counted_with_the_connections_they_share(report: Any) -> None:
+    found = report["works"]["tasks"]["contestants"]
+    assert found["raw redis asyncio"]["medians"]["connections"] == 1
+    assert found["redis.asyncio"]["medians"]["connections"] == 256
+
+
+def bench_server() -> Redis:
+    return Redis()
+
+
+@pytest.mark.parametrize("kind", [RedisThreads, RedisAio, RedisPy])
+def test_a_pair_on_redis_is_two_requests_on_one_connection(kind: type[OnRedis]) -> None:
+    contestant = kind(shared(bench_server).url)
+    with contestant.gauge() as gauge, contestant.connect() as session:
+        before = gauge.look()
+        lock = session.lock("pair")
+        lock.acquire()
+        lock.release()
+        warm = gauge.look()
+        lock.acquire()
+        lock.release()
+        after = gauge.look()
+    assert before is not None
+    assert warm is not None
+    assert after is not None
+    assert after.requests - warm.requests == 2
+    assert after.connections - before.connections <= 1
+    assert after.listening == before.listening
+
+
+def test_one_who_listens_at_the_server_is_seen() -> None:
+    server = shared(bench_server)
+    with server.line() as line, RedisPy(server.url).gauge() as gauge:
+        before = gauge.look()
+        line.ask("SUBSCRIBE", "channel")
+        after = gauge.look()
+    assert before is not None
+    assert after is not None
+    assert (after.requests - before.requests, after.listening - before.listening) == (1, 1)
 
 
 def test_the_report_names_neither_the_machine_nor_its_paths(report: Any) -> None:
@@ -96,8 +164,19 @@ def test_two_who_hold_the_lock_at_once_are_seen() -> None:
 
 
 def test_one_bad_round_is_not_hidden_by_the_median() -> None:
-    result = Result(Handoff())
+    result = Result(Handoff(), [Sqlite])
     quiet = {column.key: 0.0 for column in Handoff.columns}
     result.rounds["fencelock sqlite"] = [quiet, quiet, {**quiet, "overlaps": 1.0}]
     missed = {verdict.target.key for verdict in result.verdicts() if not verdict.met}
     assert missed == {"handoffs", "overlaps"}
+
+
+def test_each_field_has_a_table_with_the_columns_that_say_something_about_it() -> None:
+    result = Result(Pair(), [Sqlite, RedisPy])
+    result.rounds["fencelock sqlite"] = [{"wall_us": 20.0}]
+    result.rounds["redis-py"] = [{"wall_us": 100.0, "cpu_us": 50.0}]
+    lines = reports.table(result, quick=True).splitlines()
+    one_machine, redis = lines.index("- one machine"), lines.index("- redis")
+    assert "CPU" not in lines[one_machine + 1]
+    assert "CPU" in lines[redis + 1]
+    assert lines[redis + 1].endswith("x redis-py")

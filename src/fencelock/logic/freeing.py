@@ -10,8 +10,17 @@ from .tenure import Tenure
 
 async def free(engine: Engine, tenure: Tenure) -> bool:
     """Ask the engine to free it. No answer is resolved by asking again."""
+    try:
+        freed = await _ask(engine, tenure)
+    except BaseException:
+        tenure.owed = True
+        raise
+    tenure.owed = False
+    return freed
+
+
+async def _ask(engine: Engine, tenure: Tenure) -> bool:
     grant = tenure.grant
-    tenure.owed = True
     for attempt in range(1, policy.UNKNOWN_TRIES + 1):
         try:
             freed = await engine.release(grant)
@@ -23,7 +32,6 @@ async def free(engine: Engine, tenure: Tenure) -> bool:
                     until=grant.ttl,
                 ) from error
             continue
-        tenure.owed = False
         # After a try without an answer, "not yours" most likely means that it was heard.
         return freed or (attempt > 1 and tenure.loss is None)
     raise AssertionError("unreachable")

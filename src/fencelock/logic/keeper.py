@@ -42,6 +42,8 @@ class Keeper:
         self._flying = False
         self._idle_naps = 0
         self._closing = False
+        self._plan = (0.0, 0.0, 0.0)
+        """The moment and ttl of the last grant, and when such a one is due."""
 
     def __len__(self) -> int:
         return len(self._tenures)
@@ -253,10 +255,16 @@ class Keeper:
                 observe.emit(observe.Event("renew_failed", name, fence, str(error)))
 
     def _schedule(self, tenure: Tenure) -> None:
+        asked_at, ttl = tenure.grant.asked_at, tenure.grant.ttl
+        if tenure.renews and tenure.hold_until is None:
+            plan = self._plan
+            if asked_at is not plan[0] or ttl is not plan[1]:
+                due = min(tenure.grant.valid_until, policy.renew_at(asked_at, ttl))
+                plan = self._plan = (asked_at, ttl, due)
+            tenure.attend_at = plan[2]  # one number for all grants of one moment
+            return
         end = tenure.valid_until()
-        tenure.attend_at = end
-        if tenure.renews:
-            tenure.attend_at = min(end, policy.renew_at(tenure.grant.asked_at, tenure.grant.ttl))
+        tenure.attend_at = min(end, policy.renew_at(asked_at, ttl)) if tenure.renews else end
 
     def _rouse(self, tenure: Tenure) -> None:
         if tenure.attend_at < self._next:  # that is before the keeper means to look

@@ -7,7 +7,7 @@ be collected, and its collection is seen. A tenure ends once, in exactly one way
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ..checks import TTL_MIN_S
 from ..errors import LeaseLost
@@ -17,29 +17,64 @@ if TYPE_CHECKING:
     from ..world import Signal
 
 
+V = TypeVar("V")
+
+
+class Seldom(Generic[V]):
+    """An attribute that few tenures have.
+
+    It takes no room in those that do not: a program may hold ten thousand.
+    """
+
+    def __init__(self, default: V) -> None:
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, tenure: Tenure, owner: type) -> V:
+        if tenure.rare is None:
+            return self._default
+        return cast("V", tenure.rare.get(self._name, self._default))
+
+    def __set__(self, tenure: Tenure, value: V) -> None:
+        if tenure.rare is not None:
+            tenure.rare[self._name] = value
+        elif value is not self._default:
+            tenure.rare = {self._name: value}
+
+
 class Tenure:
     """One hold, from its grant to its end."""
+
+    before_release: Seldom[Callable[[], None] | None] = Seldom(None)
+    """Called before the lock is given back: what it protects may not be committed yet."""
+    entry: Seldom[tuple[Hashable, str]] = Seldom((None, ""))
+    """Under which key a re-entrant hold is found again."""
+    failure: Seldom[Exception | None] = Seldom(None)
+    """Why the last renewal failed, if it did."""
+    hook: Seldom[Callable[[], None] | None] = Seldom(None)
+    """Called at once on loss: asyncio cancels the body here."""
+    on_lost: Seldom[Callable[[LeaseLost], object] | None] = Seldom(None)
+    owed: Seldom[bool] = Seldom(False)
+    """The engine may not know of the release: it can be asked again."""
+    signal: Seldom[Signal | None] = Seldom(None)
+    """Made when somebody waits for the loss."""
 
     __slots__ = (
         "asked_ttl",
         "asking",
         "attend_at",
-        "before_release",
         "count",
-        "entry",
-        "failure",
         "generation",
         "grant",
         "hold_until",
-        "hook",
         "loss",
         "meta",
-        "on_lost",
-        "owed",
+        "rare",
         "released",
         "renewals",
         "renews",
-        "signal",
         "ttl",
     )
 
@@ -57,12 +92,13 @@ class Tenure:
         self.meta = meta
         self.renews = renews
         self.hold_until = hold_until
-        self.on_lost = on_lost
+        self.rare: dict[str, object] | None = None
+        """What few tenures have: see Seldom."""
+        if on_lost is not None:
+            self.on_lost = on_lost
         self.generation = generation
         self.count = 1
         """How often the same thread or task has entered it."""
-        self.entry: tuple[Hashable, str] = (None, "")
-        """Under which key a re-entrant hold is found again."""
         self.renewals = 0
         self.attend_at = 0.0
         """When the keeper has to look at it; the keeper's own."""
@@ -70,18 +106,8 @@ class Tenure:
         """Renewals under way."""
         self.asked_ttl = grant.ttl
         """The shortest ttl among them."""
-        self.failure: Exception | None = None
-        """Why the last renewal failed, if it did."""
         self.released = False
-        self.owed = False
-        """The engine has not been told of the release yet: it can be asked again."""
         self.loss: LeaseLost | None = None
-        self.signal: Signal | None = None
-        """Made when somebody waits for the loss."""
-        self.hook: Callable[[], None] | None = None
-        """Called at once on loss: asyncio cancels the body here."""
-        self.before_release: Callable[[], None] | None = None
-        """Called before the lock is given back: what it protects may not be committed yet."""
 
     @property
     def ended(self) -> bool:

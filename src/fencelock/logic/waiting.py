@@ -14,7 +14,6 @@ from ..model import Busy, Grant, Request
 from ..world import Signal, World, sleep
 from . import policy
 
-
 _TRIES = range(1, policy.UNKNOWN_TRIES + 1)
 
 

@@ -34,7 +34,7 @@ class Keys(NamedTuple):
     """A hash: what is known of each that waits, and when its client was last seen."""
 
 
-@lru_cache(maxsize=512)  # programs use the same names again and again
+@lru_cache(maxsize=300)  # programs use the same names again and again
 def keys_of(name: str, prefix: str = "") -> Keys:
     """The keys of a name."""
     lock = prefix + name

@@ -142,7 +142,8 @@ class Listener:
                     await self.open()
                     self._wake_all()  # what was published meanwhile is lost: all look again
                     continue
-                for message in await inbox.receive(self._when()):
+                until = self._when()
+                for message in await inbox.receive(until - self._world.now()):
                     self._hear(message.decode("utf-8", "replace"))
                 await self._look()
             except (EngineError, OutcomeUnknown):

@@ -39,6 +39,7 @@ from ...model import (
 )
 from ...world import Signal, World
 from . import quorum
+from .doubts import Doubts
 from .keys import keys_of
 from .quorum import Ballot, Election, Everyone
 from .redlock_answers import (
@@ -47,7 +48,6 @@ from .redlock_answers import (
     is_definite,
     is_grant,
     is_one,
-    is_open,
     is_refusal,
     listed,
     refusal,
@@ -62,10 +62,10 @@ from .wire import packed
 LOOK_MIN_S, LOOK_MAX_S = 0.02, 0.25  # between two looks of a waiter, longer the longer it waits
 SPLIT_S = 0.03  # before trying again when several tried at once and nobody has a majority
 RENEWALS_PER_TTL = 6  # the longest that one renewal may take: it cannot be hurried by asking again
+OTHERS_S = 0.1  # for a minority to be there too, when a client begins
 LIFTS_MAX = 3
 LEARN_S = 1.0
 ROUNDS_PER_TTL = 3  # the longest that one round may take
-DOUBTS_MAX = 1000
 
 ADVICE = (
     "Redlock counts on the clocks of its nodes and on nodes that do not forget. Check the fence at "
@@ -105,8 +105,7 @@ class RedlockEngine(Engine):
         self._look = Look(self._main, self._settings, self._until)
         self._looks: dict[str, int] = {}
         """How often each waiter has looked."""
-        self._doubts: dict[str, list[Round]] = {}
-        """What undid an attempt of an owner that may try again, and was not answered everywhere."""
+        self._doubts = Doubts()
 
     async def open(self) -> None:
         if self._nodes < 3:
@@ -123,9 +122,11 @@ class RedlockEngine(Engine):
         clocks = [int(seconds) * 1_000_000 + int(micros) for seconds, micros in times]
         self._ahead_us = quorum.middle(clocks) - int(now * 1e6)
         # The others get as long again: whoever locks at once should do so at all nodes.
-        took = max(self.world.now() - now, SPLIT_S)
+        took = max(self.world.now() - now, OTHERS_S)
         everyone = Everyone(self._nodes)
         await self._main.ask(packed("PING"), everyone.cast, self.world.now() + took)
+        # The keeper's connections are made beside: its first renewal should not have to wait.
+        await self._keeper.ask(packed("PING"), anything, self.world.now())
 
     async def close(self) -> None:
         await self._main.close()
@@ -149,9 +150,10 @@ class RedlockEngine(Engine):
         round = await self._main.ask(
             Ask(self._acquire, keys, words), election.cast, self._until(ttl)
         )
-        if self._doubts and owner in self._doubts:
+        if owner in self._doubts:
             election = self._recount(round, owner)
         if election.fence is not None:
+            self._doubts.forget(owner)
             self._learn(round, asked_at)
             return granted(name, owner, election.fence, ttl, asked_at)
         if election.grants >= self._need:
@@ -179,12 +181,7 @@ class RedlockEngine(Engine):
 
     def _recount(self, round: Round, owner: str) -> Election:
         """Count only what can be believed: not where an earlier attempt may yet be undone."""
-        doubtful = {
-            place
-            for undo in self._doubts[owner]
-            for place, answer in enumerate(undo.answers)
-            if is_open(answer)
-        }
+        doubtful = self._doubts.places(owner)
         election = Election(self._nodes)
         for place, answer in enumerate(round.answers):
             election.cast(None if place in doubtful else answer)
@@ -196,13 +193,19 @@ class RedlockEngine(Engine):
         """Write a fence above all that a majority has seen to a majority, and hand it out."""
         name, owner, ttl, meta = request[:4]
         seen = [int(answer[1]) for answer in votes.answers if is_grant(answer)]
+        doubtful = self._doubts.places(owner)
         round, lifts = votes, 0
         while seen and lifts < LIFTS_MAX:
             fence = self._fence = next_fence(max(self._fence, *seen), 0)
-            ballot = Ballot(self._nodes, is_one)
             ask = Ask(script("redlock_fence"), keys, (owner, _ms(ttl), fence, meta))
-            round = await self._main.ask(ask, ballot.cast, self._until(ttl))
-            if ballot.carried:
+            round = await self._main.ask(ask, Ballot(self._nodes, is_one).cast, self._until(ttl))
+            # Only where the key was set in this very attempt does it last for the whole ttl.
+            taken = sum(
+                is_one(answer) and is_grant(votes.answers[place]) and place not in doubtful
+                for place, answer in enumerate(round.answers)
+            )
+            if taken >= self._need:
+                self._doubts.forget(owner)
                 return granted(name, owner, fence, ttl, asked_at)
             seen = [int(answer) for answer in round.answers if isinstance(answer, bytes)]
             lifts += 1
@@ -229,18 +232,10 @@ class RedlockEngine(Engine):
         """Give back what an attempt got, or may yet get, and wait for nobody."""
         places = {p for p, answer in enumerate(round.answers) if not is_refusal(answer)}
         if places:
-            until = self.world.now()
+            now = self.world.now()
             ask = Ask(self._release, keys[:1], (request.owner,))
-            undo = await self._main.ask(ask, anything, until, until + request.ttl, places)
-            self._doubt(request.owner, undo)
-
-    def _doubt(self, owner: str, undo: Round) -> None:
-        """Until it is answered, a later grant for the same owner may be undone by it."""
-        old = [one for one in self._doubts.pop(owner, ()) if not is_definite(one)]
-        if old or not is_definite(undo):
-            self._doubts[owner] = [*old, undo]
-        while len(self._doubts) > DOUBTS_MAX:
-            del self._doubts[next(iter(self._doubts))]
+            undo = await self._main.ask(ask, anything, now, now + request.ttl, places)
+            self._doubts.add(request.owner, undo, now)
 
     async def watch(self, request: Request, signal: Signal) -> None:
         self._looks[request.owner] = 1
@@ -282,7 +277,7 @@ class RedlockEngine(Engine):
     async def withdraw(self, request: Request) -> None:
         ballot = Ballot(self._nodes, anything)
         round = await self._leave(request.name, request.owner, request.ttl, ballot.cast)
-        self._doubt(request.owner, round)
+        self._doubts.add(request.owner, round, self.world.now())
         if not ballot.carried:
             raise too_few(round, self._need, f"{request.name!r} may be held at some", happened=True)
 

@@ -14,7 +14,6 @@ import hiredis
 import redis.asyncio.connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 
 from ...errors import Unavailable
 from .round import Ask, Line, Round, Rounds
@@ -145,10 +144,10 @@ class AioRounds(Rounds[AioLine]):
         )
         try:
             await connection.connect()
-        except (RedisError, OSError, asyncio.CancelledError) as error:
+        except BaseException as error:
             await connection.disconnect(nowait=True)
-            if isinstance(error, asyncio.CancelledError):
-                raise
+            if not isinstance(error, Exception):
+                raise  # cancelled: we are closed
             self._unreachable(line, cannot_connect(line.node, error))
             return
         line.stream = _Stream(self, line, connection)

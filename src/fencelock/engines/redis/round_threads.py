@@ -19,7 +19,6 @@ from typing import Any
 import hiredis
 import redis.connection
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ...errors import Unavailable
@@ -31,6 +30,25 @@ from .wire import CLOSED, arguments, cannot_connect, connection_class
 READ_MAX = 65536
 IDLE_S = 1.0  # after so long without a call, see first what has come meanwhile
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class _Poll:
+    """Where there is no epoll, which also works for a process that has used up its descriptors."""
+
+    def __init__(self) -> None:
+        poll = select.poll()
+        self.register, self.unregister, self.modify = poll.register, poll.unregister, poll.modify
+        self._poll = poll.poll
+
+    def poll(self, seconds: float) -> list[tuple[int, int]]:
+        return self._poll(ceil(seconds * 1000))
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _poller() -> Any:
+    return select.epoll() if hasattr(select, "epoll") else _Poll()
 
 
 class ThreadsLine(Line):
@@ -68,7 +86,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
             threading.RLock()
         )  # for all state; the collector may close us while it is held
         self._turn = threading.Lock()  # held by whoever reads
-        self._poll = select.poll()
+        self._poll = _poller()
         self._by_number: dict[int, ThreadsLine] = {}
         self._followers: list[threading.Event] = []
         self._ear, self._mouth = os.pipe()
@@ -102,7 +120,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         try:
             if self._now() - self._used_at > self._idle and self._turn.acquire(blocking=False):
                 try:
-                    self._take(self._poll.poll(0))
+                    self._take(self._poll.poll(0.0))
                 finally:
                     self._turn.release()
             self._begin(round, places)
@@ -140,7 +158,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
     def _lead(self, round: Round, until: float) -> None:
         """Read for all until our own round is settled."""
         while not round.settled and (left := until - self._now()) > 0:
-            ready = self._poll.poll(ceil(left * 1000))
+            ready = self._poll.poll(left)
             with self._mutex:
                 self._take(ready)
 
@@ -236,7 +254,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         failure: Exception | None = None
         try:
             connection.connect()
-        except (RedisError, OSError) as error:
+        except Exception as error:  # whatever it is, the node is not there
             failure = cannot_connect(line.node, error)
         with self._mutex:
             if self._closed or failure is not None:
@@ -268,5 +286,6 @@ class ThreadsRounds(Rounds[ThreadsLine]):
     def _dispose(self) -> None:
         """Close the pipe, unless somebody reads still: then that one does it on leaving."""
         if self._turn.acquire(blocking=False):  # and never given back
+            self._poll.close()
             os.close(self._ear)
             os.close(self._mouth)

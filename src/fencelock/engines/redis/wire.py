@@ -37,22 +37,23 @@ def packed(*words: Word) -> bytes:
 def packed_run(script: Script, keys: tuple[str, ...], first: str, words: tuple[Word, ...]) -> bytes:
     """The request to run a script. All but its first word is often the same: that is kept."""
     word = first.encode()
-    return b"%b$%d\r\n%b\r\n%b" % (
-        _opening(script, keys, len(words) + 1),
+    return b"%b%b$%d\r\n%b\r\n%b" % (
+        _opening(script.digest, len(keys), len(words) + 1),
+        _words(keys),
         len(word),
         word,
-        _rest(words),
+        _words(words),
     )
 
 
-@lru_cache(maxsize=512)
-def _opening(script: Script, keys: tuple[str, ...], words: int) -> bytes:
-    request = packed("EVALSHA", script.digest, len(keys), *keys)
-    return b"*%d%b" % (3 + len(keys) + words, request[request.index(b"\r") :])
+@lru_cache(maxsize=64)
+def _opening(digest: bytes, keys: int, words: int) -> bytes:
+    request = packed("EVALSHA", digest, keys)
+    return b"*%d%b" % (3 + keys + words, request[request.index(b"\r") :])
 
 
-@lru_cache(maxsize=512)
-def _rest(words: tuple[Word, ...]) -> bytes:
+@lru_cache(maxsize=300)  # the keys of as many names, nearly
+def _words(words: tuple[Word, ...]) -> bytes:
     request = packed(*words)
     return request[request.index(b"\n") + 1 :]
 
@@ -63,8 +64,8 @@ class Inbox(Protocol):
     broken: str
     """Why it hears nothing any more, or nothing."""
 
-    async def receive(self, until: float) -> list[bytes]:
-        """Wait for messages; none when the moment has come or somebody nudged."""
+    async def receive(self, seconds: float) -> list[bytes]:
+        """Wait for messages; none when time is up or somebody nudged."""
         ...
 
     def nudge(self) -> None:

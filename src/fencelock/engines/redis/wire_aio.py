@@ -19,7 +19,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from ...errors import OutcomeUnknown, Unavailable
-from ...worlds import clock
 from .replies import items
 from .settings import Node, Settings
 from .wire import CLOSED, Lane, arguments, cannot_connect, connection_class, packed
@@ -238,11 +237,10 @@ class AioInbox(Link):
                 self._messages.append(items(reply)[2])
         return self.nudge()
 
-    async def receive(self, until: float) -> list[bytes]:
+    async def receive(self, seconds: float) -> list[bytes]:
         if not self._messages and not self.broken:
             self._awaited = self._loop.create_future()
-            delay = max(0.0, until - clock.now())
-            timer = self._loop.call_later(delay, self.nudge)
+            timer = self._loop.call_later(max(0.0, seconds), self.nudge)
             try:
                 await self._awaited
             finally:

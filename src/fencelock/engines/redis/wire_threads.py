@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
-from ...worlds import clock
 from .link_threads import Link, Stale
 from .replies import items
 from .settings import Node, Settings
@@ -89,9 +88,8 @@ class ThreadsInbox:
         self._poll.register(link.socket, select.POLLIN)
         self._poll.register(self._ear, select.POLLIN)
 
-    async def receive(self, until: float) -> list[bytes]:
-        wait_s = max(0.0, until - clock.now())
-        ready = {number for number, _ in self._poll.poll(min(wait_s * 1000 + 1, 2**31 - 1))}
+    async def receive(self, seconds: float) -> list[bytes]:
+        ready = {number for number, _ in self._poll.poll(max(0.0, seconds) * 1000 + 1)}
         if self._ear in ready and not self._closed:
             os.read(self._ear, 512)
         if self._link.socket.fileno() not in ready or self._closed:

@@ -1,0 +1,51 @@
+"""Fencelock over etcd."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from bench.contestant import Target
+from bench.etcd_server import OnEtcd
+from bench.ours import Ours, OursAio
+
+TURNS = (
+    Target("handoffs", "at least", 3.0, "etcd3"),
+    Target("overtaking", "at most", 0.0),
+    Target("overlaps", "at most", 0.0),
+)
+WAITING = {
+    "idle": (Target("requests", "at most", 1.0),),
+    "renewals": (Target("lost", "at most", 0.0),),
+}
+
+
+class EtcdThreads(OnEtcd, Ours):
+    """From threads."""
+
+    name = "fencelock etcd"
+    works = frozenset({"pair", "handoff", "wakeup", "idle", "renewals", "import"})
+    needs = ("grpc",)
+    targets: ClassVar = {
+        "pair": (Target("wall_us", "at most", 1.2, "raw etcd"),),
+        "handoff": TURNS,
+        **WAITING,
+    }
+
+    def url(self) -> str:
+        return f"etcd://{self.place}"
+
+
+class EtcdAio(OnEtcd, OursAio):
+    """From asyncio."""
+
+    name = "fencelock etcd asyncio"
+    works = EtcdThreads.works
+    needs = EtcdThreads.needs
+    targets: ClassVar = {
+        "pair": (Target("wall_us", "at most", 1.2, "raw etcd asyncio"),),
+        "handoff": TURNS[1:],
+        **WAITING,
+    }
+
+    def url(self) -> str:
+        return f"etcd://{self.place}"
