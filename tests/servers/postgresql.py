@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.servers.server import STOP_S, Server, program, until
+from tests.servers.server import STOP_S, Server, program, until, with_us
 
 USER = "postgres"
 FOLDERS = [f"/usr/lib/postgresql/{version}/bin" for version in range(19, 12, -1)]
@@ -81,13 +81,18 @@ class Postgresql(Server):
 
     def pause(self) -> None:
         super().pause()
-        for pid in self.backends():
-            os.kill(pid, signal.SIGSTOP)
+        self._signal_backends(signal.SIGSTOP)
 
     def resume(self) -> None:
-        for pid in self.backends():
-            os.kill(pid, signal.SIGCONT)
+        self._signal_backends(signal.SIGCONT)
         super().resume()
+
+    def _signal_backends(self, number: int) -> None:
+        for pid in self.backends():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass  # it ended meanwhile
 
     def kill(self) -> None:
         """End it as a power cut does: nothing is written any more, and the next start recovers."""
@@ -157,6 +162,7 @@ def as_user(command: list[str]) -> list[str]:
         return command
     who = pwd.getpwnam(USER)
     drop = [program("setpriv", "util-linux"), f"--reuid={who.pw_uid}", f"--regid={who.pw_gid}"]
+    drop += with_us()[1:]  # what was asked for before ends with the change of the user
     return [*drop, "--clear-groups", *command]
 
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -79,7 +80,7 @@ class Server(ABC):
             (self.folder / ".prepared").touch()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(),
+                [*with_us(), *self.command()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -149,6 +150,17 @@ class Server(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def with_us() -> list[str]:
+    """What has a command end when we are killed, which leaves us no time to stop it.
+
+    The kernel watches the thread that starts it, so only the main thread can have it that way.
+    """
+    found = shutil.which("setpriv")
+    if found is None or threading.current_thread() is not threading.main_thread():
+        return []
+    return [found, "--pdeathsig", "KILL"]
 
 
 def program(name: str, package: str, *folders: str) -> str:
