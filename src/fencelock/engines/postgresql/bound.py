@@ -1,0 +1,366 @@
+"""Locks that live in a transaction: ``mode=row``, and ``mode=advisory`` with ``bound=transaction``.
+
+The holder's transaction has locked a row, or taken a transaction's advisory lock.
+``lease.connection`` is the connection of that transaction, so what is done over it commits together
+with the lock's end: there is no moment in which the data is written and the lock is not held.
+Release commits; a body that raised is rolled back.
+
+* **The end of a lease.** A transaction that is idle for its ttl and a second is ended by the server
+  (``idle_in_transaction_session_timeout``). Renewal is a word on that very connection, unless its
+  holder is using it, and a look from outside that the transaction still goes on. A lease that
+  nobody renews is rolled back by the warden.
+* **Loss**: the session or the transaction has ended, by whomever. Nobody can have committed
+  anything after it.
+* **An unknown commit is looked up**: the server remembers what became of a transaction.
+* **Fence**: a sequence, drawn after the lock; a rolled-back transaction does not take it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
+from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
+from ...world import Signal, World
+from .keys import key_of
+from .lease import holding
+from .link import Rows
+from .modes import Mode, Transaction, Wire
+from .settings import Settings
+from .statements import BoundStatements
+from .warden import Hold, Warden
+
+LOOK_S = 60.0  # the server itself wakes a waiter
+GRACE_S = 1.0
+MOMENT_S = 0.02  # so long a blocking caller waits by itself before others do it for it
+SPARE_MAX = 8
+CANCEL_S = 1.0
+
+
+class BoundHold(Hold):
+    """A lock and its transaction."""
+
+    __slots__ = ("spoiled", "transaction", "used", "xid")
+
+    def __init__(
+        self, request: Request, transaction: Transaction, fence: int, asked_at: float, xid: str
+    ) -> None:
+        until = asked_at + request.ttl
+        super().__init__(request.name, 0, transaction, fence, request.ttl, until, request.meta)
+        self.transaction = transaction
+        self.xid = xid
+        self.spoiled = False
+        self.used = False
+
+
+class Waiter:
+    """Somebody in the server's queue, in a transaction of its own."""
+
+    def __init__(self, request: Request, transaction: Transaction, sent_at: float) -> None:
+        self.request = request
+        self.transaction = transaction
+        self.sent_at = sent_at
+        self.answer: Rows | Exception | None = None
+
+
+class BoundMode(Mode):
+    """The protocol of transactions that hold a lock."""
+
+    traits = Traits(
+        safety="correctness",
+        scope="network",
+        fence=True,
+        fifo=False,
+        push=True,
+        durable=False,
+        revoke=False,
+        advice="use mode=lease",
+    )
+
+    def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
+        super().__init__(world, wire, settings)
+        self.takes_keys = settings.mode == "advisory"
+        self._say = BoundStatements(settings.table, settings.schema, settings.mode == "row")
+        self._spare: list[Transaction] = []
+        self._holds: dict[str, Hold] = {}
+        self._doubtful: dict[str, str] = {}
+        """Owners whose commit was not answered, with their transaction's number."""
+        self._astray: dict[str, Transaction] = {}
+        self._waiters: dict[str, Waiter] = {}
+        self._signals: dict[str, Signal] = {}
+        self._warden = Warden(world, self._holds, self._give_up)
+
+    async def open(self) -> None:
+        await super().open()
+        if self.settings.mode == "row":
+            await self.wire.ask(self._say.tidy)
+
+    async def close(self) -> None:
+        await self._warden.close()
+        holds = [hold.session for hold in self._holds.values()]
+        waiting = [waiter.transaction for waiter in self._waiters.values()]
+        for transaction in [*self._spare, *holds, *waiting]:
+            transaction.drop()
+
+    def abandon(self) -> None:
+        self._warden.abandon()
+
+    # Taking
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        hold = self._holds.get(request.owner)
+        if hold is not None:
+            return await self._again(request, hold)
+        if request.owner in self._waiters:
+            return await self._claim(self._waiters[request.owner])
+        if request.queue:
+            return await self._stand(request)
+        asked_at = self.world.now()
+        transaction = await self._begin(request.owner)
+        rows = await self._ask_for(request, transaction)
+        self._astray.pop(request.owner, None)
+        if rows[0][0] is not None:
+            return await self._hold(request, transaction, rows, asked_at)
+        await self._undo(transaction)
+        return await self._busy(request)
+
+    async def _begin(self, owner: str) -> Transaction:
+        """A new transaction, on a connection that nobody else uses."""
+        while self._spare:
+            transaction = self._astray[owner] = self._spare.pop()
+            try:
+                await transaction.ask(self._say.begin)
+            except (Unavailable, OutcomeUnknown):
+                transaction.drop()  # it has died while it lay idle
+            else:
+                return transaction
+        transaction = self._astray[owner] = await self.wire.transaction()
+        transaction.pid = int((await transaction.ask(self._say.lift))[0][1] or 0)
+        await transaction.ask(self._say.begin)
+        return transaction
+
+    async def _ask_for(self, request: Request, transaction: Transaction) -> Rows:
+        rows = await transaction.ask(self._say.try_lock, *self._what(request))
+        if rows[0][1] != b"t":  # no such row yet: others must see it, so it is made apart
+            await self.wire.ask(self._say.make_row, request.name)
+            rows = await transaction.ask(self._say.try_lock, *self._what(request))
+        return rows
+
+    def _what(self, request: Request) -> tuple[object, ...]:
+        key = key_of(request.name) if request.key is None else request.key
+        return request.name, key, f"{(request.ttl + GRACE_S) * 1000:.0f}"
+
+    async def _hold(
+        self, request: Request, transaction: Transaction, rows: Rows, asked_at: float
+    ) -> Grant:
+        fence, xid = int(rows[0][0] or 0), (rows[0][2] or b"").decode()
+        owner = request.owner
+        self._holds[owner] = BoundHold(request, transaction, fence, asked_at, xid)
+        self._warden.expect(asked_at + request.ttl)
+        note = (request.name, owner, fence, request.ttl, transaction.pid, xid, request.meta)
+        await self.wire.ask(self._say.note, *note, owner=owner)
+        return granted(request.name, owner, fence, request.ttl, asked_at)
+
+    async def _again(self, request: Request, hold: Hold) -> Grant | Busy:
+        """The same owner asks once more: it has the same hold, for another ttl."""
+        grant = granted(request.name, request.owner, hold.fence, request.ttl, self.world.now())
+        answer = (await self.renew([grant]))[0]
+        if isinstance(answer, Gone):
+            raise Unavailable(f"{request.name!r} was lost meanwhile ({answer.reason}): try again")
+        return answer
+
+    async def _busy(self, request: Request) -> Busy | Grant:
+        if request.waits:
+            return Busy(LOOK_S)
+        now = self.world.now()
+        rows = await self.wire.ask(self._say.whose, request.name)
+        if not rows:
+            return Busy(LOOK_S)
+        owner, fence, meta = rows[0]
+        if (owner or b"").decode() == request.owner:  # granted to this owner, by another client
+            return granted(request.name, request.owner, int(fence or 0), request.ttl, now)
+        return Busy(LOOK_S, holder=(meta or b"").decode())
+
+    # Waiting
+
+    async def _stand(self, request: Request) -> Grant | Busy:
+        if self.settings.mode == "row":
+            await self.wire.ask(self._say.make_row, request.name, owner=request.owner)
+        transaction = await self._begin(request.owner)
+        waiter = Waiter(request, transaction, self.world.now())
+        self._waiters[request.owner] = waiter
+        self._astray.pop(request.owner, None)
+
+        def heard(answer: Rows | Exception) -> None:
+            waiter.answer = answer
+            if (signal := self._signals.get(request.owner)) is not None:
+                signal.set()
+
+        transaction.post(self._say.lock, self._what(request), heard)
+        await transaction.linger(MOMENT_S)  # most turns are short
+        return await self._claim(waiter)
+
+    async def _claim(self, waiter: Waiter) -> Grant | Busy:
+        answer, request = waiter.answer, waiter.request
+        if answer is None:
+            return Busy(LOOK_S, None, True)
+        self._waiters.pop(request.owner, None)
+        if isinstance(answer, Exception):
+            waiter.transaction.drop()
+            raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
+        if answer[0][0] is None:  # the row was tidied away while we waited for it
+            await self._undo(waiter.transaction)
+            raise Unavailable(f"the row of {request.name!r} was removed meanwhile: try again")
+        asked_at = min(waiter.sent_at + float(answer[0][3] or 0), self.world.now())
+        return await self._hold(request, waiter.transaction, answer, asked_at)
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        self._signals[request.owner] = signal
+
+    async def unwatch(self, request: Request) -> None:
+        self._signals.pop(request.owner, None)
+
+    # Ending
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        now = self.world.now()
+        asked = [grant for grant in grants if await self._beat(grant, now)]
+        kept: set[str] = set()
+        if asked:
+            names, owners, _, ttls, _, _ = map(list, zip(*asked, strict=True))
+            rows = await self.wire.keep(self._say.renew, names, owners, ttls)
+            kept = {(row[0] or b"").decode() for row in rows}
+        answers: list[Grant | Gone] = []
+        for grant in grants:
+            hold = self._holds.get(grant.owner)
+            if hold is not None and grant.owner in kept:
+                hold.ttl, hold.until = grant.ttl, now + grant.ttl
+                self._warden.expect(hold.until)
+                answers.append(granted(grant.name, grant.owner, grant.fence, grant.ttl, now))
+            else:
+                answers.append(Gone("session", "the transaction that held it has ended"))
+        return answers
+
+    async def _beat(self, grant: Grant, now: float) -> bool:
+        """Say a word in the transaction, so that the server does not take it for idle."""
+        hold = self._holds.get(grant.owner)
+        if not isinstance(hold, BoundHold):
+            return False
+        if hold.until <= now or not hold.transaction.open:
+            await self._give_up(grant.owner, hold)
+            return False
+        try:
+            await hold.transaction.whisper(self._say.beat)
+        except FencelockError:
+            self._holds.pop(grant.owner, None)
+            return False
+        return True
+
+    async def release(self, grant: Grant) -> bool:
+        hold = self._holds.pop(grant.owner, None)
+        if not isinstance(hold, BoundHold):
+            return await self._look_up(grant.owner)
+        in_time, transaction = hold.until > self.world.now(), hold.transaction
+        if not transaction.open and not transaction.dead:
+            await self._undo(transaction)
+            return False  # its holder has ended the transaction, or a statement in it failed
+        last = self._say.rollback if hold.spoiled else self._say.commit
+        try:
+            await transaction.end(last)
+        except OutcomeUnknown:
+            transaction.drop()
+            if hold.spoiled:
+                return False
+            self._doubtful[grant.owner] = hold.xid
+            raise
+        except Unavailable:
+            return False
+        self._keep_or_drop(transaction, hold.used)
+        return in_time
+
+    async def _look_up(self, owner: str) -> bool:
+        """Find out what has become of a commit that was not answered."""
+        xid = self._doubtful.get(owner)
+        if xid is None:
+            return False
+        status = (await self.wire.ask(self._say.status, xid))[0][0]
+        if status == b"in progress":
+            raise OutcomeUnknown("the server is still busy with the transaction")
+        self._doubtful.pop(owner, None)
+        if status == b"committed":
+            return True
+        raise EngineError("the transaction was not committed: all that was done in it is undone")
+
+    async def _give_up(self, owner: str, hold: Hold) -> None:
+        """The lease is over: the transaction must not go on."""
+        self._holds.pop(owner, None)
+        assert isinstance(hold, BoundHold)
+        if hold.transaction.dead:
+            return
+        if await hold.transaction.whisper(self._say.rollback) is None:
+            await self.wire.ask(self._say.terminate, hold.transaction.pid)
+        self._keep_or_drop(hold.transaction, used=True)
+
+    def spoil(self, grant: Grant) -> None:
+        hold = self._holds.get(grant.owner)
+        if isinstance(hold, BoundHold):
+            hold.spoiled = True
+
+    async def _undo(self, transaction: Transaction) -> None:
+        try:
+            await transaction.ask(self._say.rollback)
+        except FencelockError:
+            transaction.drop()
+        self._keep_or_drop(transaction, used=False)
+
+    def _keep_or_drop(self, transaction: Transaction, used: bool) -> None:
+        """A connection that its holder has used may have been changed in any way."""
+        if used or transaction.dead or len(self._spare) >= SPARE_MAX:
+            transaction.drop()
+        else:
+            self._spare.append(transaction)
+
+    async def withdraw(self, request: Request) -> None:
+        waiter = self._waiters.pop(request.owner, None)
+        if waiter is not None:
+            await self._call_off(waiter)
+        if (astray := self._astray.pop(request.owner, None)) is not None:
+            astray.drop()  # cancelled in the midst of a statement: the server rolls back
+        hold = self._holds.get(request.owner)
+        if isinstance(hold, BoundHold):
+            hold.spoiled = True
+            await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))
+
+    async def _call_off(self, waiter: Waiter) -> None:
+        """Take a waiter out of the server's queue; its session stays of use."""
+        told = self._signals.setdefault(waiter.request.owner, self.world.signal())
+        try:
+            if waiter.answer is None:
+                await self.wire.ask(self._say.cancel, waiter.transaction.pid)
+            deadline = self.world.now() + CANCEL_S
+            while waiter.answer is None and self.world.now() < deadline:
+                told.clear()
+                if waiter.answer is None:
+                    await self.world.wait(told, deadline)
+        except FencelockError:
+            pass
+        self._signals.pop(waiter.request.owner, None)
+        if waiter.answer is None:
+            waiter.transaction.drop()
+        else:
+            await self._undo(waiter.transaction)
+
+    # Looking
+
+    async def inspect(self, name: str) -> State:
+        return State(name, tuple(map(holding, await self.wire.ask(self._say.holder, name))))
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        return [holding(row) for row in await self.wire.ask(self._say.scan, prefix)]
+
+    def connection(self, grant: Grant) -> object:
+        hold = self._holds.get(grant.owner)
+        if not isinstance(hold, BoundHold):
+            raise Unavailable("the transaction of this lease has ended")
+        hold.used = True
+        return hold.transaction.connection

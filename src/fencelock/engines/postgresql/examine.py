@@ -1,0 +1,136 @@
+"""What of a server's settings and surroundings would break a promise, for ``fencelock doctor``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...model import Finding
+from .settings import Settings
+from .statements import Statement
+
+CLOCK_S = 1.0
+ROOM = 0.8  # more than this part of a table in use is worth a warning
+
+_SETTINGS = (
+    "synchronous_commit",
+    "fsync",
+    "synchronous_standby_names",
+    "idle_session_timeout",
+    "statement_timeout",
+    "transaction_timeout",
+    "max_connections",
+    "max_locks_per_transaction",
+    "max_prepared_transactions",
+)
+
+# The session's own settings are ours; what the server would give to others is the reset value.
+FACTS = Statement(
+    "",
+    f"""SELECT name, reset_val FROM pg_settings WHERE name IN {_SETTINGS}
+    UNION ALL SELECT 'clock', extract(epoch FROM clock_timestamp())::text
+    UNION ALL SELECT 'standby', pg_is_in_recovery()::text
+    UNION ALL SELECT 'followers', count(*)::text FROM pg_stat_replication
+    UNION ALL SELECT 'asynchronous', count(*)::text FROM pg_stat_replication
+      WHERE sync_state = 'async'
+    UNION ALL SELECT 'locks', count(*)::text FROM pg_locks WHERE NOT fastpath
+    UNION ALL SELECT 'connections', count(*)::text FROM pg_stat_activity
+      WHERE backend_type = 'client backend'
+    UNION ALL SELECT 'version', current_setting('server_version')""",
+)
+
+
+def examine(
+    facts: Mapping[str, str], settings: Settings, direct: bool, wall_s: float
+) -> list[Finding]:
+    """What is worth telling."""
+    return [
+        Finding("ok", "server", f"PostgreSQL {facts['version']}, mode={settings.mode}"),
+        _pooler(settings, direct),
+        *_durability(facts, direct),
+        *_followers(facts),
+        _clock(float(facts["clock"]) - wall_s),
+        *_timeouts(facts, settings, direct),
+        *_room(facts, settings),
+    ]
+
+
+def _pooler(settings: Settings, direct: bool) -> Finding:
+    if direct:
+        return Finding("ok", "pooler", "none in the way")
+    if settings.mode == "lease" and settings.listen is None:
+        text = "one stands in the way: waiters look by themselves, since no notification comes"
+        return Finding("note", "pooler", text, "name the server itself with listen=host:port")
+    return Finding("note", "pooler", "one stands in the way, and gives each client one session")
+
+
+def _durability(facts: Mapping[str, str], direct: bool) -> list[Finding]:
+    found: list[Finding] = []
+    if facts["synchronous_commit"] == "off":
+        text = "synchronous_commit is off: a crash of the server would forget the last grants"
+        if direct:
+            found.append(Finding("note", "durability", f"{text}; our sessions turn it on"))
+        else:
+            found.append(Finding("problem", "durability", text, "turn it on for this role"))
+    if facts["fsync"] == "off":
+        text = "fsync is off: a crash of the machine can lose everything"
+        found.append(Finding("problem", "durability", text, "turn fsync on"))
+    return found or [Finding("ok", "durability", "commits are on disk before they are answered")]
+
+
+def _followers(facts: Mapping[str, str]) -> list[Finding]:
+    if facts["standby"] in ("t", "true"):
+        return [Finding("problem", "replication", "this is a standby", "name the primary")]
+    if int(facts["asynchronous"]):
+        return [
+            Finding(
+                "warning",
+                "replication",
+                "a standby follows asynchronously: a failover can forget the last grants, and two "
+                "may hold until the first is told. Their fences still grow",
+                "set synchronous_standby_names, or let a guard check the fence",
+            )
+        ]
+    return []
+
+
+def _clock(ahead: float) -> Finding:
+    if abs(ahead) <= CLOCK_S:
+        return Finding("ok", "clock", "the server's clock agrees with this machine's")
+    text = f"the server's clock is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
+    return Finding("note", "clock", f"{text}; leases do not mind", "let NTP set both")
+
+
+def _timeouts(facts: Mapping[str, str], settings: Settings, direct: bool) -> list[Finding]:
+    found: list[Finding] = []
+    if settings.mode == "row" or settings.bound == "transaction":
+        limit = int(facts.get("transaction_timeout", "0"))
+        if limit:
+            text = f"transaction_timeout ends every hold after {limit / 1000:g} s"
+            found.append(Finding("warning", "timeouts", text, "set it to 0 for this role"))
+    statement = int(facts["statement_timeout"])
+    if not direct and 0 < statement < settings.patience * 1000:
+        text = f"statement_timeout is {statement / 1000:g} s, less than patience"
+        found.append(Finding("note", "timeouts", text))
+    idle = int(facts.get("idle_session_timeout", "0"))
+    if idle and settings.mode == "lease":
+        text = f"idle connections are ended after {idle / 1000:g} s; we open new ones"
+        found.append(Finding("note", "timeouts", text))
+    return found or [Finding("ok", "timeouts", "none that would end a session early")]
+
+
+def _room(facts: Mapping[str, str], settings: Settings) -> list[Finding]:
+    connections, most = int(facts["connections"]), int(facts["max_connections"])
+    slots = most + int(facts["max_prepared_transactions"])
+    room, used = int(facts["max_locks_per_transaction"]) * slots, int(facts["locks"])
+    found = [_share("connections", connections, most, "raise max_connections, or use a pooler")]
+    if settings.mode == "advisory":
+        advice = "raise max_locks_per_transaction, or use mode=lease"
+        found.append(_share("lock table", used, room, advice))
+    return found
+
+
+def _share(topic: str, used: int, most: int, advice: str) -> Finding:
+    text = f"{used} of {most} in use"
+    if used > ROOM * most:
+        return Finding("warning", topic, text, advice)
+    return Finding("ok", topic, text)

@@ -1,0 +1,171 @@
+"""A connection that the event loop watches, and the calls that travel on it.
+
+A batch is written at once and its answers come in order. It is one transaction, unless each call
+is to be one of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from .failures import Refused, lost
+from .link import Link, Rows, is_end, is_skipped, rows_of, text
+from .statements import Statement
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGconn, PGresult
+
+
+class Call:
+    """One statement that somebody waits for."""
+
+    __slots__ = (
+        "answers",
+        "error",
+        "future",
+        "owner",
+        "parameters",
+        "rows",
+        "statement",
+        "tries",
+    )
+
+    def __init__(
+        self,
+        statement: Statement,
+        values: tuple[object, ...],
+        owner: str,
+        future: asyncio.Future[Rows],
+    ) -> None:
+        self.statement = statement
+        self.parameters = [text(value) for value in values]
+        self.owner = owner
+        self.future = future
+        self.rows: Rows = []
+        self.error: Refused | None = None
+        self.answers = 1
+        """How many results will come for it."""
+        self.tries = 0
+
+    @property
+    def place(self) -> bytes:
+        """Its place in a batch: by the name that it is about."""
+        return (self.parameters[0] if self.parameters else None) or b""
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class AioLink(Link):
+    """A connection that the loop watches; it serves one batch at a time."""
+
+    def __init__(
+        self, pgconn: PGconn, loop: asyncio.AbstractEventLoop, done: Callable[[AioLink], None]
+    ) -> None:
+        super().__init__(pgconn)
+        self._loop = loop
+        self._done = done
+        self._socket: int = pgconn.socket
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing = False
+        self.batch: list[Call] = []
+        self._at = 0
+        self._ends = 0
+        pgconn.enter_pipeline_mode()
+        loop.add_reader(self._socket, self._read)
+
+    def start(self, batch: list[Call], patience: float | None, together: bool = True) -> None:
+        """Send a batch: one transaction, or one for each call, and in any case one write."""
+        self.batch, self._at, self._ends = batch, 0, 1 if together else len(batch)
+        try:
+            fresh: set[str] = set()
+            for call in batch:
+                call.rows, call.error = [], None
+                call.answers = self.send(call.statement, call.parameters, fresh)
+                if not together:
+                    self.pgconn.pipeline_sync()
+            if together:
+                self.pgconn.pipeline_sync()
+            self._write()
+        except (psycopg.Error, OSError) as error:
+            self.end(error)
+            return
+        if patience is not None:
+            self._timer = self._loop.call_later(patience, self._expire, patience)
+
+    def _expire(self, patience: float) -> None:
+        self.end(TimeoutError(f"no answer within {patience:g} s"))
+
+    def _write(self) -> None:
+        more = bool(self.pgconn.flush())
+        if more and not self._writing:
+            self._loop.add_writer(self._socket, self._flush)
+        elif self._writing and not more:
+            self._loop.remove_writer(self._socket)
+        self._writing = more
+
+    def _flush(self) -> None:
+        try:
+            self._write()
+        except (psycopg.Error, OSError) as error:
+            self.end(error)
+
+    def _read(self) -> None:
+        try:
+            self.pgconn.consume_input()
+            while self.batch and not self.pgconn.is_busy():
+                result = self.pgconn.get_result()
+                if result is not None:
+                    self._take(result)
+        except (psycopg.Error, OSError) as error:
+            self.end(error)
+            return
+        if not self.batch and not self.alive():
+            self.end(ConnectionError("the server has closed the connection"))
+
+    def _take(self, result: PGresult) -> None:
+        if is_end(result):
+            self._ends -= 1
+            if self._ends == 0:
+                self._finish()
+            return
+        call = self.batch[self._at]
+        call.answers -= 1
+        if call.answers == 0:
+            self._at += 1
+        if is_skipped(result):
+            return
+        try:
+            call.rows = rows_of(result)
+        except Refused as error:
+            if error.fatal:
+                raise ConnectionError(str(error)) from error
+            call.error = error
+        else:
+            if call.answers:
+                self.prepared.add(call.statement.name)
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._done(self)
+
+    def end(self, error: BaseException) -> None:
+        """The connection is of no more use: whoever waits for it is told."""
+        if self.broken:
+            return
+        self._loop.remove_reader(self._socket)
+        if self._writing:
+            self._loop.remove_writer(self._socket)
+        if self._timer is not None:
+            self._timer.cancel()
+        self.drop()
+        for call in self.batch:
+            call.fail(lost(error))
+        self._done(self)

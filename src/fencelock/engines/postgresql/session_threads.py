@@ -1,0 +1,178 @@
+"""A session under threads: one connection for its whole life, whose end is the end of its locks.
+
+Threads take turns on it. A statement that may take for ever, because it waits for a lock in the
+server's own queue, is left to the lookout: one thread of a client for all such sessions.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import psycopg
+
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
+from .failures import Refused, lost, refusal
+from .link import Rows
+from .link_threads import ThreadLink, asked
+from .statements import Statement
+
+
+class ThreadSession:
+    """One session, for many threads."""
+
+    def __init__(self, link: ThreadLink, patience: float, lookout: Lookout) -> None:
+        self._link = link
+        self._patience = patience
+        self._lookout = lookout
+        self._turn = threading.Lock()
+        self.pid = 0
+        self.holds: set[str] = set()
+        self.ttls: Counter[float] = Counter()
+        self.limit = "0"
+        self.dead = False
+        self._posted: Callable[[Rows | Exception], None] | None = None
+
+    async def ask(self, statement: Statement, *values: object) -> Rows:
+        """Run one statement in a transaction of its own."""
+        if not self._turn.acquire(timeout=self._patience):
+            raise Unavailable("the session was busy for too long; nothing happened")
+        try:
+            if self.dead or self._link.stale():
+                self.drop()
+                raise Unavailable("the session has ended; nothing happened")
+            return asked(self._link, statement, values, self._patience)
+        except OutcomeUnknown:
+            self.drop()
+            raise
+        finally:
+            self._turn.release()
+
+    def post(
+        self,
+        statement: Statement,
+        values: tuple[object, ...],
+        done: Callable[[Rows | Exception], None],
+    ) -> None:
+        """Send one statement that may take for ever; ``done`` hears what becomes of it."""
+        try:
+            self._link.post(statement, values, self._patience)
+        except (Refused, psycopg.Error, OSError) as error:
+            self.drop()
+            done(lost(error))
+            return
+        self._posted = done
+
+    async def linger(self, seconds: float) -> None:
+        """Wait in this thread for a moment; after that the lookout waits."""
+        if self._posted is None:
+            return
+        answer = waited(self._link, seconds)
+        if answer is None:
+            self._lookout.add(self._link, self._hear)
+        else:
+            self._hear(answer)
+
+    def _hear(self, answer: Rows | Exception) -> None:
+        if isinstance(answer, OutcomeUnknown):
+            self.drop()
+        done, self._posted = self._posted, None
+        if done is not None:
+            done(answer)
+
+    def drop(self) -> None:
+        """End it: the server gives its locks back."""
+        self.dead = True
+        self._lookout.forget(self._link)
+        self._link.drop()
+
+
+class Lookout:
+    """Waits for the answers of many sessions at once, in one thread, while there are any."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._posted: dict[int, tuple[ThreadLink, Callable[[Rows | Exception], None]]] = {}
+        self._poll = select.poll()
+        self._wake_in = self._wake_out = -1
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, link: ThreadLink, done: Callable[[Rows | Exception], None]) -> None:
+        """Call ``done`` when the statement that was posted is answered."""
+        with self._mutex:
+            socket = link.pgconn.socket
+            self._posted[socket] = (link, done)
+            self._poll.register(socket, select.POLLIN)
+            if self._thread is None:
+                self._wake_in, self._wake_out = os.pipe()
+                self._poll.register(self._wake_in, select.POLLIN)
+                self._thread = threading.Thread(
+                    target=self._run, name="fencelock-lookout", daemon=True
+                )
+                self._thread.start()
+        self._rouse()
+
+    def forget(self, link: ThreadLink) -> None:
+        """The link is about to be closed."""
+        with self._mutex:
+            for socket, (other, _) in list(self._posted.items()):
+                if other is link:
+                    del self._posted[socket]
+                    self._poll.unregister(socket)
+
+    def close(self) -> None:
+        self._closed = True
+        self._rouse()
+
+    def _rouse(self) -> None:
+        try:
+            os.write(self._wake_out, b"!")
+        except OSError:
+            pass
+
+    def _run(self) -> None:
+        while not self._closed:
+            for socket, _ in self._poll.poll():
+                if socket == self._wake_in:
+                    os.read(self._wake_in, 64)
+                else:
+                    self._hear(socket)
+        os.close(self._wake_in)
+        os.close(self._wake_out)
+
+    def _hear(self, socket: int) -> None:
+        with self._mutex:
+            if socket not in self._posted:
+                return
+            link, done = self._posted[socket]
+            answer = heard(link)
+            if answer is None:
+                return
+            del self._posted[socket]
+            self._poll.unregister(socket)
+        done(answer)
+
+
+def heard(link: ThreadLink) -> Rows | FencelockError | None:
+    """What has come for a statement that was posted, if all of it has."""
+    try:
+        link.pgconn.consume_input()
+        return link.take()
+    except Refused as error:
+        return refusal(error)
+    except (psycopg.Error, OSError) as error:
+        return lost(error)
+
+
+def waited(link: ThreadLink, seconds: float) -> Rows | FencelockError | None:
+    """The same, after waiting for it."""
+    give_up = time.monotonic() + seconds
+    while (left := give_up - time.monotonic()) > 0:
+        if link.readable(left) and (answer := heard(link)) is not None:
+            return answer
+    return None

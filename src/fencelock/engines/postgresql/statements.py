@@ -1,0 +1,228 @@
+"""What the modes say to the server. Names, owners and words are parameters, never text.
+
+Identifiers come from the ``table`` and ``schema`` options, which ``settings.py`` has checked.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .tables import _CLOCK_US as US  # pyright: ignore[reportPrivateUsage]
+from .tables import SPACE, functions, qualified
+
+
+class Statement(NamedTuple):
+    """One statement, and the name under which a connection prepares it."""
+
+    name: str
+    sql: str
+    lazy: bool = False
+    """Its commit does not wait for the disk; it must not share a transaction with one that does."""
+
+
+class LeaseStatements:
+    """``mode=lease``. The first two are all that a lock takes which nobody contends for."""
+
+    def __init__(self, table: str, namespace: str) -> None:
+        t, f = qualified(table, namespace), functions(table, namespace)
+        now = "statement_timestamp()"
+        self.take_free = Statement(
+            "fl_take",
+            f"""INSERT INTO {t}_locks AS l
+            SELECT $1, $2, greatest(last_value + 1, {US}), $3::float8, {now},
+              {now} + $3::float8 * interval '1 second', true, false, $4 FROM {t}_floor
+            ON CONFLICT (name) DO UPDATE SET owner = excluded.owner,
+              fence = greatest(l.fence + 1, excluded.fence), ttl = excluded.ttl,
+              since = excluded.since, expires_at = excluded.expires_at, claimed = true,
+              meta = excluded.meta
+            WHERE l.owner = '' AND NOT l.queued RETURNING fence""",
+        )
+        self.give_back = Statement(
+            "fl_give",
+            f"""UPDATE {t}_locks SET owner = '', claimed = false, expires_at = {now}, meta = ''
+            WHERE name = $1 AND owner = $2 AND NOT queued AND expires_at > {now}
+            RETURNING set_config('synchronous_commit', 'off', true)""",
+            lazy=True,
+        )
+        self.acquire = Statement("fl_acquire", f"SELECT * FROM {f}_acquire($1,$2,$3,$4,$5,$6,$7)")
+        self.leave = Statement("fl_leave", f"SELECT * FROM {f}_leave($1, $2)", lazy=True)
+        self.revoke = Statement("fl_revoke", f"SELECT {f}_revoke($1, $2)")
+        self.renew = Statement(
+            "fl_renew",
+            f"""UPDATE {t}_locks l SET ttl = g.ttl,
+              expires_at = clock_timestamp() + g.ttl * interval '1 second'
+            FROM (SELECT w.* FROM unnest($1::text[], $2::text[], $3::float8[])
+                AS w (name, owner, ttl) JOIN {t}_locks k ON k.name = w.name
+                ORDER BY k.name FOR NO KEY UPDATE OF k) g
+            WHERE l.name = g.name AND l.owner = g.owner AND l.expires_at > clock_timestamp()
+            RETURNING l.owner""",
+        )
+        self.why = Statement(
+            "fl_why", f"SELECT owner, reason FROM {t}_revoked WHERE owner = ANY ($1::text[])"
+        )
+        self.alive = Statement(
+            "fl_alive",
+            f"""UPDATE {t}_waiters SET seen_at = clock_timestamp() WHERE owner IN
+            (SELECT owner FROM {t}_waiters WHERE inbox = $1 FOR UPDATE SKIP LOCKED)""",
+        )
+        self.listen = Statement("", f"SELECT pg_advisory_lock({SPACE}, hashtext($1))")
+        self.settle = Statement("fl_settle", f"SELECT * FROM {f}_settle($1)")
+        self.tidy = Statement("fl_tidy", f"SELECT {f}_tidy()")
+        held = f"""SELECT name, fence, ttl, extract(epoch FROM clock_timestamp() - since),
+            extract(epoch FROM expires_at - clock_timestamp()), meta FROM {t}_locks
+            WHERE owner <> '' AND claimed AND expires_at > clock_timestamp()"""
+        self.holder = Statement("fl_holder", f"{held} AND name = $1")
+        self.scan = Statement("fl_scan", f"{held} AND starts_with(name, $1) ORDER BY name")
+        self.waiters = Statement(
+            "fl_waiters",
+            f"""SELECT extract(epoch FROM clock_timestamp() - since), meta FROM {t}_waiters
+            WHERE name = $1 ORDER BY place""",
+        )
+        # A taker needs the row FOR UPDATE, which this holds off; our renewals do not.
+        self.verify = f"""SELECT 1 FROM {t}_locks WHERE name = %s AND owner = %s AND fence = %s
+            AND expires_at > clock_timestamp() FOR KEY SHARE"""
+
+
+class SessionStatements:
+    """``mode=advisory``, bound to a session. Each lock and unlock is one statement.
+
+    ``CASE`` fixes the order: first the lock, then its fence.
+    """
+
+    def __init__(self, table: str, namespace: str) -> None:
+        t, f = qualified(table, namespace), functions(table, namespace)
+        # Committing who holds must not wait for the disk: it is for people to read.
+        self.begin = Statement(
+            "",
+            f"""SELECT pg_backend_pid(), {f}_lift(), set_config('statement_timeout', '0', false),
+            set_config('lock_timeout', '0', false), set_config('synchronous_commit', 'off', false),
+            set_config('client_connection_check_interval', '5s', false)""",
+        )
+        tried = "pg_try_advisory_lock($1::bigint)"
+        self.try_lock = Statement("fl_try", self._locking(t, tried, ""))
+        self.try_lock_limited = Statement("fl_try_limited", self._locking(t, tried, _LIMIT + "$6"))
+        waited = "pg_advisory_lock($1::bigint)::text IS NOT NULL"
+        self.lock = Statement("fl_lock", self._locking(t, waited, _LIMIT + "$6"))
+        self.unlock = Statement("fl_unlock", "SELECT pg_advisory_unlock($1::bigint)")
+        self.unlock_limited = Statement(
+            "fl_unlock_limited",
+            f"SELECT pg_advisory_unlock($1::bigint), {_LIMIT}$2, false)",
+        )
+        self.beat = Statement(
+            "fl_beat",
+            f"""WITH beat AS (UPDATE {t}_holders h SET ttl = g.ttl,
+                expires_at = clock_timestamp() + g.ttl * interval '1 second'
+              FROM unnest($1::text[], $2::text[], $3::float8[]) AS g (name, owner, ttl)
+              WHERE h.name = g.name AND h.owner = g.owner)
+            SELECT set_config('idle_session_timeout', $4, false)""",
+        )
+        self.cancel = Statement("fl_cancel", "SELECT pg_cancel_backend($1::int)")
+        self.whose = Statement(
+            "fl_whose",
+            f"""SELECT h.owner, h.fence, h.meta FROM {t}_holders h
+            JOIN pg_locks l ON l.pid = h.pid AND l.granted AND {_IS_KEY} WHERE h.name = $1""",
+        )
+        held = f"""SELECT h.name, h.fence, h.ttl, extract(epoch FROM clock_timestamp() - h.since),
+            extract(epoch FROM h.expires_at - clock_timestamp()), h.meta
+            FROM {t}_holders h JOIN pg_locks l ON l.pid = h.pid AND l.granted AND {_IS_KEY}
+            WHERE h.expires_at > clock_timestamp()"""
+        self.holder = Statement("fl_s_holder", f"{held} AND h.name = $1")
+        self.scan = Statement("fl_s_scan", f"{held} AND starts_with(h.name, $1) ORDER BY h.name")
+        self.waiters = Statement(
+            "fl_s_waiters",
+            f"""SELECT extract(epoch FROM clock_timestamp() - coalesce(l.waitstart, now())), l.pid
+            FROM (SELECT $1::bigint AS key) h JOIN pg_locks l ON NOT l.granted AND {_IS_KEY}
+            ORDER BY 1 DESC""",
+        )
+
+    def _locking(self, t: str, taken: str, limit: str) -> str:
+        return f"""WITH taken AS MATERIALIZED (
+              SELECT {limit + ", false)," if limit else ""}
+                CASE WHEN {taken} THEN nextval('{t}_fence') END AS fence)
+            INSERT INTO {t}_holders AS h
+            SELECT $3, $2, $1::bigint, fence, $4::float8, clock_timestamp(),
+              clock_timestamp() + $4::float8 * interval '1 second', pg_backend_pid(), NULL, $5
+            FROM taken WHERE fence IS NOT NULL
+            ON CONFLICT (name) DO UPDATE SET {_OVERWRITE} RETURNING fence,
+            extract(epoch FROM clock_timestamp() - statement_timestamp())"""
+
+
+_LIMIT = "set_config('idle_session_timeout', "
+
+_OVERWRITE = ", ".join(
+    f"{column} = excluded.{column}"
+    for column in ["owner", "key", "fence", "ttl", "since", "expires_at", "pid", "xid", "meta"]
+)
+
+# Where pg_locks shows the advisory lock of a key of 64 bits.
+_IS_KEY = """l.locktype = 'advisory' AND l.objsubid = 1
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND l.classid::bigint = (h.key >> 32) & 4294967295 AND l.objid::bigint = h.key & 4294967295"""
+
+
+class BoundStatements:
+    """Locks that live in a transaction: ``mode=row``, and advisory locks with bound=transaction."""
+
+    begin = Statement("", "BEGIN ISOLATION LEVEL READ COMMITTED")
+    commit = Statement("", "COMMIT")
+    rollback = Statement("", "ROLLBACK")
+    clean = Statement("", "DISCARD ALL")
+    beat = Statement("", "SELECT 1")
+
+    def __init__(self, table: str, namespace: str, rows: bool) -> None:
+        t, f = qualified(table, namespace), functions(table, namespace)
+        self.lift = Statement("", f"SELECT {f}_lift(), pg_backend_pid()")
+        there = f"EXISTS (SELECT 1 FROM {t}_rows WHERE name = $1)"
+        row = f"SELECT 1 FROM {t}_rows WHERE name = $1 FOR UPDATE"
+        number = "$2::bigint IS NOT NULL"  # both kinds take the same parameters
+        if rows:
+            self.try_lock = self._locking(t, f"{number} AND ({row} SKIP LOCKED) = 1", there)
+            self.lock = self._locking(t, f"{number} AND ({row}) = 1", there)
+        else:
+            key = "$1::text IS NOT NULL AND "
+            self.try_lock = self._locking(t, f"{key}pg_try_advisory_xact_lock($2::bigint)", "true")
+            taken = "pg_advisory_xact_lock($2::bigint)::text IS NOT NULL"
+            self.lock = self._locking(t, key + taken, "true")
+        self.make_row = Statement(
+            "fl_row", f"INSERT INTO {t}_rows VALUES ($1) ON CONFLICT (name) DO NOTHING"
+        )
+        self.tidy = Statement(
+            "",
+            f"""DELETE FROM {t}_rows WHERE name IN
+            (SELECT name FROM {t}_rows LIMIT 1000 FOR UPDATE SKIP LOCKED)""",
+        )
+        self.note = Statement(
+            "fl_note",
+            f"""INSERT INTO {t}_holders VALUES ($1, $2, NULL, $3::bigint, $4::float8,
+              clock_timestamp(), clock_timestamp() + $4::float8 * interval '1 second',
+              $5::int, $6, $7) ON CONFLICT (name) DO UPDATE SET {_OVERWRITE}""",
+        )
+        self.renew = Statement(
+            "fl_b_renew",
+            f"""UPDATE {t}_holders h SET ttl = g.ttl,
+              expires_at = clock_timestamp() + g.ttl * interval '1 second'
+            FROM unnest($1::text[], $2::text[], $3::float8[]) AS g (name, owner, ttl)
+            WHERE h.name = g.name AND h.owner = g.owner
+              AND pg_xact_status(h.xid::xid8) = 'in progress' RETURNING h.owner""",
+        )
+        self.status = Statement("fl_status", "SELECT pg_xact_status($1::text::xid8)")
+        self.cancel = Statement("fl_cancel", "SELECT pg_cancel_backend($1::int)")
+        self.terminate = Statement("fl_terminate", "SELECT pg_terminate_backend($1::int)")
+        live = "expires_at > clock_timestamp() AND pg_xact_status(xid::xid8) = 'in progress'"
+        self.whose = Statement(
+            "fl_b_whose", f"SELECT owner, fence, meta FROM {t}_holders WHERE name = $1 AND {live}"
+        )
+        held = f"""SELECT name, fence, ttl, extract(epoch FROM clock_timestamp() - since),
+            extract(epoch FROM expires_at - clock_timestamp()), meta
+            FROM {t}_holders WHERE {live}"""
+        self.holder = Statement("fl_b_holder", f"{held} AND name = $1")
+        self.scan = Statement("fl_b_scan", f"{held} AND starts_with(name, $1) ORDER BY name")
+
+    def _locking(self, t: str, taken: str, there: str) -> Statement:
+        return Statement(
+            "",
+            f"""SELECT CASE WHEN {taken} THEN nextval('{t}_fence') END, {there},
+              pg_current_xact_id()::text,
+              extract(epoch FROM clock_timestamp() - statement_timestamp()),
+              set_config('idle_in_transaction_session_timeout', $3, true)""",
+        )

@@ -1,0 +1,122 @@
+"""A connection whose transaction the caller may join, under asyncio.
+
+The caller has the driver's own object, and we use no other way: the driver lets one statement
+after the other through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg import pq
+
+from ...errors import FencelockError, Unavailable
+from .failures import Refused, lost, refusal
+from .link import Rows
+from .statements import Statement
+
+
+class AioTransaction:
+    """One transaction after another, on one connection."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any], patience: float) -> None:
+        self.connection = connection
+        self._patience = patience
+        self._tasks: set[asyncio.Task[Rows]] = set()
+        self.pid = 0
+        self.holds: set[str] = set()
+        self.ttls: Counter[float] = Counter()
+        self.limit = "0"
+        self.dead = False
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open and has not failed."""
+        status = self.connection.pgconn.transaction_status
+        return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.ACTIVE)
+
+    async def ask(self, statement: Statement, *values: object) -> Rows:
+        """Run one statement, after whatever the caller is doing with the connection."""
+        if self.dead or self.connection.closed:
+            self.dead = True
+            raise Unavailable("the session has ended; nothing happened")
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self._run(statement, values)
+        except TimeoutError as error:
+            self.drop()
+            raise lost(error) from error
+
+    async def _run(self, statement: Statement, values: tuple[object, ...]) -> Rows:
+        cursor = psycopg.AsyncRawCursor(self.connection)
+        try:
+            await cursor.execute(statement.sql.encode(), values or None)
+            if cursor.description is None:
+                return []
+            return [tuple(map(_bytes, row)) for row in await cursor.fetchall()]
+        except psycopg.Error as error:
+            raise self._meaning(error) from None
+
+    def _meaning(self, error: psycopg.Error) -> FencelockError:
+        if self.connection.closed or error.sqlstate is None:
+            self.drop()
+            return lost(error)
+        return refusal(Refused(error.sqlstate, str(error), False))
+
+    def post(
+        self,
+        statement: Statement,
+        values: tuple[object, ...],
+        done: Callable[[Rows | Exception], None],
+    ) -> None:
+        """Send one statement that may take for ever; ``done`` hears what becomes of it."""
+        task = asyncio.ensure_future(self._run(statement, values))
+        self._tasks.add(task)
+
+        def ended(task: asyncio.Task[Rows]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():
+                done(Unavailable("the wait was cancelled"))
+            else:
+                error = task.exception()
+                done(error if isinstance(error, Exception) else task.result())
+
+        task.add_done_callback(ended)
+
+    async def whisper(self, statement: Statement, *values: object) -> Rows | None:
+        """Ask, unless the caller is using the connection at this moment."""
+        pgconn = self.connection.pgconn
+        if self.connection.lock.locked():
+            return None
+        if pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+            return None
+        if pgconn.pipeline_status != pq.PipelineStatus.OFF:
+            return None
+        return await self.ask(statement, *values)
+
+    async def end(self, statement: Statement) -> Rows:
+        """Say the last word."""
+        return await self.ask(statement)
+
+    async def linger(self, seconds: float) -> None:
+        """The loop hears the answer in any case."""
+
+    def drop(self) -> None:
+        """End it: the server gives its locks back."""
+        self.dead = True
+        for task in list(self._tasks):
+            task.cancel()
+        self.connection.pgconn.finish()
+
+
+def _bytes(value: object) -> bytes | None:
+    """As the wires of the other modes have it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return b"t" if value else b"f"
+    return str(value).encode()

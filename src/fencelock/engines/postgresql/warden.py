@@ -1,0 +1,117 @@
+"""Sees to the end of leases that live in a session: those that nobody renewed are given back.
+
+A row in a table is over when its time is, whoever looks. A session's lock is held until somebody
+unlocks it, so a client gives back by itself what was not renewed in time; for a client that cannot,
+the server ends the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from ...errors import FencelockError
+from ...model import Request
+from ...world import Job, World
+from .modes import Session
+
+NEVER = float("inf")
+NAP_MAX_S = 60.0
+CLOSE_S = 2.0
+
+
+class Hold:
+    """One lock of ours, and the session that has it."""
+
+    __slots__ = ("fence", "key", "meta", "name", "session", "ttl", "until")
+
+    def __init__(
+        self,
+        name: str,
+        key: int,
+        session: Session,
+        fence: int,
+        ttl: float,
+        until: float,
+        meta: str,
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.session = session
+        self.fence = fence
+        self.ttl = ttl
+        self.until = until
+        self.meta = meta
+
+    @classmethod
+    def of(cls, request: Request, key: int, session: Session, fence: int, asked_at: float) -> Hold:
+        """What a request was granted."""
+        until = asked_at + request.ttl
+        return cls(request.name, key, session, fence, request.ttl, until, request.meta)
+
+
+class Warden:
+    """Watches the holds of one client, in the background, once there are any."""
+
+    def __init__(
+        self,
+        world: World,
+        holds: dict[str, Hold],
+        give_back: Callable[[str, Hold], Awaitable[object]],
+        let_rest: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._world = world
+        self._holds = holds
+        self._give_back = give_back
+        self._let_rest = let_rest
+        self._wake = world.signal()
+        self._mutex = world.mutex()
+        self._job: Job | None = None
+        self._next = 0.0
+        self._rest_at = NEVER
+        self._closing = False
+
+    def expect(self, until: float) -> None:
+        """A hold would end then."""
+        if self._job is None:
+            with self._mutex:
+                if self._job is None:
+                    self._job = self._world.spawn(self._run(), "fencelock-warden")
+        if until < self._next:
+            self._wake.set()
+
+    def rest(self, at: float) -> None:
+        """See then whether sessions still hold nothing."""
+        if self._rest_at == NEVER:
+            self._rest_at = at
+            self.expect(at)
+
+    def abandon(self) -> None:
+        """End without waiting."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        self.abandon()
+        if self._job is not None:
+            await self._job.join(self._world.now() + CLOSE_S)
+
+    async def _run(self) -> None:
+        while not self._closing:
+            self._wake.clear()
+            now = self._world.now()
+            for owner, hold in list(self._holds.items()):
+                if hold.until <= now:
+                    await self._end(owner, hold)
+            if self._let_rest is not None and now >= self._rest_at:
+                self._rest_at = NEVER
+                await self._let_rest()
+            self._next = NEVER  # whoever comes in between wakes us to be safe
+            ends = [hold.until for hold in list(self._holds.values())]
+            self._next = min([*ends, self._rest_at, now + NAP_MAX_S])
+            await self._world.wait(self._wake, self._next)
+
+    async def _end(self, owner: str, hold: Hold) -> None:
+        try:
+            await self._give_back(owner, hold)
+        except FencelockError:
+            hold.session.drop()  # it cannot be unlocked, so let the server do it

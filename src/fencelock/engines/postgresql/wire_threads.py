@@ -1,0 +1,192 @@
+"""The wire for threads: a few connections, each used by one calling thread at a time.
+
+The calling thread itself sends, waits for the socket and reads. A connection that failed is closed
+together with those that lie idle: they most likely lead to the same dead server, and each of them
+would cost somebody an answer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import psycopg
+
+from ...errors import Unavailable
+from .failures import Refused, lost, refusal
+from .link import Rows
+from .link_threads import ThreadLink, asked, connect, reach
+from .session_threads import Lookout, ThreadSession
+from .settings import Settings
+from .statements import Statement
+from .transaction_threads import ThreadTransaction
+
+
+class Pool:
+    """Connections for the threads of one client. Whoever finds one idle takes no lock."""
+
+    def __init__(self, settings: Settings, size: int) -> None:
+        self._settings = settings
+        self._size = size
+        self._idle: list[ThreadLink] = []
+        self._room = threading.Condition()
+        self._open = 0
+        self._waiting = 0
+        self._closed = False
+
+    def ask(self, statement: Statement, values: Sequence[object]) -> Rows:
+        """Ask over any connection."""
+        link = self._take()
+        try:
+            return asked(link, statement, values, self._settings.patience)
+        finally:
+            self.give(link)
+
+    def _take(self) -> ThreadLink:
+        give_up = 0.0
+        while True:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                give_up = give_up or time.monotonic() + self._settings.patience
+                if self._may_open(give_up):
+                    return self.open()
+                continue
+            if not link.stale():
+                return link
+            self._drop(link)
+
+    def _may_open(self, give_up: float) -> bool:
+        """Wait until one more may be opened (True) or one is idle (False)."""
+        with self._room:
+            self._waiting += 1
+            try:
+                while not self._idle and not self._closed and self._open >= self._size:
+                    if not self._room.wait(give_up - time.monotonic()):
+                        raise Unavailable(
+                            f"all {self._size} connections of this client were busy for "
+                            f"{self._settings.patience:g} s; nothing happened. Raise pool, or see "
+                            "what keeps the database busy"
+                        )
+                if self._closed:
+                    raise Unavailable("the client is closed; nothing happened")
+                if self._idle:
+                    return False
+                self._open += 1
+                return True
+            finally:
+                self._waiting -= 1
+
+    def open(self) -> ThreadLink:
+        """Connect; there is room for it."""
+        try:
+            return connect(self._settings)
+        except BaseException:
+            self._less()
+            raise
+
+    def reach(self) -> bool:
+        """Open the first connection; say whether it leads to the server itself."""
+        self._open += 1
+        link = self.open()
+        self.give(link)
+        return link.direct
+
+    def give(self, link: ThreadLink) -> None:
+        """Put a connection back."""
+        if link.broken or self._closed:
+            self._drop(link)
+            self.clear()  # idle ones most likely lead to the same dead server
+            return
+        self._idle.append(link)
+        if self._waiting:
+            with self._room:
+                self._room.notify()
+
+    def _drop(self, link: ThreadLink) -> None:
+        link.drop()
+        self._less()
+
+    def _less(self) -> None:
+        with self._room:
+            self._open -= 1
+            self._room.notify()
+
+    def clear(self) -> None:
+        """Close what lies idle."""
+        while self._idle:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                break
+            self._drop(link)
+
+    def close(self) -> None:
+        self._closed = True
+        self.clear()
+        with self._room:
+            self._room.notify_all()
+
+
+class ThreadsWire:
+    """The way of one client to its database, for threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._pool = Pool(settings, settings.pool)
+        self._keeper = Pool(settings, 1)
+        self._lookout: Lookout | None = None
+        self.direct = True
+        self.alone = True
+
+    async def open(self) -> None:
+        """Reach the database once, and see whether a pooler stands before it."""
+        self.direct = self._pool.reach()
+
+    async def ask(self, statement: Statement, *values: object, owner: str = "") -> Rows:
+        """Run one statement in a transaction of its own."""
+        return self._pool.ask(statement, values)
+
+    async def keep(self, statement: Statement, *values: object) -> Rows:
+        """Run one statement on the keeper's own connection."""
+        return self._keeper.ask(statement, values)
+
+    async def session(self) -> ThreadSession:
+        """A connection that holds locks: it never becomes another one."""
+        link = connect(self._settings)
+        return ThreadSession(link, self._settings.patience, self._look_out())
+
+    async def transaction(self) -> ThreadTransaction:
+        """A connection of the driver's, for a transaction that the caller may join."""
+        connection = reach(self._settings)
+        return ThreadTransaction(connection, self._settings.patience, self._look_out())
+
+    def _look_out(self) -> Lookout:
+        if self._lookout is None:
+            self._lookout = Lookout()
+        return self._lookout
+
+    async def run(self, script: str) -> None:
+        """Run several statements in one transaction; once in the life of a database."""
+        link = connect(self._settings)
+        try:
+            link.prepares = False
+            _run(link, script, self._settings.patience)
+        finally:
+            link.drop()
+
+    async def close(self) -> None:
+        self._pool.close()
+        self._keeper.close()
+        if self._lookout is not None:
+            self._lookout.close()
+
+
+def _run(link: ThreadLink, script: str, patience: float) -> None:
+    try:
+        link.script(script, max(patience, 30.0))
+    except Refused as error:
+        raise refusal(error) from None
+    except (psycopg.Error, OSError) as error:
+        raise lost(error) from error
