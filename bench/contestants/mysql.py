@@ -16,6 +16,7 @@ class LeaseThreads(OnMysql, Ours):
 
     name = "fencelock mysql"
     works = frozenset({"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"})
+    needs = ("pymysql",)
     targets: ClassVar = {
         "pair": (Target("wall_us", "at most", 1.3, "upsert by hand"),),
         "handoff": (Target("overtaking", "at most", 0.0), *TURNS),
@@ -51,6 +52,7 @@ class AdvisoryThreads(OnMysql, Ours):
 
     name = "fencelock mysql advisory"
     works = frozenset({"pair", "threads", "handoff", "wakeup"})
+    needs = ("pymysql",)
     targets: ClassVar = {
         "pair": (Target("wall_us", "at most", 1.3, "GET_LOCK by hand"),),
         "handoff": (Target("handoffs", "at least", 0.8, "GET_LOCK by hand"), *TURNS),
@@ -84,6 +86,7 @@ class RowThreads(OnMysql, Ours):
 
     name = "fencelock mysql row"
     works = frozenset({"pair", "threads", "handoff"})
+    needs = ("pymysql",)
     targets: ClassVar = {"handoff": TURNS}
 
     def url(self) -> str:

@@ -37,6 +37,7 @@ class GetLock(OnMysql):
     name = "GET_LOCK by hand"
     works = frozenset({"pair", "threads", "handoff", "wakeup"})
     yardstick = works
+    needs = ("pymysql",)
 
     def connect(self, *, traced: bool = False) -> Session:
         return _Session(self, _GetLock)
@@ -47,6 +48,7 @@ class Upsert(OnMysql):
 
     name = "upsert by hand"
     works = frozenset({"pair", "threads"})
+    needs = ("pymysql",)
 
     def connect(self, *, traced: bool = False) -> Session:
         return _Session(self, _Upsert)
@@ -107,7 +109,7 @@ class GetLockAio(OnMysql, AioContestant):
     needs = ("pymysql", "aiomysql")
 
     def opened(self) -> AbstractAsyncContextManager[Pairs]:
-        return _opened(self.place, _get_lock)
+        return _opened(self, _get_lock)
 
 
 class UpsertAio(OnMysql, AioContestant):
@@ -118,7 +120,7 @@ class UpsertAio(OnMysql, AioContestant):
     needs = ("pymysql", "aiomysql")
 
     def opened(self) -> AbstractAsyncContextManager[Pairs]:
-        return _opened(self.place, _upsert)
+        return _opened(self, _upsert)
 
 
 async def _get_lock(cursor: Any, name: str) -> None:
@@ -134,10 +136,12 @@ async def _upsert(cursor: Any, name: str) -> None:
 
 
 @asynccontextmanager
-async def _opened(place: str, pair: Any) -> AsyncIterator[Pairs]:
+async def _opened(contestant: OnMysql, pair: Any) -> AsyncIterator[Pairs]:
     aiomysql: Any = import_module("aiomysql")  # it has no types
-    parts = urlsplit(place)
+    parts = urlsplit(contestant.place)
     connections: dict[str, Any] = {}
+    with contestant.plain() as plain:
+        plain.cursor().execute(TABLE)  # aiomysql would warn that it is there already
 
     async def pairs(name: str, count: int) -> None:
         if name not in connections:
@@ -149,8 +153,6 @@ async def _opened(place: str, pair: Any) -> AsyncIterator[Pairs]:
                 db=parts.path.strip("/"),
                 autocommit=True,
             )
-            async with connections[name].cursor() as cursor:
-                await cursor.execute(TABLE)
         async with connections[name].cursor() as cursor:
             for _ in range(count):
                 await pair(cursor, name)

@@ -1,0 +1,122 @@
+"""The MySQL and MariaDB engine: reads the URL, reaches the server, and hands on to a mode.
+
+* ``mode=lease``, the default (``lease.py``): a lock is a row with an end.
+* ``mode=advisory`` (``advisory.py``): ``GET_LOCK`` on a session; shared with whoever uses that.
+* ``mode=row`` (``row.py``): a locked row in a transaction that the caller may join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from ...engine import Address, Engine, Verification
+from ...model import (
+    Busy,
+    Finding,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    State,
+    Traits,
+)
+from ...world import Flavor, Signal, World
+from . import settings as options
+from .advisory import AdvisoryMode
+from .lease import LeaseMode
+from .mode import Mode
+from .row import RowMode
+from .server import look
+from .wire import Wire
+
+_MODES: dict[str, type[Mode]] = {"lease": LeaseMode, "advisory": AdvisoryMode, "row": RowMode}
+
+
+class MysqlEngine(Engine):
+    """``mysql://user:password@host:3306/database`` or ``mariadb://…``."""
+
+    schemes = ("mysql", "mariadb")
+    options: ClassVar = options.OPTIONS
+    drivers = ("pymysql", "aiomysql")
+    plain = True
+    traits = Traits(
+        safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
+    )
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._settings = options.read(address)
+        self._wire = _wire(world.flavor)
+        self._mode = _MODES[self._settings.mode](world, self._settings, self._wire)
+        self.traits = self._mode.promises
+
+    async def open(self) -> None:
+        link = await self._wire.dial(self._settings)
+        try:
+            self._server = await look(link, self._settings)
+        finally:
+            link.close()
+        self.traits = self._mode.traits(self._server)
+        await self._mode.open(self._server)
+
+    async def close(self) -> None:
+        await self._mode.close()
+
+    def abandon(self) -> None:
+        self._mode.abandon()
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        return await self._mode.acquire(request)
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        return await self._mode.renew(grants)
+
+    async def release(self, grant: Grant) -> bool:
+        return await self._mode.release(grant)
+
+    async def withdraw(self, request: Request) -> None:
+        await self._mode.withdraw(request)
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        await self._mode.watch(request, signal)
+
+    async def unwatch(self, request: Request) -> None:
+        await self._mode.unwatch(request)
+
+    async def inspect(self, name: str) -> State:
+        return await self._mode.inspect(name)
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        return await self._mode.scan(prefix)
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        return await self._mode.revoke(name, reason)
+
+    async def examine(self) -> list[Finding]:
+        from .examine import examine
+
+        link = await self._wire.dial(self._settings)
+        try:
+            return await examine(link, self._settings, self.world)
+        finally:
+            link.close()
+
+    def spoil(self, grant: Grant) -> None:
+        self._mode.spoil(grant)
+
+    def connection(self, grant: Grant) -> object:
+        return self._mode.connection(grant)
+
+    def verification(self, grant: Grant) -> Verification:
+        return self._mode.verification(grant)
+
+
+def _wire(flavor: Flavor) -> Wire:
+    if flavor == "asyncio":
+        from . import wire_aio
+
+        return wire_aio
+    from . import wire_threads
+
+    return wire_threads

@@ -1,0 +1,123 @@
+"""What of a server and its settings would break a promise: looked at when somebody asks."""
+
+from __future__ import annotations
+
+from ...model import Finding
+from ...world import World
+from .link import Link
+from .server import Server, look
+from .settings import Settings
+from .statements import NOW
+
+AHEAD_MAX_S = 1.0
+ROOM_MIN = 20  # connections
+
+
+async def examine(link: Link, settings: Settings, world: World) -> list[Finding]:
+    """All findings about one server."""
+    server = await look(link, settings)
+    before = world.wall_us()
+    replies = await link.ask(
+        f"SELECT {NOW},CONNECTION_ID();SHOW GLOBAL STATUS LIKE 'Threads_connected';"
+        "SELECT CONNECTION_ID()",
+        settings.patience,
+    )
+    (now, first), (again,) = replies[0].rows[0], replies[2].rows[0]
+    offset = int(now or 0) - (before + world.wall_us()) // 2
+    used = int(replies[1].rows[0][1] or 0) if replies[1].rows else 0
+    return [
+        _version(server),
+        _durability(server, settings),
+        _writable(server),
+        *_copies(server, settings),
+        *_proxy(server, first == again, settings),
+        *_timeouts(server, settings),
+        _room(server, used),
+        _clock(offset / 1e6),
+    ]
+
+
+def _version(server: Server) -> Finding:
+    version = server.variables.get("version", "unknown")
+    if server.is_mariadb:
+        return Finding("ok", "server", f"MariaDB {version}")
+    advice = "run fencelock's conformance checks against it, as its page says"
+    return Finding("note", "server", f"MySQL {version}: tested against MariaDB only", advice)
+
+
+def _durability(server: Server, settings: Settings) -> Finding:
+    level = server.variables.get("innodb_flush_log_at_trx_commit", "1")
+    if server.durable:
+        return Finding("ok", "durability", "each commit is on disk before it is answered")
+    text = f"innodb_flush_log_at_trx_commit={level}: a power cut forgets the last commits"
+    if settings.mode == "lease":
+        return Finding("problem", "durability", text, "set it to 1, or rely on fences alone")
+    return Finding("note", "durability", text, "these locks end with the server anyway")
+
+
+def _writable(server: Server) -> Finding:
+    if server.variables.get("read_only", "OFF") in ("OFF", "0"):
+        return Finding("ok", "writes", "the server takes them")
+    advice = "name the primary in the URL: a replica grants nothing"
+    return Finding("problem", "writes", "the server is read-only", advice)
+
+
+def _copies(server: Server, settings: Settings) -> list[Finding]:
+    if server.is_cluster:
+        text = "several nodes take writes, and locks of rows and sessions are each node's own"
+        if settings.mode == "lease":
+            advice = "let all clients use one node at a time"
+            return [Finding("warning", "cluster", text, advice)]
+        return [Finding("problem", "cluster", text, "use mode=lease, on one node at a time")]
+    semi = ("rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled")
+    if server.variables.get("log_bin", "OFF") not in ("ON", "1"):
+        return [Finding("ok", "replication", "none: the server has no binary log")]
+    if any(server.variables.get(name, "OFF") in ("ON", "1") for name in semi):
+        return [Finding("ok", "replication", "semi-synchronous")]
+    text = "a replica may lag: a failover to it forgets the last grants. Fences still grow"
+    advice = "check fences at the resource; semi-synchronous replication makes the gap small"
+    return [Finding("note", "replication", text, advice)]
+
+
+def _proxy(server: Server, same: bool, settings: Settings) -> list[Finding]:
+    comment = " ".join(map(str, server.variables.values())).lower()
+    if same and "proxysql" not in comment and "maxscale" not in comment:
+        return []
+    text = "a proxy stands between us and the server, and may change sessions under us"
+    if settings.mode == "lease":
+        return [Finding("note", "proxy", text, "mode=lease does not mind, if it leads to one node")]
+    advice = "connect to the server itself, or use mode=lease"
+    return [Finding("warning" if same else "problem", "proxy", text, advice)]
+
+
+def _timeouts(server: Server, settings: Settings) -> list[Finding]:
+    found: list[Finding] = []
+    for name in ("idle_transaction_timeout", "idle_write_transaction_timeout"):
+        seconds = server.variables.get(name, "0")
+        if settings.mode == "row" and seconds not in ("0", ""):
+            text = f"{name}={seconds} ends a transaction that is idle for so long, and its lock"
+            advice = "renewal speaks up every third of a ttl: keep the ttl below three times that"
+            found.append(Finding("warning", "timeouts", text, advice))
+    if found:
+        return found
+    seconds = server.variables.get("wait_timeout", "28800")
+    text = f"wait_timeout={seconds}; each session of ours sets its own"
+    return [Finding("ok", "timeouts", text)]
+
+
+def _room(server: Server, used: int) -> Finding:
+    most = int(server.variables.get("max_connections", "0") or 0)
+    text = f"{used} of {most} connections are in use"
+    if most and most - used < ROOM_MIN:
+        advice = "raise max_connections: a client that cannot connect can neither lock nor renew"
+        return Finding("warning", "connections", text, advice)
+    return Finding("ok", "connections", text)
+
+
+def _clock(ahead: float) -> Finding:
+    if abs(ahead) <= AHEAD_MAX_S:
+        return Finding("ok", "clock", f"the server's differs from ours by {abs(ahead):.3f} s")
+    way = "ahead of" if ahead > 0 else "behind"
+    text = f"the server's clock is {abs(ahead):.0f} s {way} ours"
+    advice = "leases do not mind, and fences follow the server's; set one of them right"
+    return Finding("note", "clock", text, advice)

@@ -1,0 +1,100 @@
+"""Who holds what by ``GET_LOCK``, for whoever asks.
+
+The server knows only which session has a lock. So a hold is written to a table, but not at once: a
+commit costs several times what ``GET_LOCK`` does, and most holds are short. Whoever asks about a
+lock and finds it held by a session of ours without a row waits for the row, which is on its way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ...errors import FencelockError
+from ...model import Holding
+from ...world import World, sleep
+from .gate import Gate
+from .names import lock_name
+from .pool import Pool
+from .sessions import Hold
+from .statements import NOW, micros, text
+
+SHOW_S = 0.05  # a hold that lasts so long is written down
+ON_ITS_WAY_S = 5.0
+LOOK_S = 0.01
+LEFT_US = 60_000_000
+
+
+def literal(lock: str) -> str:
+    """The name of a lock of the server, for SQL."""
+    return f"_utf8mb4 {text(lock)}"
+
+
+def badge(session: str) -> str:
+    """The lock by which a session of ours is known: whoever has it is no stranger."""
+    return f"CONCAT('fencelock:session:',{session})"
+
+
+class Holders:
+    """The table of holders."""
+
+    def __init__(self, world: World, pool: Pool, table: str) -> None:
+        self._world = world
+        self._pool = pool
+        self._table = f"{table}_holders"
+        self._gate = Gate(world)
+
+    async def show(self, holds: Sequence[Hold]) -> None:
+        """Write about some holds; what does not succeed is tried again by the next renewal."""
+        if not await self._gate.enter(self._world.now() + ON_ITS_WAY_S):
+            return
+        try:  # one after the other: an older word must not overwrite a newer one
+            await self._show([hold for hold in holds if not hold.over])
+        finally:
+            self._gate.leave()
+
+    async def _show(self, holds: Sequence[Hold]) -> None:
+        if not holds:
+            return
+        now = self._world.now()
+        rows = ",".join(
+            f"({text(h.name)},{text(h.owner)},{h.session.number},{h.fence},{micros(h.ttl)},"
+            f"{NOW}-{micros(now - h.since)},{NOW}+{micros(max(0.0, h.until - now))},{text(h.meta)})"
+            for h in holds
+        )
+        for hold in holds:
+            hold.shown = True  # before it is: its release must see to the row
+        try:
+            await self._pool.ask(
+                f"DELETE FROM {self._table} WHERE expires_at<{NOW}-{LEFT_US} LIMIT 100;"
+                f"REPLACE INTO {self._table}"
+                f" (name,owner,session,fence,ttl,since,expires_at,meta) VALUES {rows}"
+            )
+        except FencelockError:
+            pass  # who asks then sees the session only
+
+    def farewell(self, hold: Hold) -> str:
+        """What to run before a lock is given back."""
+        return f"DELETE FROM {self._table} WHERE owner={text(hold.owner)};" if hold.shown else ""
+
+    async def holding(self, name: str) -> Holding | None:
+        """Who holds a name: the row, or merely the session where it is not one of ours."""
+        lock = literal(lock_name(name))
+        sql = (
+            f"SELECT @s:=IS_USED_LOCK({lock}),IS_USED_LOCK({badge('@s')});"
+            f"SELECT session,fence,ttl,{NOW}-since,expires_at-{NOW},meta FROM {self._table}"
+            f" WHERE name={text(name)}"
+        )
+        give_up = self._world.now() + ON_ITS_WAY_S
+        while True:
+            used, rows = await self._pool.ask(sql)
+            session, ours = used.rows[0]
+            if session is None:
+                return None
+            for number, fence, ttl, age, left, meta in rows.rows:
+                if number == session:
+                    facts = (int(ttl or 0) / 1e6, int(age or 0) / 1e6, int(left or 0) / 1e6)
+                    return Holding(name, int(fence or 0), *facts, json.loads(meta or b"{}"))
+            if ours != session or self._world.now() >= give_up:
+                return Holding(name, 0, 0.0, 0.0, 0.0, {"session": int(session)})
+            await sleep(self._world, LOOK_S)

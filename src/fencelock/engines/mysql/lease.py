@@ -1,0 +1,238 @@
+"""``mode=lease``: a lock is a row with an end, tied to no session.
+
+The recipe is that of ``memory.py``. A free lock that nobody waits for is taken by one statement and
+given back by one; whatever is unusual is decided by one packet that locks the row of the name first
+(``statements.py``). A waiter in another process is woken by whoever hands it the lock
+(``listener.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Sequence
+
+from ...engine import Verification
+from ...errors import FencelockError
+from ...model import (
+    Busy,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    State,
+    Traits,
+    Waiting,
+    granted,
+    renewed,
+)
+from ...world import Signal, World
+from .codec import Row
+from .link import Link
+from .listener import Listener
+from .mode import Mode
+from .pool import Pool
+from .server import Server
+from .settings import Settings
+from .statements import Statements, text
+from .wire import Wire
+
+LOOK_S = 5.0  # the listener looks for all waiters; this is the net under it
+CONTENDED_MAX = 1000
+WARM_S = 30.0  # half of the time for which the row of a free name stays
+WARM_MAX = 10_000
+TIDY_S = 30.0
+TIDIED_MAX = 100
+
+
+class LeaseMode(Mode):
+    """Locks as rows."""
+
+    promises = Traits(
+        safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
+    )
+
+    def __init__(self, world: World, settings: Settings, wire: Wire) -> None:
+        super().__init__(world, settings, wire)
+
+        def dial() -> Awaitable[Link]:
+            return wire.dial(settings)
+
+        self._sql = Statements(settings.table)
+        self._pool = Pool(world, dial, settings, settings.pool)
+        self._renewals = Pool(world, dial, settings, 1)
+        self._listener = Listener(world, settings, dial, self._sql)
+        self._contended: set[str] = set()
+        self._warm_until: dict[str, float] = {}
+        self._tidy_at = world.now() + TIDY_S
+
+    def traits(self, server: Server) -> Traits:
+        if server.durable:
+            return self.promises
+        return self.promises._replace(
+            safety="efficiency",
+            durable=False,
+            advice="set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants",
+        )
+
+    async def close(self) -> None:
+        await self._listener.close()
+        self._pool.close()
+        self._renewals.close()
+
+    def abandon(self) -> None:
+        self._listener.abandon()
+        self._pool.close()
+        self._renewals.close()
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        name, now = request.name, self.world.now()
+        if not request.queue:
+            if request.waits and name in self._contended:
+                return Busy(LOOK_S)  # it asks again at once, to stand in line
+            if fence := await self._take(request, now):
+                return granted(name, request.owner, fence, request.ttl, now)
+            if request.waits:
+                self._expect_a_queue(name)
+                return Busy(LOOK_S)
+        elif self._listener.was_called(request.owner):
+            replies = await self._pool.ask(self._sql.claim(request))
+            if fence := replies[1].insert_id:
+                return granted(name, request.owner, fence, request.ttl, now)
+        elif self._listener.is_new(request.owner):
+            replies = await self._pool.ask(self._sql.stand(request, self._listener.inbox))
+            if count := replies[1].insert_id:
+                return Busy(LOOK_S, count - 1, True)
+        return await self._take_turn(request, now)
+
+    async def _take(self, request: Request, now: float) -> int:
+        """Take a free lock that nobody waits for; 0 when it is not free."""
+        if now < self._warm_until.pop(request.name, 0.0):
+            (reply,) = await self._pool.ask(self._sql.take_warm(request))
+            if reply.insert_id or request.waits:
+                return reply.insert_id
+        (reply,) = await self._pool.ask(self._sql.take(request))
+        return reply.insert_id
+
+    async def _take_turn(self, request: Request, now: float) -> Grant | Busy:
+        sql = self._sql.turn(request, self._listener.inbox)
+        replies = await self._pool.ask(sql, rings=True)
+        ours, fence, left, meta, ahead, called = replies[-2].rows[0]
+        if ours == b"1":
+            return granted(request.name, request.owner, _int(fence), request.ttl, now)
+        self._listener.call(called)
+        look_in = LOOK_S if request.queue else min(max(_int(left) / 1e6, 0.001), LOOK_S)
+        return Busy(look_in, _int(ahead), request.queue, _text(meta))
+
+    def _expect_a_queue(self, name: str) -> None:
+        """Remember that the short way is in vain for a name: whoever finds no queue forgets it."""
+        if len(self._contended) >= CONTENDED_MAX:
+            self._contended.clear()
+        self._contended.add(name)
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        now = self.world.now()
+        replies = await self._renewals.ask(self._sql.renew(grants))
+        await self._tidy(now)
+        told = {_text(owner): reason for owner, reason in replies[-1].rows}
+        new = renewed(grants, now)
+        return [
+            grant if grant.owner in told and told[grant.owner] is None else _gone(told, grant)
+            for grant in new
+        ]
+
+    async def release(self, grant: Grant) -> bool:
+        return await self._leave(grant.name, grant.owner)
+
+    async def withdraw(self, request: Request) -> None:
+        await self._leave(request.name, request.owner)
+
+    async def _leave(self, name: str, owner: str) -> bool:
+        if name not in self._contended:
+            (reply,) = await self._pool.ask(self._sql.give_back(name, owner))
+            if reply.affected:
+                self._is_warm(name, self.world.now())
+                await self._tidy(self.world.now())
+                return True
+        else:
+            replies = await self._pool.ask(self._sql.pass_on(name, owner), rings=True)
+            if replies[2].affected:
+                self._listener.call(replies[-2].rows[0][0])
+                return True
+        replies = await self._pool.ask(self._sql.leave(name, owner), rings=True)
+        if not self._listener.call(replies[-2].rows[0][0]):
+            self._contended.discard(name)
+        return replies[1].rows == [(b"1",)]
+
+    def _is_warm(self, name: str, now: float) -> None:
+        """Remember that the row of a name is there, as long as that is certain."""
+        if len(self._warm_until) >= WARM_MAX:
+            self._warm_until.clear()
+        self._warm_until[name] = now + WARM_S
+
+    async def _tidy(self, now: float) -> None:
+        """Now and then remove the rows of names that nobody uses."""
+        if now < self._tidy_at:
+            return
+        self._tidy_at = now + TIDY_S * (1 + self.world.random())
+        try:
+            replies = await self._renewals.ask(self._sql.tidy())
+            for (name,) in replies[-1].rows[:TIDIED_MAX]:
+                await self._renewals.ask(self._sql.leave(_text(name), "-"), rings=True)
+        except FencelockError:
+            pass  # another client, or the next round, does it
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        self._listener.watch(request.owner, signal)
+
+    async def unwatch(self, request: Request) -> None:
+        self._listener.unwatch(request.owner)
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        replies = await self._pool.ask(self._sql.revoke(name, reason), rings=True)
+        held, called = replies[-2].rows[0]
+        self._listener.call(called)
+        return held == b"1"
+
+    async def inspect(self, name: str) -> State:
+        held = self._sql.holders(f"l.name={text(name)}")
+        holders, waiting = await self._pool.ask(f"{held};{self._sql.waiting(name)}")
+        waiters = tuple(
+            Waiting(_int(age) / 1e6, json.loads(_text(meta))) for age, meta in waiting.rows
+        )
+        return State(name, tuple(map(_holding, holders.rows)), waiters)
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        like = f"LEFT(l.name,{len(prefix.encode())})={text(prefix)}"
+        (reply,) = await self._pool.ask(self._sql.holders(like))
+        return [_holding(row) for row in reply.rows]
+
+    def verification(self, grant: Grant) -> Verification:
+        name, owner = grant.name.encode(), grant.owner.encode()
+        return Verification(self._sql.verification, (name, owner, owner))
+
+
+def _holding(row: Row) -> Holding:
+    name, fence, ttl, age, left, meta = row
+    return Holding(
+        _text(name),
+        _int(fence),
+        _int(ttl) / 1e6,
+        max(0.0, _int(age) / 1e6),
+        _int(left) / 1e6,
+        json.loads(_text(meta)),
+    )
+
+
+def _gone(told: dict[str, bytes | None], grant: Grant) -> Gone:
+    reason = told.get(grant.owner)
+    if reason is not None:
+        return Gone("revoked", reason.decode())
+    return Gone("expired", "its row is gone from the table, or has run out")
+
+
+def _int(value: bytes | None) -> int:
+    return int(value or 0)
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()

@@ -1,0 +1,46 @@
+"""What protocol code knows of a connection: it can be asked, and it can be over."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .codec import Reply
+from .settings import Settings
+
+IDLE_S = 3600  # how long the server keeps a session of ours that carries no lock
+
+
+class Link(Protocol):
+    """One connection to the server, used by one caller at a time."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it can be used no more."""
+        ...
+
+    async def ask(self, sql: str, within: float) -> list[Reply]:
+        """Have statements run; raise ServerError, Unavailable or OutcomeUnknown.
+
+        It runs to its end even if the caller is cancelled, so that what is asked next, on whatever
+        link, finds it done.
+        """
+        ...
+
+    def has_ended(self) -> bool:
+        """Look, without waiting, whether the server has closed it."""
+        ...
+
+    def close(self) -> None:
+        """Say good-bye without waiting for an answer."""
+        ...
+
+
+def hello(settings: Settings, idle_s: int = IDLE_S) -> str:
+    """What every session is told first, so that no setting of the server changes what we mean."""
+    wait = max(1, round(settings.patience))
+    return (
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+        "SET SESSION time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
+        f" autocommit=1, innodb_lock_wait_timeout={wait}, lock_wait_timeout={wait},"
+        f" wait_timeout={idle_s}"
+    )

@@ -1,0 +1,463 @@
+"""``mode=row``: a lock is a locked row, in a transaction that its holder may join.
+
+What the holder does over ``lease.connection`` is committed together with the end of the lock, or
+not at all: there is no moment in which the data is written and the lock is not held. Release
+commits; a body that raised is rolled back.
+
+The holder writes about itself into the row, and nobody but a reader of uncommitted rows sees that:
+this is how ``inspect`` tells who holds. It goes back by itself when the transaction is rolled back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
+from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
+from ...world import Job, Signal, World
+from .codec import ServerError
+from .faults import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
+from .link import Link
+from .mode import Mode
+from .pool import Pool
+from .server import Server
+from .sessions import idle_limit
+from .settings import Settings
+from .statements import NOW, UNUSED_US, micros, text
+from .transaction import Transaction
+from .wire import Wire
+
+NOWAIT = 3572  # how MySQL says that a row is locked; MariaDB says LOCK_WAIT
+BLOCK_S = 10  # how long one statement waits in the server's queue
+LOOK_S = 5.0
+CLAIM_S = 0.5  # how long a lock waits for the waiter that it was got for
+CLOSE_S = 2.0
+STEP_S = 0.1
+TIDY_S = 30.0
+NEVER = float("inf")
+
+
+class _Hold:
+    """A transaction that is a lock."""
+
+    def __init__(self, transaction: Transaction, request: Request, fence: int, until: float):
+        self.transaction = transaction
+        self.name = request.name
+        self.owner = request.owner
+        self.fence = fence
+        self.until = until
+        self.spoiled = False
+        self.joined = False
+
+
+class _Waiter:
+    """A transaction that waits in the server's queue."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.job: Job | None = None
+        self.number = 0
+        self.kills = 0
+        self.left = False
+        self.error: Exception | None = None
+
+
+class RowMode(Mode):
+    """Locks of transactions."""
+
+    promises = Traits(
+        safety="correctness",
+        scope="network",
+        fence=True,
+        fifo=False,
+        push=True,
+        durable=False,
+        revoke=False,
+    )
+
+    def __init__(self, world: World, settings: Settings, wire: Wire) -> None:
+        super().__init__(world, settings, wire)
+
+        def dial() -> Awaitable[Link]:
+            return wire.dial(settings)
+
+        self._pool = Pool(world, dial, settings, 2)
+        self._rows = f"{settings.table}_rows"
+        self._spare: list[Transaction] = []
+        self._holds: dict[str, _Hold] = {}
+        self._waiters: dict[str, _Waiter] = {}
+        self._signals: dict[str, Signal] = {}
+        self._doubtful: dict[str, _Hold] = {}
+        self._mutex = world.mutex()
+        self._wake = world.signal()
+        self._next = NEVER
+        self._warden: Job | None = None
+        self._closing = False
+        self._tidy_at = world.now() + TIDY_S
+        self._fence = f"GREATEST(fence+1,{NOW})"
+
+    def traits(self, server: Server) -> Traits:
+        if not server.is_cluster:
+            return self.promises
+        return self.promises._replace(
+            safety="efficiency",
+            advice="use mode=lease: each node of this cluster has row locks of its own",
+        )
+
+    # Taking
+
+    def _lock(self, request: Request, wait: str) -> list[str]:
+        """Lock the row of a name, which is made if need be, and write who has it."""
+        n, ttl = text(request.name), micros(request.ttl)
+        limits = f"wait_timeout={idle_limit(request.ttl)},innodb_lock_wait_timeout={BLOCK_S}"
+        make = (
+            f"INSERT IGNORE INTO {self._rows} (name,owner,fence,ttl,since,used_at,meta)"
+            f" SELECT {n},'',0,0,0,{NOW},'' FROM DUAL WHERE NOT EXISTS"
+            f" (SELECT 1 FROM {self._rows} WHERE name={n})"
+        )
+        lock = f"SELECT fence FROM {self._rows} WHERE name={n} FOR UPDATE{wait}"
+        write = (
+            f"UPDATE {self._rows} SET fence=LAST_INSERT_ID({self._fence}),"
+            f"owner={text(request.owner)},ttl={ttl},since={NOW},used_at={NOW}+{ttl},"
+            f"meta={text(request.meta)} WHERE name={n}"
+        )
+        return [f"SET SESSION {limits}", make, "START TRANSACTION", lock, write]
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        if (hold := self._holds.get(request.owner)) is not None:
+            grant = await self._again(hold, request)
+            if grant is not None:
+                return grant
+        if not request.queue:
+            return await self.world.shield(self._try(request)) or await self._refuse(request)
+        waiter = self._waiters.get(request.owner)
+        if waiter is not None and waiter.error is not None:
+            del self._waiters[request.owner]
+            raise Unavailable(f"waiting for {request.name!r} failed: {waiter.error}. Try again")
+        if waiter is None and request.owner not in self._holds:
+            self._send(request)
+        return Busy(LOOK_S, None, True)
+
+    async def _try(self, request: Request) -> Grant | None:
+        now, transaction = self.world.now(), await self._lend()
+        try:
+            replies = await transaction.ask(self._lock(request, " NOWAIT"), self.settings.patience)
+        except ServerError as error:
+            await self._undo(transaction)
+            if error.code in (LOCK_WAIT, NOWAIT, DEADLOCK):
+                return None
+            raise refused(error, self.settings.where) from error
+        except BaseException:
+            transaction.close()
+            raise
+        if not (fence := replies[-1][1]):  # its row was removed at this very moment
+            await self._undo(transaction)
+            return None
+        self._note(transaction, request, fence, now + request.ttl)
+        return granted(request.name, request.owner, fence, request.ttl, now)
+
+    def _note(self, transaction: Transaction, request: Request, fence: int, until: float) -> None:
+        self._holds[request.owner] = _Hold(transaction, request, fence, until)
+        with self._mutex:
+            if self._warden is None and not self._closing:
+                self._warden = self.world.spawn(self._watch_over(), "fencelock-warden")
+        if until < self._next:
+            self._wake.set()
+
+    async def _refuse(self, request: Request) -> Grant | Busy:
+        if request.waits:
+            return Busy(LOOK_S)
+        now = self.world.now()
+        rows = await self._dirty(f"owner,fence,meta FROM {self._rows} WHERE name=", request.name)
+        for owner, fence, meta in rows:
+            if (owner or b"").decode() == request.owner:  # granted to it, through another client
+                return granted(request.name, request.owner, int(fence or 0), request.ttl, now)
+            return Busy(LOOK_S, holder=(meta or b"").decode())
+        return Busy(LOOK_S)
+
+    async def _again(self, hold: _Hold, request: Request) -> Grant | None:
+        """The same owner asks once more, or claims what was got for it."""
+        grant = granted(hold.name, hold.owner, hold.fence, request.ttl, self.world.now())
+        (answer,) = await self.renew([grant])
+        return answer if isinstance(answer, Grant) else None
+
+    # Waiting
+
+    def _send(self, request: Request) -> None:
+        """Have a transaction wait for this one in the server's queue."""
+        waiter = self._waiters[request.owner] = _Waiter(request)
+        waiter.job = self.world.spawn(self._wait(waiter), "fencelock-waiter")
+
+    async def _wait(self, waiter: _Waiter) -> None:
+        request, transaction, got = waiter.request, None, False
+        try:
+            transaction = await self._lend()
+            while not waiter.left and not got and not self._closing:
+                got = await self._queue_up(transaction, waiter)
+        except Exception as error:
+            waiter.error = error
+        finally:
+            await self._be_quiet(waiter)
+            if transaction is not None and not got:
+                await self._undo(transaction)
+            if got or waiter.left:
+                self._waiters.pop(request.owner, None)
+            if (signal := self._signals.get(request.owner)) is not None:
+                signal.set()
+
+    async def _queue_up(self, transaction: Transaction, waiter: _Waiter) -> bool:
+        request, waiter.number = waiter.request, transaction.number
+        try:
+            within = self.settings.patience + BLOCK_S
+            replies = await transaction.ask(self._lock(request, ""), within)
+        except ServerError as error:
+            await transaction.ask(["ROLLBACK"], self.settings.patience)
+            if error.code in (LOCK_WAIT, DEADLOCK) or error.code in INTERRUPTED:
+                return False
+            raise refused(error, self.settings.where) from error
+        fence = replies[-1][1]
+        if waiter.left or not fence:
+            return False
+        self._note(transaction, request, fence, self.world.now() + CLAIM_S)
+        return True
+
+    async def _be_quiet(self, waiter: _Waiter) -> None:
+        """This one waits no more: let nobody be about to interrupt it."""
+        waiter.number = 0
+        while waiter.kills:
+            await self.world.wait(self.world.signal(), self.world.now() + 0.001)
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        self._signals[request.owner] = signal
+
+    async def unwatch(self, request: Request) -> None:
+        self._signals.pop(request.owner, None)
+
+    # Keeping
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        answers: list[Grant | Gone] = []
+        for grant in grants:
+            now, hold = self.world.now(), self._holds.get(grant.owner)
+            if hold is not None and await self._keep(hold, grant):
+                hold.until = now + grant.ttl
+                answers.append(granted(grant.name, grant.owner, grant.fence, grant.ttl, now))
+            else:
+                answers.append(Gone("session", "the transaction that was the lock has ended"))
+        return answers
+
+    async def _keep(self, hold: _Hold, grant: Grant) -> bool:
+        """Say a word in the transaction, so that the server does not take it for idle.
+
+        A holder that is using the connection at this moment says enough by that: then it is only
+        looked from outside whether the session is there.
+        """
+        transaction, ttl = hold.transaction, micros(grant.ttl)
+        word = (
+            f"SET SESSION wait_timeout={idle_limit(grant.ttl)};UPDATE {self._rows} SET ttl={ttl},"
+            f"used_at={NOW}+{ttl} WHERE name={text(hold.name)} AND owner={text(hold.owner)}"
+        )
+        try:
+            if transaction.is_open and not await transaction.whisper(word, max(1.0, grant.ttl)):
+                look = "SELECT 1 FROM information_schema.processlist WHERE id="
+                (reply,) = await self._pool.ask(f"{look}{transaction.number}")
+                return bool(reply.rows)
+        except (FencelockError, ServerError):
+            if not transaction.is_over:
+                raise
+        if transaction.is_open:
+            return True
+        self._holds.pop(hold.owner, None)
+        await self._undo(transaction)
+        return False
+
+    async def _watch_over(self) -> None:
+        """Roll back what has run out."""
+        while not self._closing:
+            now = self.world.now()
+            for hold in list(self._holds.values()):
+                if hold.until <= now and self._holds.pop(hold.owner, None) is not None:
+                    await self._give_up(hold)
+            self._next = min((h.until for h in list(self._holds.values())), default=NEVER)
+            await self.world.wait(self._wake, None if self._next == NEVER else self._next)
+            self._wake.clear()
+
+    async def _give_up(self, hold: _Hold) -> None:
+        """The lease is over: the transaction must not go on, whatever its holder is doing."""
+        try:
+            await self._pool.ask(f"KILL {hold.transaction.number}")
+        except FencelockError:
+            pass
+        hold.transaction.close()
+
+    # Giving back
+
+    def connection(self, grant: Grant) -> object:
+        hold = self._holds.get(grant.owner)
+        if hold is None:
+            raise Unavailable(f"the transaction that was the lock on {grant.name!r} has ended")
+        hold.joined = True
+        return hold.transaction.connection
+
+    def spoil(self, grant: Grant) -> None:
+        if (hold := self._holds.get(grant.owner)) is not None:
+            hold.spoiled = True
+
+    async def release(self, grant: Grant) -> bool:
+        hold = self._holds.pop(grant.owner, None)
+        if hold is None:
+            return await self._look_up(grant)
+        in_time, transaction = hold.until > self.world.now(), hold.transaction
+        if not transaction.is_open:
+            await self._undo(transaction)
+            return False  # its holder has ended the transaction, or the server has
+        statements = ["ROLLBACK"]
+        if not hold.spoiled:
+            free = f"UPDATE {self._rows} SET owner='',meta='',used_at={NOW} WHERE name="
+            statements = [f"{free}{text(hold.name)}", "COMMIT"]
+        try:
+            await transaction.ask(statements, self.settings.patience)
+        except ServerError as error:
+            await self._undo(transaction)
+            raise refused(error, self.settings.where) from error
+        except OutcomeUnknown:
+            if not hold.spoiled:
+                self._doubtful[grant.owner] = hold
+                raise
+            return False
+        self._keep_or_close(hold)
+        await self._tidy()
+        return in_time
+
+    async def _tidy(self) -> None:
+        """Now and then remove rows of names that nobody uses; those that are held look used."""
+        if self.world.now() < self._tidy_at:
+            return
+        self._tidy_at = self.world.now() + TIDY_S * (1 + self.world.random())
+        old = f"owner='' AND used_at<{NOW}-{UNUSED_US}"
+        try:
+            replies = await self._pool.ask(
+                "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;"
+                f"SELECT name FROM {self._rows} WHERE {old} LIMIT 100"
+            )
+            if names := ",".join(f"X'{(row[0] or b'').hex()}'" for row in replies[-1].rows):
+                await self._pool.ask(f"DELETE FROM {self._rows} WHERE name IN ({names}) AND {old}")
+        except FencelockError:
+            pass  # another client, or the next round, does it
+
+    async def _look_up(self, grant: Grant) -> bool:
+        """Find out what has become of a commit that was not answered: the fence tells."""
+        hold = self._doubtful.get(grant.owner)
+        if hold is None:
+            return False
+        busy, row = await self._pool.ask(
+            "SELECT 1 FROM information_schema.processlist"
+            f" WHERE id={hold.transaction.number};"
+            f"SELECT fence FROM {self._rows} WHERE name={text(grant.name)}"
+        )
+        fence = int(row.rows[0][0] or 0) if row.rows else 0
+        if busy.rows or fence > hold.fence:
+            raise OutcomeUnknown("nobody knows whether the transaction was committed")
+        self._doubtful.pop(grant.owner, None)
+        if fence == hold.fence:
+            return True
+        raise EngineError("the transaction was not committed: all that was done in it is undone")
+
+    async def withdraw(self, request: Request) -> None:
+        waiter = self._waiters.get(request.owner)
+        if waiter is not None:
+            await self._call_off(waiter)
+        if (hold := self._holds.pop(request.owner, None)) is not None:
+            await self._undo(hold.transaction)
+
+    async def _call_off(self, waiter: _Waiter) -> None:
+        waiter.left = True
+        while waiter.job is not None and self._waiters.get(waiter.request.owner) is waiter:
+            if waiter.number:
+                waiter.kills += 1
+                try:
+                    if waiter.number:
+                        await self._pool.ask(f"KILL QUERY {waiter.number}")
+                except FencelockError:
+                    pass  # it has ended by itself
+                finally:
+                    waiter.kills -= 1
+            if await waiter.job.join(self.world.now() + STEP_S):
+                break
+        self._waiters.pop(waiter.request.owner, None)
+
+    # Connections
+
+    async def _lend(self) -> Transaction:
+        while self._spare:
+            transaction = self._spare.pop()
+            if not transaction.is_over:
+                return transaction
+        return await self.wire.join(self.settings)
+
+    async def _undo(self, transaction: Transaction) -> None:
+        """Roll back, and keep the connection if that works."""
+        try:
+            if not transaction.is_over:
+                await transaction.ask(["ROLLBACK"], self.settings.patience)
+        except (FencelockError, ServerError):
+            transaction.close()
+        if transaction.is_over or len(self._spare) >= self.settings.pool:
+            transaction.close()
+        else:
+            self._spare.append(transaction)
+
+    def _keep_or_close(self, hold: _Hold) -> None:
+        """A connection that its holder has used may have been changed in any way."""
+        if hold.joined or len(self._spare) >= self.settings.pool:
+            hold.transaction.close()
+        else:
+            self._spare.append(hold.transaction)
+
+    # Looking
+
+    async def _dirty(self, what: str, value: str) -> list[Any]:
+        """Read what holders have written about themselves, which is never committed."""
+        replies = await self._pool.ask(
+            f"SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;SELECT {what}{text(value)}"
+            " AND owner<>'' ORDER BY name"
+        )
+        return list(replies[-1].rows)
+
+    async def inspect(self, name: str) -> State:
+        return State(name, tuple(await self._holdings("name=", name)))
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        return await self._holdings(f"LEFT(name,{len(prefix.encode())})=", prefix)
+
+    async def _holdings(self, where: str, value: str) -> list[Holding]:
+        columns = f"name,fence,ttl,{NOW}-since,used_at-{NOW},meta FROM {self._rows} WHERE {where}"
+        return [
+            Holding(
+                (name or b"").decode(),
+                int(fence or 0),
+                int(ttl or 0) / 1e6,
+                max(0.0, int(age or 0) / 1e6),
+                int(left or 0) / 1e6,
+                json.loads(meta or b"{}"),
+            )
+            for name, fence, ttl, age, left, meta in await self._dirty(columns, value)
+        ]
+
+    # The end
+
+    async def close(self) -> None:
+        self.abandon()
+        for waiter in list(self._waiters.values()):
+            await self._call_off(waiter)
+        if self._warden is not None:
+            await self._warden.join(self.world.now() + CLOSE_S)
+        for transaction in [*self._spare, *(hold.transaction for hold in self._holds.values())]:
+            transaction.close()
+        self._pool.close()
+
+    def abandon(self) -> None:
+        self._closing = True
+        self._wake.set()

@@ -1,0 +1,100 @@
+"""What kind of server this is and how it is set: looked at when a client connects."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...errors import Misconfigured
+from .codec import ServerError
+from .faults import NO_TABLE, refused
+from .link import Link
+from .settings import Settings
+from .tables import NEEDED, missing_tables
+
+_ASKED = (
+    "version",
+    "version_comment",
+    "read_only",
+    "innodb_flush_log_at_trx_commit",
+    "log_bin",
+    "sync_binlog",
+    "wsrep_on",
+    "wait_timeout",
+    "max_connections",
+    "max_user_connections",
+    "idle_transaction_timeout",
+    "idle_write_transaction_timeout",
+    "thread_handling",
+    "proxy_version",
+    "rpl_semi_sync_master_enabled",
+    "rpl_semi_sync_source_enabled",
+    "group_replication_group_name",
+)
+_FACTS = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({','.join(map(repr, _ASKED))})"
+
+
+class Server(NamedTuple):
+    """The settings of a server that matter here."""
+
+    variables: dict[str, str]
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        head = self.variables.get("version", "").partition("-")[0]
+        return tuple(int(part) for part in head.split(".") if part.isdigit())
+
+    @property
+    def is_mariadb(self) -> bool:
+        return "mariadb" in self.variables.get("version", "").lower()
+
+    @property
+    def durable(self) -> bool:
+        """Whether what was committed outlives a power cut."""
+        return self.variables.get("innodb_flush_log_at_trx_commit", "1") == "1"
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether several nodes take writes, each with row locks and sessions of its own."""
+        group = self.variables.get("group_replication_group_name", "")
+        return self.variables.get("wsrep_on", "OFF") in ("ON", "1") or group != ""
+
+
+async def look(link: Link, settings: Settings) -> Server:
+    """Ask the server about itself, and see that the tables of a mode are there."""
+    try:
+        (reply,) = await link.ask(_FACTS, settings.patience)
+    except ServerError as error:
+        raise refused(error, settings.where) from error
+    server = Server({_str(name): _str(value) for name, value in reply.rows})
+    _refuse_old(server, settings)
+    await _have_tables(link, settings)
+    return server
+
+
+def _refuse_old(server: Server, settings: Settings) -> None:
+    version = server.variables.get("version", "")
+    if settings.mode == "advisory" and not server.is_mariadb and server.version < (5, 7, 5):
+        why = "GET_LOCK drops the lock that a session had before: use 5.7.5 or newer"
+    elif settings.mode == "row" and server.version < ((10, 3) if server.is_mariadb else (8,)):
+        why = "a row cannot be locked without waiting: use MySQL 8.0 or MariaDB 10.3 or newer"
+    else:
+        return
+    raise Misconfigured(f"{settings.where} has version {version}, where {why}, or mode=lease")
+
+
+async def _have_tables(link: Link, settings: Settings) -> None:
+    needed = NEEDED[settings.mode]
+    look = ";".join(f"SELECT 1 FROM {settings.table}_{name} LIMIT 0" for name in needed)
+    try:
+        await link.ask(look, settings.patience)
+    except ServerError as error:
+        if error.code != NO_TABLE:
+            raise refused(error, settings.where) from error
+        try:
+            await link.ask(missing_tables(settings.mode, settings.table), settings.patience)
+        except ServerError as refusal:
+            raise refused(refusal, settings.where) from refusal
+
+
+def _str(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")

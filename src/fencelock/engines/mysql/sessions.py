@@ -1,0 +1,188 @@
+"""Sessions that carry locks: whoever ends one, client or server, ends its locks.
+
+The server ends a session that was idle for its ``wait_timeout``, which is set to the ttl of the
+locks that it carries: a holder that froze or was cut off loses them in time, and no later. So locks
+of different ttls do not share a session. As long as there are sessions without a lock, none is
+shared at all: what goes wrong on one then harms nobody else.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...errors import OutcomeUnknown, Unavailable
+from ...world import World
+from .codec import Reply, ServerError
+from .faults import refused
+from .gate import Gate
+from .link import IDLE_S, Link, hello
+from .settings import Settings
+from .wire import Wire
+
+
+def idle_limit(ttl: float) -> int:
+    """The whole seconds after which the server may end a session that carries such a lock."""
+    return max(1, math.ceil(ttl))
+
+
+class Hold:
+    """A lock that a session carries for an owner."""
+
+    def __init__(self, session: Session, name: str, lock: str, owner: str, fence: int) -> None:
+        self.session = session
+        self.name = name
+        self.lock = lock
+        self.owner = owner
+        self.fence = fence
+        self.ttl = 0.0
+        self.meta = "{}"
+        self.since = 0.0
+        self.until = 0.0
+        self.shown = False
+        """Whether the table of holders has a row about it."""
+        self.over = False
+
+
+class Session:
+    """One connection of ours, with what it carries."""
+
+    def __init__(self, world: World, link: Link, number: int, limit: int) -> None:
+        self.link = link
+        self.number = number
+        self.limit = limit
+        self.holds: dict[str, Hold] = {}
+        self.gate = Gate(world)
+
+
+class Sessions:
+    """The sessions of one client."""
+
+    def __init__(self, world: World, settings: Settings, wire: Wire) -> None:
+        self._world = world
+        self._settings = settings
+        self._wire = wire
+        self.greeting = "DO 0"
+        """What each session is told first."""
+        self._all: list[Session] = []
+        self._coming = 0
+        self._mutex = world.mutex()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    async def lend(self, limit: int, spare: bool = False) -> Session:
+        """A session for a lock of this limit, ours alone until it is given back.
+
+        A ``spare`` one carries nothing, and may be one more than the settings allow.
+        """
+        if (session := self._try_empty()) is not None:
+            return session
+        shared = [s for s in list(self._all) if s.holds and s.limit == limit]
+        if spare or not shared or len(self._all) + self._coming < self._settings.pool:
+            return await self._grow()
+        for session in shared:
+            if session.gate.try_enter() and self._keep(session):
+                return session
+        for session in shared:
+            if not await session.gate.enter(self._world.now() + self._settings.patience):
+                break
+            if self._keep(session):
+                return session
+        raise Unavailable(
+            f"the sessions of {self._settings.where} were in use for "
+            f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
+        )
+
+    def _try_empty(self) -> Session | None:
+        """A session that carries nothing and that nobody uses."""
+        for session in list(self._all):
+            if not session.holds and session.gate.try_enter():
+                if self._keep(session) and not session.holds:
+                    return session
+                if session in self._all:
+                    session.gate.leave()
+        return None
+
+    def _keep(self, session: Session) -> bool:
+        """Whether a session that was entered can be used; one that is over is dropped."""
+        if session in self._all and not session.link.has_ended():
+            return True
+        self.drop(session)
+        session.gate.leave()
+        return False
+
+    async def enter(self, session: Session, within: float) -> bool:
+        """Have this session alone; False when it is over."""
+        if not await session.gate.enter(self._world.now() + within):
+            raise Unavailable(
+                f"a session of {self._settings.where} was in use for {within:g} s; nothing happened"
+            )
+        if session in self._all:
+            return True
+        session.gate.leave()
+        return False
+
+    async def _grow(self) -> Session:
+        if self._closed:
+            raise Unavailable("the client is closed")
+        with self._mutex:
+            self._coming += 1
+        try:
+            link = await self._wire.dial(self._settings, hello(self._settings, IDLE_S))
+            try:
+                greeting = f"{self.greeting};SELECT CONNECTION_ID()"
+                replies = await link.ask(greeting, self._settings.patience)
+            except ServerError as error:
+                link.close()
+                raise refused(error, self._settings.where) from error
+        finally:
+            with self._mutex:
+                self._coming -= 1
+        number = int(replies[-1].rows[0][0] or 0)
+        session = Session(self._world, link, number, 0)
+        session.gate.try_enter()
+        self._all.append(session)
+        return session
+
+    def give_back(self, session: Session) -> None:
+        session.gate.leave()
+
+    async def ask(
+        self, session: Session, sql: str, limit: int = 0, blocks: float = 0.0
+    ) -> list[Reply]:
+        """Ask a session that was lent; ``limit`` is what it must be set to.
+
+        ``blocks`` is how long the statement itself may wait in the server.
+
+        A session that others rely on is waited for as long as their locks last: to give it up would
+        end them.
+        """
+        if limit and limit != session.limit:
+            sql = f"SET SESSION wait_timeout={limit};{sql}"
+        lasts = session.limit if session.holds else 0.0
+        within = max(self._settings.patience, lasts) + blocks
+        try:
+            replies = await session.link.ask(sql, within)
+        except ServerError as error:
+            raise refused(error, self._settings.where) from error
+        except (OutcomeUnknown, Unavailable):
+            self.drop(session)
+            raise
+        if limit and limit != session.limit:
+            session.limit = limit
+            return replies[1:]
+        return replies
+
+    def drop(self, session: Session) -> None:
+        """A session is over, and so are its locks."""
+        with self._mutex:
+            if session in self._all:
+                self._all.remove(session)
+        session.link.close()
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._closed = True
+        for session in list(self._all):
+            self.drop(session)

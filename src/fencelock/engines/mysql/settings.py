@@ -1,0 +1,108 @@
+"""What the URL and its options say, read and checked before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ...engine import Address
+from ...errors import Misconfigured
+from .tables import TABLE, check_table
+
+PORT = 3306
+MODES = ("lease", "advisory", "row")
+POOL_MAX = 64
+
+
+def _mode(value: object) -> str:
+    if value not in MODES:
+        raise Misconfigured(f"mode is one of {', '.join(MODES)}, not {value!r}")
+    return str(value)
+
+
+def _patience(value: object) -> float:
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 600:
+        raise Misconfigured(f"patience must be 0.1 to 600 seconds, not {value!r}")
+    return seconds
+
+
+def _pool(value: object) -> int:
+    try:
+        size = int(str(value))
+    except ValueError:
+        size = 0
+    if not 1 <= size <= POOL_MAX:
+        raise Misconfigured(f"pool must be 1 to {POOL_MAX} connections, not {value!r}")
+    return size
+
+
+def _switch(value: object) -> bool:
+    if value in (True, "yes", "true", "on", "1"):
+        return True
+    if value in (False, "no", "false", "off", "0"):
+        return False
+    raise Misconfigured(f"a switch is yes or no, not {value!r}")
+
+
+OPTIONS: Mapping[str, Callable[[object], object]] = {
+    "mode": _mode,
+    "table": check_table,
+    "patience": _patience,
+    "pool": _pool,
+    "socket": str,
+    "tls": _switch,
+    "ca": str,
+}
+
+
+class Settings(NamedTuple):
+    """Where the server is and how it is used."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+    socket: str
+    tls: bool
+    ca: str
+    mode: str
+    table: str
+    patience: float
+    pool: int
+    where: str
+    """The URL without the password, for messages."""
+
+
+def read(address: Address) -> Settings:
+    """Read an address whose options were checked."""
+    options, database = address.options, address.path.strip("/")
+    if not database or "/" in database:
+        raise Misconfigured(
+            f"{address.public} names no database: write {address.scheme}://user@host:3306/database"
+        )
+    if len(address.hosts) > 1:
+        raise Misconfigured(
+            f"{address.public} names several hosts: name the one that takes writes, or a proxy "
+            "that leads there"
+        )
+    host, port = address.hosts[0] if address.hosts else ("127.0.0.1", None)
+    return Settings(
+        host=host.strip("[]"),
+        port=port or PORT,
+        user=address.user or "",
+        password=address.password or "",
+        database=database,
+        socket=str(options.get("socket", "")),
+        tls=bool(options.get("tls", False)) or bool(options.get("ca")),
+        ca=str(options.get("ca", "")),
+        mode=str(options.get("mode", "lease")),
+        table=str(options.get("table", TABLE)),
+        patience=float(str(options.get("patience", 5.0))),
+        pool=int(str(options.get("pool", 8))),
+        where=address.public,
+    )

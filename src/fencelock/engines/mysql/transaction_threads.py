@@ -1,0 +1,122 @@
+"""A PyMySQL connection that its holder and the keeper share.
+
+The driver's connections are not made for two threads. So each question takes a mutex, and what the
+keeper has to say waits for an answer that is still being read. The transaction ends with the lease:
+whoever tries to end it over the connection is told so.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ...errors import UsageError
+from .codec import IN_TRANSACTION, ServerError
+from .faults import unanswered, unreachable
+from .link import hello
+from .settings import Settings
+from .wire_threads import connect
+
+TOLD = (
+    "this transaction is the lock: leaving the lock's block commits it, and an error that leaves "
+    "the block rolls it back"
+)
+
+
+def refuse(*_: object) -> None:
+    """What a holder must not do over the connection."""
+    raise UsageError(TOLD)
+
+
+def is_reading(connection: Any) -> bool:
+    """Whether an answer is not read to its end."""
+    result = connection._result
+    return result is not None and bool(result.unbuffered_active or result.has_next)
+
+
+class ThreadsTransaction:
+    """One connection of PyMySQL, with the transaction that it is in."""
+
+    def __init__(self, connection: Any, where: str) -> None:
+        self.connection = connection
+        self.number = int(connection.thread_id())
+        self._where = where
+        self._mutex = threading.RLock()
+        self._close = connection.close
+        self._query, self._next_result = connection.query, connection.next_result
+        connection.query, connection.next_result = self._shared_query, self._shared_next_result
+        connection.begin = connection.commit = connection.rollback = connection.close = refuse
+
+    def _shared_query(self, sql: object, unbuffered: bool = False) -> Any:
+        with self._mutex:
+            return self._query(sql, unbuffered)
+
+    def _shared_next_result(self, unbuffered: bool = False) -> Any:
+        with self._mutex:
+            return self._next_result(unbuffered)
+
+    @property
+    def is_over(self) -> bool:
+        return not self.connection.open
+
+    @property
+    def is_open(self) -> bool:
+        return not self.is_over and bool(self.connection.server_status & IN_TRANSACTION)
+
+    async def ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
+        with self._mutex:
+            return self._ask(statements, within)
+
+    def _ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
+        import pymysql
+
+        connection = self.connection
+        if self.is_over:
+            raise unreachable(ConnectionError("the connection has ended"), self._where)
+        kept, before = connection._result, connection._read_timeout
+        connection._read_timeout = within
+        replies: list[tuple[list[Any], int]] = []
+        try:
+            self._query(";".join(statements))
+            while True:
+                result = connection._result
+                replies.append((list(result.rows or ()), int(result.insert_id or 0)))
+                if not result.has_next:
+                    return replies
+                self._next_result()
+        except pymysql.MySQLError as error:
+            code = error.args[0] if error.args else 0
+            if connection.open and isinstance(code, int) and not 2000 <= code < 3000:
+                raise ServerError(code, str(error.args[-1])) from error
+            connection._force_close()
+            raise unanswered(error, self._where) from error
+        except BaseException:
+            connection._force_close()
+            raise
+        finally:
+            connection._result, connection._read_timeout = kept, before
+
+    async def whisper(self, statement: str, within: float) -> bool:
+        if not self._mutex.acquire(blocking=False):
+            return False
+        try:
+            if is_reading(self.connection):
+                return False
+            self._ask([statement], within)
+        finally:
+            self._mutex.release()
+        return True
+
+    def close(self) -> None:
+        if self.connection.open:
+            try:
+                self._close()
+            except Exception:
+                self.connection._force_close()
+
+
+async def join(settings: Settings) -> ThreadsTransaction:
+    """Connect for a transaction that a holder may join."""
+    transaction = ThreadsTransaction(connect(settings), settings.where)
+    await transaction.ask([hello(settings)], settings.patience)
+    return transaction

@@ -1,0 +1,21 @@
+"""What a mode asks of its wire, in whatever flavor: new links."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .link import Link
+from .settings import Settings
+from .transaction import Transaction
+
+
+class Wire(Protocol):
+    """A module that connects: ``wire_threads`` or ``wire_aio``."""
+
+    async def dial(self, settings: Settings, greeting: str = "") -> Link:
+        """Connect and set the session up."""
+        ...
+
+    async def join(self, settings: Settings) -> Transaction:
+        """Connect for a transaction that the caller may join."""
+        ...

@@ -1,0 +1,163 @@
+"""The wire for asyncio: aiomysql connects, then a protocol of ours takes over its transport.
+
+aiomysql reads an answer packet by packet through a stream, which costs several times what the
+answer does, and it has to close the connection when a caller is cancelled. Here an answer is read
+as it comes in, and a caller that is cancelled leaves once its answer has come, so that the link
+stays good and what the caller asks next cannot overtake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Any
+
+from .codec import QUIT, Answer, Garbled, Reply, question
+from .faults import not_connected, unanswered, unreachable
+from .link import hello
+from .settings import Settings
+from .transaction import Transaction
+from .wire_threads import context
+
+
+def arguments(settings: Settings) -> dict[str, Any]:
+    """How the driver is to connect."""
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "user": settings.user or None,
+        "password": settings.password,
+        "db": settings.database,
+        "unix_socket": settings.socket or None,
+        "ssl": context(settings),
+        "charset": "utf8mb4",
+        "autocommit": None,
+        "connect_timeout": settings.patience,
+        "program_name": "fencelock",
+    }
+
+
+async def connect(settings: Settings) -> Any:
+    """A connection of the driver's own.
+
+    In a task of its own: the driver has timeouts, which cancel the task that they run in.
+    """
+    task = asyncio.create_task(_connect(settings))
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if task.done() and not task.cancelled() and task.exception() is None:
+            task.result().close()  # it came in the moment in which nobody wanted it any more
+        raise
+
+
+async def _connect(settings: Settings) -> Any:
+    from pymysql import MySQLError
+
+    aiomysql: Any = import_module("aiomysql")  # it has no types
+    connection = aiomysql.Connection(**arguments(settings))
+    try:
+        async with asyncio.timeout(settings.patience):  # the driver's own ends before the login
+            await connection._connect()
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, MySQLError | OSError | RuntimeError):
+            raise not_connected(error, settings.where) from error
+        raise
+    return connection
+
+
+class AioLink(asyncio.Protocol):
+    """One connection, for one task at a time."""
+
+    def __init__(self, connection: Any, where: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stream = connection._writer  # kept: it would take the transport along
+        connection._writer = connection._reader = None
+        transport: asyncio.Transport = self._stream.transport
+        self._transport = transport
+        self._where = where
+        self._answer: Answer | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+        self.is_over = False
+        transport.set_protocol(self)
+
+    async def ask(self, sql: str, within: float) -> list[Reply]:
+        packet = question(sql)
+        if self.is_over:
+            raise unreachable(ConnectionError("the link is closed"), self._where)
+        answer = Answer()
+        self._answer = answer
+        self._transport.write(packet)
+        timer = self._loop.call_later(within, self._fail, TimeoutError(f"in {within:g} s"))
+        cancelled: asyncio.CancelledError | None = None
+        while self._pending:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            except asyncio.CancelledError as error:
+                cancelled = error
+        timer.cancel()
+        if cancelled is not None:
+            raise cancelled
+        if self._failure is not None:
+            raise unanswered(self._failure, self._where) from self._failure
+        if answer.error is not None:
+            raise answer.error
+        return answer.replies
+
+    @property
+    def _pending(self) -> bool:
+        return self._answer is not None
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None:
+            self._fail(ConnectionError("the server has ended the session"))
+            return
+        try:
+            if self._answer.feed(data):
+                self._wake()
+        except Garbled as error:
+            self._fail(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or ConnectionError("the server closed the connection"))
+
+    def _wake(self) -> None:
+        self._answer = None
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        self.is_over = True
+        self._failure = self._failure or error
+        self._transport.abort()
+        self._wake()
+
+    def has_ended(self) -> bool:
+        return self.is_over or self._transport.is_closing()
+
+    def close(self) -> None:
+        if not self.is_over:
+            self.is_over = True
+            self._transport.write(QUIT)
+            self._transport.close()
+
+
+async def dial(settings: Settings, greeting: str = "") -> AioLink:
+    """Connect and set the session up."""
+    link = AioLink(await connect(settings), settings.where)
+    try:
+        await link.ask(greeting or hello(settings), settings.patience)
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+async def join(settings: Settings) -> Transaction:
+    """Connect for a transaction that a holder may join."""
+    from .transaction_aio import join
+
+    return await join(settings)

@@ -1,0 +1,138 @@
+"""The wire for threads: PyMySQL connects, then questions and answers pass over its socket."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+from typing import Any
+
+from .codec import QUIT, Answer, Garbled, Reply, question
+from .faults import not_connected, unanswered, unreachable
+from .link import hello
+from .settings import Settings
+from .transaction import Transaction
+
+CHUNK = 1 << 16
+
+
+def arguments(settings: Settings) -> dict[str, Any]:
+    """How the driver is to connect."""
+    from pymysql.constants import CLIENT
+
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "user": settings.user or None,
+        "password": settings.password,
+        "database": settings.database,
+        "unix_socket": settings.socket or None,
+        "ssl": context(settings),
+        "charset": "utf8mb4",
+        "autocommit": None,
+        "connect_timeout": max(1, round(settings.patience)),
+        "read_timeout": settings.patience,
+        "write_timeout": settings.patience,
+        "client_flag": CLIENT.MULTI_STATEMENTS,
+        "program_name": "fencelock",
+    }
+
+
+def connect(settings: Settings) -> Any:
+    """A connection of the driver's own."""
+    import pymysql
+
+    try:
+        return pymysql.connect(**arguments(settings))
+    except (pymysql.MySQLError, OSError, RuntimeError) as error:
+        raise not_connected(error, settings.where) from error
+
+
+def context(settings: Settings) -> ssl.SSLContext | None:
+    """How to speak TLS: with a certificate that is checked, or not at all."""
+    return ssl.create_default_context(cafile=settings.ca or None) if settings.tls else None
+
+
+class ThreadsLink:
+    """One connection, for one thread at a time."""
+
+    def __init__(self, connection: Any, where: str) -> None:
+        self._connection = connection  # kept: closing it would close the socket
+        self._socket: socket.socket = connection._sock
+        self._where = where
+        self._within = -1.0
+        self.is_over = False
+
+    async def ask(self, sql: str, within: float) -> list[Reply]:
+        packet = question(sql)
+        if self.is_over:
+            raise unreachable(ConnectionError("the link is closed"), self._where)
+        try:
+            if within != self._within:
+                self._socket.settimeout(within)
+                self._within = within
+            self._socket.sendall(packet)
+        except OSError as error:  # less than a whole packet is never run
+            self._drop()
+            raise unreachable(error, self._where) from error
+        except BaseException:
+            self._drop()
+            raise
+        answer = Answer()
+        try:
+            while True:
+                data = self._socket.recv(CHUNK)
+                if not data:
+                    raise ConnectionError("the server closed the connection")
+                if answer.feed(data):
+                    break
+        except (OSError, Garbled) as error:
+            self._drop()
+            raise unanswered(error, self._where) from error
+        except BaseException:  # Ctrl-C: the answer is still to come, and would be taken for another
+            self._drop()
+            raise
+        if answer.error is not None:
+            raise answer.error
+        return answer.replies
+
+    def has_ended(self) -> bool:
+        if self.is_over:
+            return True
+        try:
+            ready, _, _ = select.select([self._socket], [], [], 0)
+        except (OSError, ValueError):
+            return True
+        return bool(ready)  # nothing was asked: what comes now is the end
+
+    def _drop(self) -> None:
+        self.is_over = True
+        self._connection._force_close()
+
+    def close(self) -> None:
+        if self.is_over:
+            return
+        try:
+            self._socket.settimeout(0)
+            self._socket.send(QUIT)
+        except OSError:
+            pass
+        self._drop()
+
+
+async def dial(settings: Settings, greeting: str = "") -> ThreadsLink:
+    """Connect and set the session up."""
+    link = ThreadsLink(connect(settings), settings.where)
+    try:
+        await link.ask(greeting or hello(settings), settings.patience)
+    except BaseException:
+        link.close()
+        raise
+    return link
+
+
+async def join(settings: Settings) -> Transaction:
+    """Connect for a transaction that a holder may join."""
+    from .transaction_threads import join
+
+    return await join(settings)

@@ -1,0 +1,69 @@
+"""The protocol, read as it comes in: in one piece, byte by byte, or wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencelock.engines.mysql.codec import Answer, Garbled, Reply, ServerError, question
+
+
+def packet(sequence: int, body: bytes) -> bytes:
+    return len(body).to_bytes(3, "little") + bytes([sequence]) + body
+
+
+OK = packet(1, b"\x00\x01\xfd\x40\x42\x0f\x02\x00\x00\x00")
+ROWS = b"".join(
+    [
+        packet(1, b"\x02"),
+        packet(2, b"definition of a column"),
+        packet(3, b"and of another"),
+        packet(4, b"\xfe\x00\x00\x02\x00"),
+        packet(5, b"\x031st\xfb"),
+        packet(6, b"\x00\xfc\x03\x00abc"),
+        packet(7, b"\xfe\x00\x00\x02\x00"),
+    ]
+)
+MORE = packet(1, b"\x00\x00\x00\x0a\x00\x00\x00")
+ERROR = packet(2, b"\xff\x1d\x05#70100Query execution was interrupted")
+
+
+def test_a_question_is_one_packet() -> None:
+    assert question("DO 1") == b"\x05\x00\x00\x00\x03DO 1"
+    with pytest.raises(Garbled):
+        question("x" * (1 << 24))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 1000])
+def test_rows_are_read_in_pieces_of_any_size(step: int) -> None:
+    answer = Answer()
+    pieces = [ROWS[place : place + step] for place in range(0, len(ROWS), step)]
+    assert [answer.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert answer.replies == [Reply([(b"1st", None), (b"", b"abc")])]
+
+
+def test_numbers_of_any_length_come_with_an_ok() -> None:
+    answer = Answer()
+    assert answer.feed(OK)
+    assert answer.replies == [Reply([], 1, 1_000_000)]
+
+
+def test_an_error_ends_the_answer_and_keeps_what_came_before() -> None:
+    answer = Answer()
+    assert answer.feed(MORE + ERROR)
+    assert isinstance(answer.error, ServerError)
+    assert (answer.error.code, answer.error.message) == (1309, "Query execution was interrupted")
+    assert answer.error.replies == [Reply([])]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        OK + b"more",  # more than was asked for
+        packet(0, ERROR[4:]),  # said before we asked: a good-bye
+        packet(1, b"\xfb/etc/passwd"),  # the server asks for a file
+        b"\xff\xff\xff\x01",
+    ],
+)
+def test_what_is_no_answer_is_not_taken_for_one(wrong: bytes) -> None:
+    with pytest.raises(Garbled):
+        Answer().feed(wrong + b"\0" * (1 << 24) if wrong.startswith(b"\xff\xff") else wrong)

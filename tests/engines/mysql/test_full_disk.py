@@ -1,0 +1,33 @@
+"""A server whose disk is full: calls end, nothing is half done, and room makes it well again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import fencelock
+from tests.faults.disk import fill, small_disk
+from tests.servers.mariadb import MariaDB
+
+SMALL = ("innodb-log-file-size=4M", "innodb-data-file-path=ibdata1:12M", "aria-log-file-size=8M")
+
+
+def test_a_full_disk_leaves_no_half_grant(tmp_path: Path, table: str) -> None:
+    with small_disk(tmp_path / "disk", 200) as disk:
+        server = MariaDB(*SMALL, folder=disk / "server")
+        with server:
+            with fencelock.connect(server.url(), table=table, patience=2) as client:
+                before = client.lock("seat:0").acquire()
+                filler = fill(disk)
+                meta = {"note": "x" * 3000}  # so that a table must grow
+                held = [before]
+                for number in range(1, 300):
+                    try:
+                        held.append(client.lock(f"seat:{number}", meta=meta).acquire())
+                    except (fencelock.EngineError, fencelock.OutcomeUnknown):
+                        break
+                assert len({lease.fence for lease in held}) == len(held)
+                filler.unlink()
+                after = client.lock("after", timeout=20).acquire()
+                assert after.fence > max(lease.fence for lease in held)
+                for lease in [*held, after]:
+                    lease.release()

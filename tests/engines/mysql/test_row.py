@@ -1,0 +1,126 @@
+"""mode=row: lock and data commit together, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fencelock
+from tests.faults.flavors import Lab, run
+from tests.servers.mariadb import MariaDB
+
+
+@pytest.fixture
+def data(server: MariaDB, table: str) -> str:
+    """A table of the user's own, with one row."""
+    name = f"{table}_data"
+    server.ask(f"CREATE TABLE locks.{name} (id INT PRIMARY KEY, amount INT) ENGINE=InnoDB")
+    server.ask(f"INSERT INTO locks.{name} VALUES (1, 10)")
+    return name
+
+
+async def do(lease: Any, sql: str) -> None:
+    """Run a statement over the connection of a lease, in whichever flavor it is."""
+    connection = lease.connection
+    cursor = connection.cursor()
+    if hasattr(cursor, "__aenter__"):
+        async with cursor as opened:
+            await opened.execute(sql)
+    else:
+        with cursor as opened:
+            opened.execute(sql)
+
+
+def amount(server: MariaDB, data: str) -> int:
+    return int(server.ask(f"SELECT amount FROM locks.{data}")[0][0])
+
+
+def test_leaving_the_block_commits_the_data(
+    flavor: str, server: MariaDB, table: str, data: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        async with client.lock("stock") as lease:
+            await do(lease, f"UPDATE {data} SET amount = amount - 1")
+            assert amount(server, data) == 10
+        assert amount(server, data) == 9
+
+    run(flavor, scenario)
+
+
+def test_an_error_rolls_the_data_back(flavor: str, server: MariaDB, table: str, data: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        with pytest.raises(KeyError):
+            async with client.lock("stock") as lease:
+                await do(lease, f"UPDATE {data} SET amount = amount - 1")
+                raise KeyError("of the body")
+        assert amount(server, data) == 10
+        async with client.lock("stock", timeout=5):
+            pass
+
+    run(flavor, scenario)
+
+
+def test_a_lost_lease_commits_nothing(flavor: str, server: MariaDB, table: str, data: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        lease = await client.lock("stock", ttl=0.3, renew=False).acquire()
+        await do(lease, f"UPDATE {data} SET amount = amount - 1")
+        assert await lease.lost.wait(10)
+        rival = await client.lock("stock", timeout=10).acquire()
+        assert await lease.release() is False
+        await rival.release()
+        assert amount(server, data) == 10
+
+    run(flavor, scenario)
+
+
+def test_the_transaction_is_not_ended_over_the_connection(
+    flavor: str, server: MariaDB, table: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        async with client.lock("stock") as lease:
+            for verb in ("commit", "rollback", "begin"):
+                with pytest.raises(fencelock.UsageError, match="this transaction is the lock"):
+                    ended = getattr(lease.connection, verb)()
+                    if flavor == "asyncio":
+                        await ended
+            lease.check()
+
+    run(flavor, scenario)
+
+
+def test_a_transaction_that_was_ended_nevertheless_is_a_lost_lease(
+    flavor: str, server: MariaDB, table: str, data: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        lease = await client.lock("stock", ttl=1.5).acquire()
+        await do(lease, f"ALTER TABLE {data} COMMENT 'DDL commits'")
+        assert await lease.lost.wait(10)
+        assert await lease.release() is False
+
+    run(flavor, scenario)
+
+
+def test_a_holder_that_uses_its_connection_is_renewed_all_the_same(
+    flavor: str, server: MariaDB, table: str
+) -> None:
+    """A statement that takes longer than the ttl does not end the lease."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        async with client.lock("stock", ttl=1) as lease:
+            await do(lease, "SELECT SLEEP(2)")
+            lease.check()
+
+    run(flavor, scenario)
+
+
+def test_other_modes_have_no_such_connection(server: MariaDB, table: str) -> None:
+    with fencelock.connect(server.url(), table=table) as client, client.lock("stock") as lease:
+        with pytest.raises(fencelock.Unsupported, match="mode=row"):
+            _ = lease.connection

@@ -1,0 +1,150 @@
+"""Locks that a session carries end with it, and their holders are told."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import fencelock
+from tests.faults.flavors import Lab, run
+from tests.servers.mariadb import MariaDB
+from tests.servers.proxy import Proxy
+
+CARRIED = ["advisory", "row"]
+
+
+def kill_all(server: MariaDB) -> None:
+    """End every session of the account that the tests use."""
+    for (session,) in server.ask(
+        "SELECT id FROM information_schema.processlist WHERE user='tester'"
+    ):
+        try:
+            server.ask(f"KILL {session}")
+        except Exception as error:  # it has ended meanwhile
+            if "Unknown thread" not in str(error):
+                raise
+
+
+@pytest.mark.parametrize("mode", CARRIED)
+def test_a_holder_whose_session_is_killed_is_told(flavor: str, mode: str, table: str) -> None:
+    """H61, H69: no reconnect counts as still holding; what comes after is a new lease."""
+    with MariaDB() as server:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(server.url(), mode=mode, table=table)
+            lease = await client.lock("seat", ttl=1.5).acquire()
+            kill_all(server)
+            assert await lease.lost.wait(10)
+            assert isinstance(_loss(lease), fencelock.SessionEnded | fencelock.Expired)
+            assert await lease.release() is False
+            again = await client.lock("seat", ttl=1.5, timeout=10).acquire()
+            assert again.fence > lease.fence
+            await again.release()
+
+        run(flavor, scenario)
+
+
+def _loss(lease: object) -> BaseException | None:
+    try:
+        lease.check()  # type: ignore[attr-defined]
+    except fencelock.LeaseLost as error:
+        return error
+    return None
+
+
+def test_a_lease_survives_the_end_of_its_connections(flavor: str, table: str) -> None:
+    """mode=lease is tied to no session."""
+    with MariaDB() as server:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(server.url(), table=table)
+            lease = await client.lock("seat", ttl=3).acquire()
+            kill_all(server)
+            await lab.until_renewed(lease)
+            kill_all(server)
+            assert await lease.release() is True
+
+        run(flavor, scenario)
+
+
+@pytest.mark.parametrize("mode", CARRIED)
+def test_a_holder_that_is_cut_off_loses_the_lock_to_others_in_time(
+    flavor: str, mode: str, server: MariaDB, table: str
+) -> None:
+    """H62: the server ends a session that is silent for longer than its lock may last."""
+    with Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            through = server.url(port=proxy.port)
+            client = await lab.connect(through, mode=mode, table=table, patience=2)
+            other = await lab.connect(server.url(), mode=mode, table=table, patience=2)
+            lease = await client.lock("seat", ttl=2).acquire()
+            proxy.block()
+            rival = await other.lock("seat", ttl=30, timeout=30).acquire()
+            assert not lease
+            assert rival.fence > lease.fence
+            proxy.reset()
+            proxy.heal()
+            await rival.release()
+
+        run(flavor, scenario)
+
+
+@pytest.mark.parametrize("mode", CARRIED)
+def test_an_idle_holder_keeps_its_lock(flavor: str, mode: str, table: str) -> None:
+    """H68: the server's wait_timeout is shorter than the hold, and the hold outlives it."""
+    with MariaDB("wait-timeout=1", "interactive-timeout=1") as server:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(server.url(), mode=mode, table=table)
+            other = await lab.connect(server.url(), mode=mode, table=table)
+            lease = await client.lock("seat", ttl=3).acquire()
+            assert await lease.lost.wait(4.5) is False
+            assert await other.lock("seat").try_acquire() is None
+            assert await lease.release() is True
+
+        run(flavor, scenario)
+
+
+def test_two_holders_in_one_client_are_kept_apart(server: MariaDB, table: str) -> None:
+    """H66: the server would grant a second time to the same session."""
+    inside, worst, wrong = 0, 0, threading.Lock()
+    with fencelock.connect(server.url(), mode="advisory", table=table, pool=1) as client:
+
+        def contend() -> None:
+            nonlocal inside, worst
+            for _ in range(10):
+                with client.lock("seat", timeout=30):
+                    with wrong:
+                        inside += 1
+                        worst = max(worst, inside)
+                    with wrong:
+                        inside -= 1
+
+        threads = [threading.Thread(target=contend) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        with client.lock("other"), client.lock("another"):  # these share the session
+            for thread in threads:
+                thread.join()
+    assert worst == 1
+
+
+def test_a_fraction_of_a_second_is_waited_for_and_no_more(
+    flavor: str, server: MariaDB, table: str
+) -> None:
+    """H70: MySQL cuts fractions off; a timeout of ours ends in the client."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = [
+            await lab.connect(server.url(), mode="advisory", table=table) for _ in range(2)
+        ]
+        async with client.lock("seat"):
+            for timeout in (0.01, 0.2):
+                with pytest.raises(fencelock.AcquireTimeout):
+                    await other.lock("seat", timeout=timeout).acquire()
+        lease = await other.lock("seat", timeout=0.2).acquire()
+        await lease.release()
+
+    run(flavor, scenario)

@@ -1,0 +1,95 @@
+"""What is wrong with a server or a URL is said plainly, and promises follow from settings."""
+
+from __future__ import annotations
+
+import pytest
+
+import fencelock
+from tests.servers.mariadb import MariaDB
+from tests.servers.server import free_port
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"mode": "optimistic"}, "mode is one of lease, advisory, row"),
+        ({"patience": 0}, "patience must be 0.1 to 600 seconds"),
+        ({"pool": 0}, "pool must be 1 to 64"),
+        ({"tls": "perhaps"}, "a switch is yes or no"),
+        ({"no_such": 1}, "mysql has no option"),
+    ],
+)
+def test_a_wrong_option_is_refused(options: dict[str, object], why: str) -> None:
+    with pytest.raises(fencelock.Misconfigured, match=why):
+        fencelock.connect("mysql://127.0.0.1:1/locks", **options)
+
+
+@pytest.mark.parametrize("url", ["mysql://h", "mysql://h/", "mysql://h/a/b", "mysql://h1,h2/a"])
+def test_a_url_without_one_host_and_database_is_refused(url: str) -> None:
+    with pytest.raises(fencelock.Misconfigured, match=r"names no database|names several hosts"):
+        fencelock.connect(url)
+
+
+def test_a_wrong_password_is_denied_and_not_repeated(server: MariaDB) -> None:
+    url = f"mysql://tester:guess-me@127.0.0.1:{server.port}/locks"
+    with pytest.raises(fencelock.Denied) as caught:
+        fencelock.connect(url)
+    assert "guess-me" not in str(caught.value)
+
+
+def test_a_database_that_is_not_there_is_named(server: MariaDB) -> None:
+    url = server.url().replace("/locks", "/nowhere")
+    with pytest.raises((fencelock.Misconfigured, fencelock.Denied), match="nowhere"):
+        fencelock.connect(url)
+
+
+def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(fencelock.Unavailable, match="nothing happened"):
+        fencelock.connect(f"mysql://a@127.0.0.1:{free_port()}/locks")
+
+
+def test_promises_follow_from_the_servers_durability(table: str) -> None:
+    with MariaDB("innodb-flush-log-at-trx-commit=2") as server:
+        with fencelock.connect(server.url(), table=table) as client:
+            assert (client.traits.safety, client.traits.durable) == ("efficiency", False)
+            with pytest.raises(fencelock.Unsupported, match="innodb_flush_log_at_trx_commit=1"):
+                client.lock("seat", safety="correctness")
+            found = {f.topic: f for f in _examine(client)}
+            assert found["durability"].level == "problem"
+
+
+def test_a_read_only_server_grants_nothing(table: str) -> None:
+    with MariaDB() as server:
+        with fencelock.connect(server.url(), table=table) as client:
+            client.lock("seat").acquire().release()
+            server.ask("SET GLOBAL read_only=1")
+            with pytest.raises(fencelock.Unavailable, match="name the primary"):
+                client.lock("seat").acquire()
+            assert {f.topic: f.level for f in _examine(client)}["writes"] == "problem"
+
+
+@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+def test_a_healthy_server_has_no_problem(server: MariaDB, table: str, mode: str) -> None:
+    with fencelock.connect(server.url(), mode=mode, table=table) as client:
+        found = _examine(client)
+    assert [f for f in found if f.level in ("problem", "warning")] == []
+    assert {"server", "durability", "writes", "replication", "timeouts", "clock"} <= {
+        f.topic for f in found
+    }
+
+
+def test_a_server_with_a_binary_log_may_forget_in_a_failover(table: str) -> None:
+    with MariaDB("log-bin=binlog", "idle-transaction-timeout=30") as server:
+        with fencelock.connect(server.url(), mode="row", table=table) as client:
+            found = {f.topic: f for f in _examine(client)}
+            assert "failover" in found["replication"].text
+            assert "idle_transaction_timeout=30" in found["timeouts"].text
+        for mode in ("lease", "advisory"):
+            with fencelock.connect(server.url(), mode=mode, table=table) as client:
+                client.lock("seat").acquire().release()
+
+
+def _examine(client: fencelock.Client) -> list[fencelock.model.Finding]:
+    from fencelock.worlds.threads import drive
+
+    return drive(client._core.examine())

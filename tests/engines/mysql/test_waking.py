@@ -1,0 +1,51 @@
+"""mode=lease: a waiter is woken by whoever hands it the lock, and finds out by itself otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from fencelock.engines.mysql import listener
+from tests.faults.flavors import Lab, run
+from tests.servers.mariadb import PASSWORD, MariaDB
+
+
+def test_a_waiter_in_another_client_is_woken(
+    flavor: str, server: MariaDB, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sleep of a listener is ended: it would last far longer than the test waits."""
+    monkeypatch.setattr(listener, "NAP_S", 4.0)
+
+    async def scenario(lab: Lab) -> None:
+        client, other = [await lab.connect(server.url(), table=table) for _ in range(2)]
+        for _ in range(5):
+            lease = await client.lock("seat").acquire()
+            waiter = lab.start(other.lock("seat", timeout=30).acquire())
+            await lab.until(lambda: _asleep(server), "the listener must sleep")
+            await lease.release()
+            await (await waiter.result(within=3.0)).release()
+
+    run(flavor, scenario)
+
+
+def _asleep(server: MariaDB) -> bool:
+    return bool(server.ask("SELECT 1 FROM information_schema.processlist WHERE state='User sleep'"))
+
+
+def test_accounts_that_cannot_wake_each_other_still_take_turns(
+    flavor: str, server: MariaDB, table: str
+) -> None:
+    server.ask(f"CREATE USER IF NOT EXISTS 'second'@'%' IDENTIFIED BY '{PASSWORD}'")
+    server.ask("GRANT ALL ON locks.* TO 'second'@'%'")
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), table=table)
+        url = server.url().replace("tester:", "second:")
+        other = await lab.connect(url, table=table)
+        for _ in range(3):
+            lease = await client.lock("seat").acquire()
+            waiter = lab.start(other.lock("seat", timeout=30).acquire())
+            await lab.until_queued(client, "seat", 1)
+            await lease.release()
+            await (await waiter.result()).release()
+
+    run(flavor, scenario)
