@@ -1,0 +1,217 @@
+"""The way to a cluster: which member is spoken to, and what its errors mean.
+
+A call goes to one member and has a deadline. When that member cannot serve, the next one is turned
+to; a call that changes something is repeated there only when it was certainly not heard. The table
+below is the one place where errors of gRPC and etcd are read. How bytes travel is the wire's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from ...errors import (
+    Denied,
+    EngineError,
+    FencelockError,
+    Misconfigured,
+    OutcomeUnknown,
+    Unavailable,
+)
+from . import codec
+
+WORK, RENEWAL = 0, 1  # lanes: a renewal never queues behind other work
+TRY_MIN_S = 0.5
+
+RANGE = "/etcdserverpb.KV/Range"
+TXN = "/etcdserverpb.KV/Txn"
+DELETE = "/etcdserverpb.KV/DeleteRange"
+LEASE_GRANT = "/etcdserverpb.Lease/LeaseGrant"
+LEASE_REVOKE = "/etcdserverpb.Lease/LeaseRevoke"
+LEASE_LOOK = "/etcdserverpb.Lease/LeaseTimeToLive"
+# A stream in etcd's API. One request and the end of the requests is one answer and the end of the
+# answers, which is what an ordinary call looks like.
+LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
+WATCH = "/etcdserverpb.Watch/Watch"
+AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
+STATUS = "/etcdserverpb.Maintenance/Status"
+MEMBERS = "/etcdserverpb.Cluster/MemberList"
+
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+Verdict: TypeAlias = Literal["not sent", "elsewhere", "unknown", "token", "lease", "denied", "no"]
+
+# The first row whose code and words fit decides. "elsewhere": nothing happened, and another member
+# may do better.
+TABLE: tuple[tuple[str, str, Verdict], ...] = (
+    ("UNAVAILABLE", "failed to connect", "not sent"),
+    ("UNAVAILABLE", "connections to all backends failing", "not sent"),
+    ("UNAVAILABLE", "resolution", "not sent"),
+    ("UNAVAILABLE", "etcdserver: no leader", "elsewhere"),
+    ("UNAVAILABLE", "not supported for learner", "elsewhere"),
+    ("UNAVAILABLE", "", "unknown"),
+    ("DEADLINE_EXCEEDED", "", "unknown"),
+    ("CANCELLED", "", "unknown"),
+    ("UNKNOWN", "", "unknown"),
+    ("INTERNAL", "", "unknown"),
+    ("NOT_FOUND", "requested lease not found", "lease"),
+    ("UNAUTHENTICATED", "invalid auth token", "token"),
+    ("INVALID_ARGUMENT", "auth: revision", "token"),  # roles were changed: the token is too old
+    ("INVALID_ARGUMENT", "user name is empty", "token"),
+    ("INVALID_ARGUMENT", "authentication failed", "denied"),
+    ("FAILED_PRECONDITION", "authentication is not enabled", "denied"),
+    ("UNAUTHENTICATED", "", "denied"),
+    ("PERMISSION_DENIED", "", "denied"),
+    ("CLOSED", "", "not sent"),
+    ("", "", "no"),
+)
+
+
+class Refused(Exception):
+    """A call that did not end well, as gRPC tells it."""
+
+    def __init__(self, code: str, details: str) -> None:
+        super().__init__(f"{code}: {details}")
+        self.code = code
+        self.details = details
+
+
+class LeaseGone(EngineError):
+    """The etcd lease has ended, so all keys on it are gone; nothing happened."""
+
+
+class Stream(Protocol):
+    """A call that goes on: messages both ways."""
+
+    def send(self, message: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Wire(Protocol):
+    """Carries bytes to the members of a cluster, and decides nothing. One for each flavor."""
+
+    async def call(
+        self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
+    ) -> bytes:
+        """One request, one answer, or Refused when the time is up at the latest."""
+        ...
+
+    def stream(
+        self,
+        member: int,
+        method: str,
+        about: Metadata,
+        hear: Callable[[bytes], None],
+        end: Callable[[], None],
+    ) -> Stream:
+        """Open a stream; ``hear`` is called with each message and ``end`` once at its end."""
+        ...
+
+    def leave(self, member: int, lane: int) -> None:
+        """Use this connection no more: it may be dead without saying so. Calls on it may end."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class Link:
+    """One client's way to one cluster."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        members: Sequence[str],
+        patience: float,
+        user: str | None = None,
+        password: str | None = None,
+    ) -> None:
+        self.wire = wire
+        self.members = members
+        self.turn = 0
+        """Grows with every change of the member: what was learned before may be out of date."""
+        self.try_s = max(patience / len(members), TRY_MIN_S)
+        self._login = None if user is None else codec.authenticate(user, password or "")
+        self._about: Metadata = ()
+
+    async def call(
+        self,
+        method: str,
+        request: bytes,
+        *,
+        reads: bool = False,
+        lane: int = WORK,
+        within: float | None = None,
+    ) -> bytes:
+        """Send a request and return its answer. One that only reads may be sent again elsewhere."""
+        within = self.try_s if within is None else within
+        tries, silent, renewed_token = 0, 0, False
+        while True:
+            turn = self.turn
+            try:
+                return await self._send(turn, lane, method, request, within)
+            except Refused as error:
+                verdict = judge(error)
+                if verdict == "token" and self._login is not None and not renewed_token:
+                    renewed_token, self._about = True, ()
+                    continue
+                if verdict in ("not sent", "elsewhere", "unknown"):
+                    self.turn_from(turn)
+                tries += 1
+                if error.code == "DEADLINE_EXCEEDED":
+                    self.wire.leave(turn % len(self.members), lane)
+                    silent += 1
+                again = verdict in ("not sent", "elsewhere") or (reads and verdict == "unknown")
+                if not again or tries > len(self.members) or silent == len(self.members):
+                    raise self._trouble(error, verdict, turn, reads) from error
+
+    def turn_from(self, turn: int) -> None:
+        """Speak to the next member, unless somebody else has turned already."""
+        if self.turn == turn:
+            self.turn = turn + 1
+
+    def stream(self, hear: Callable[[bytes], None], end: Callable[[], None]) -> Stream:
+        """Open a watch stream that ends when its member has no leader."""
+        about = (*self._about, ("hasleader", "true"))
+        return self.wire.stream(self.turn % len(self.members), WATCH, about, hear, end)
+
+    async def ask(self, member: int, method: str, request: bytes, within: float) -> bytes:
+        """Ask one certain member, for those who look at the cluster itself."""
+        try:
+            return await self._send(member, WORK, method, request, within)
+        except Refused as error:
+            raise self._trouble(error, judge(error), member, True) from error
+
+    async def _send(
+        self, turn: int, lane: int, method: str, request: bytes, within: float
+    ) -> bytes:
+        member = turn % len(self.members)
+        if self._login is not None and not self._about:
+            answer = await self.wire.call(member, lane, AUTHENTICATE, self._login, within, ())
+            self._about = (("token", codec.read_token(answer)),)
+        return await self.wire.call(member, lane, method, request, within, self._about)
+
+    def _trouble(self, error: Refused, verdict: Verdict, turn: int, reads: bool) -> FencelockError:
+        member = self.members[turn % len(self.members)]
+        said = f"etcd at {member} says {error.code}: {error.details[:300]}"
+        if verdict == "unknown" and not reads:
+            return OutcomeUnknown(f"{said}; the request may have taken effect")
+        if verdict in ("not sent", "elsewhere", "unknown"):
+            return Unavailable(f"{said}; nothing happened. See that a majority of it is running")
+        if verdict == "lease":
+            return LeaseGone(f"{said}; nothing happened")
+        if verdict in ("denied", "token"):
+            return Denied(f"{said}; nothing happened. Check user, password and role of the address")
+        if "space exceeded" in error.details:
+            advice = "compact and defragment it, then disarm its alarm"
+            return Unavailable(f"{said}; nothing happened. Its disk quota is used up: {advice}")
+        return Misconfigured(f"{said}; nothing happened")
+
+
+def judge(error: Refused) -> Verdict:
+    """What an error means for the request that met it."""
+    for code, words, verdict in TABLE:
+        if code in ("", error.code) and words in error.details:
+            return verdict
+    raise AssertionError("unreachable")

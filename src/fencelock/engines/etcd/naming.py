@@ -1,0 +1,149 @@
+"""Keys and values of locks: how they are made, and what can be read from them. Nothing is sent.
+
+A contender's key is ``<prefix><name>/<lease in hex>``, as in the recipe, and ``…-1``, ``…-2`` for
+further contenders of the same client. Keys are used again: etcd keeps a deleted key in its index
+until the history is compacted, and a name under which every grant had left one would get slower
+with each. So a key says nothing about who put it; the value does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ...model import Meta
+from . import codec
+
+KEPT_MAX = 256
+
+
+class Ways(NamedTuple):
+    """What is asked about a name again and again."""
+
+    lower: bytes
+    upper: bytes
+    nobody: bytes
+    """The comparison that holds when there is no contender at all."""
+    reads: list[bytes]
+    """Operations that read all contenders, and what the first one says of itself."""
+
+
+class Steps:
+    """The transactions that take and leave a lock with one key.
+
+    All but the value stands before anybody asks: this is the hot path.
+    """
+
+    def __init__(self, ways: Ways, key: bytes, lease: int) -> None:
+        free = codec.equal(codec.CREATED, key, 0)
+        mine = codec.do_range(codec.range_of(key))
+        self._nobody = codec.message(1, ways.nobody)
+        self._key, self._lease = codec.text(1, key), codec.integer(3, lease)
+        self._free = codec.message(1, free)
+        self._reads = codec.txn([], [], ways.reads)
+        self._all_reads = codec.txn([], [], [*ways.reads, mine])
+        self._same = codec.equal(codec.CREATED, key, 0)[:-1]
+        self._delete = codec.message(2, codec.do_delete(codec.delete(key)))
+
+    def leave(self, created: int) -> bytes:
+        """Delete the key if it has this create revision."""
+        return codec.message(1, self._same + codec.varint(created)) + self._delete
+
+    def join(self, value: bytes, queues: bool) -> bytes:
+        """Put the key if there is no contender; else read them, and put it first if we queue."""
+        put = codec.do_put(self._key + codec.message(2, value) + self._lease)
+        taking = codec.message(2, put)
+        if not queues:
+            return self._nobody + taking + self._reads
+        otherwise = codec.message(3, codec.do_txn(self._free + taking))
+        return self._nobody + taking + otherwise + self._all_reads
+
+
+class Naming:
+    """The keys of one client."""
+
+    def __init__(self, prefix: bytes) -> None:
+        self.prefix = prefix
+        self._ways: dict[str, Ways] = {}
+        self._steps: dict[tuple[bytes, int], Steps] = {}
+
+    def ways(self, name: str) -> Ways:
+        """What is asked about a name; made once for those in use."""
+        found = self._ways.get(name)
+        if found is None:
+            if len(self._ways) >= KEPT_MAX:
+                self._ways.clear()
+            found = self._ways[name] = self._make_ways(name)
+        return found
+
+    def steps(self, name: str, key: bytes, lease: int) -> Steps:
+        """The transactions with this key on this lease; made once for those in use."""
+        found = self._steps.get((key, lease))
+        if found is None:
+            if len(self._steps) >= KEPT_MAX:
+                self._steps.clear()
+            found = self._steps[key, lease] = Steps(self.ways(name), key, lease)
+        return found
+
+    def _make_ways(self, name: str) -> Ways:
+        start = self.prefix + name.encode()
+        lower, upper = start + b"/", start + b"0"  # 0 follows / in ASCII
+        reads = [
+            codec.do_range(codec.range_of(lower, upper, keys_only=True)),
+            codec.do_range(codec.range_of(lower, upper, limit=1, oldest_first=True)),
+        ]
+        return Ways(lower, upper, codec.equal(codec.CREATED, lower, 0, upper), reads)
+
+    def contenders(self, name: str, pairs: Sequence[codec.KeyValue]) -> list[codec.KeyValue]:
+        """Who wants this name, first come first.
+
+        Names keep their slashes, so ``a/b`` begins with ``a/``: its keys have one slash more.
+        """
+        start = len(self.ways(name).lower)
+        direct = [pair for pair in pairs if b"/" not in pair.key[start:]]
+        return sorted(direct, key=lambda pair: pair.created)
+
+    def name_of(self, pair: codec.KeyValue) -> str | None:
+        """The name that a key contends for, or None when it is no lock's: etcd has other users."""
+        name, slash, tail = pair.key[len(self.prefix) :].rpartition(b"/")
+        theirs = tail == f"{pair.lease:x}".encode()
+        if not (slash and name and pair.lease and (theirs or owner_of(pair.value))):
+            return None
+        return name.decode(errors="replace")
+
+    def told(self, owner: str) -> bytes:
+        """Where a revoked holder finds the reason: no name of a lock begins with a zero byte."""
+        return self.prefix + b"\0revoked/" + owner.encode()
+
+
+def value_of(owner: str, since_us: int, meta: str) -> bytes:
+    """What a contender of ours says of itself."""
+    return f'{{"owner":"{owner}","since_us":{since_us},"meta":{meta}}}'.encode()
+
+
+def read(value: bytes) -> dict[str, Any]:
+    """What a contender says of itself; those of other languages say nothing that we know."""
+    try:
+        said = json.loads(value)
+        if isinstance(said, dict) and {"owner", "since_us", "meta"} <= said.keys():
+            return said  # pyright: ignore[reportUnknownVariableType]
+    except ValueError:
+        pass
+    return {"owner": "", "since_us": None, "meta": {}}
+
+
+def owner_of(value: bytes) -> str:
+    return str(read(value)["owner"])
+
+
+def meta_text(value: bytes) -> str:
+    return json.dumps(read(value)["meta"])
+
+
+def age_and_meta(value: bytes, wall_us: int) -> tuple[float, Meta]:
+    said = read(value)
+    since = said["since_us"]
+    age = max(0.0, (wall_us - since) / 1e6) if isinstance(since, int) else 0.0
+    meta: Meta = said["meta"]
+    return age, meta

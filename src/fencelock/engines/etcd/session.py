@@ -1,0 +1,270 @@
+"""The etcd leases of one client: kept alive while somebody needs them, and no key outstays its own.
+
+Keys of equal ttl share one etcd lease, so an acquire need not make one. Sharing has a price: what
+keeps one key alive keeps all. So each key has an end of its own here, and whoever extends a lease
+first deletes the keys on it that are past theirs. A process that dies extends nothing, and etcd
+ends its lease; a process that lives takes away what it has stopped renewing.
+
+How long a lease lasts is counted from before the keep-alive was sent. A member that was the leader
+and does not know that it is no more may answer one; so an extension counts only when the same
+member has answered a linearizable request after it (``prove``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+
+from ...errors import FencelockError, Unavailable
+from ...world import Job, Signal, World
+from . import codec
+from .link import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, RENEWAL, TXN, LeaseGone, Link
+
+FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
+EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
+IDLE_S = 300.0  # a lease that nobody uses is kept this long, so that the next acquire is quick
+NAP_S = 0.5
+GHOST_S = 15.0  # how long a request without an answer may still take effect
+CLOSE_S = 2.0
+
+
+class Place:
+    """One key of ours: a place in the queue for a name, and at its head the lock."""
+
+    __slots__ = (
+        "ahead",
+        "created",
+        "holder",
+        "key",
+        "owner",
+        "session",
+        "signal",
+        "unanswered",
+        "until",
+        "value",
+        "waiting",
+        "watch",
+    )
+
+    def __init__(
+        self, owner: str, key: bytes, value: bytes, session: Session, until: float
+    ) -> None:
+        self.owner = owner
+        self.key = key
+        self.value = value
+        """What it says, and that is ours: a key is used again, a value never."""
+        self.session = session
+        self.until = until
+        """When it is deleted unless somebody asks for it again."""
+        self.created = 0
+        """Its create revision; 0 while that is not known."""
+        self.unanswered = 0
+        """Requests to make the key that have not been answered: each may still take effect."""
+        self.waiting = False
+        self.holder: tuple[bytes, str] = (b"", "")
+        """The key at the head of the queue and what its holder says of itself."""
+        self.ahead: tuple[bytes, int] = (b"", 0)
+        """The key right before this one, and the revision at which it was seen."""
+        self.signal: Signal | None = None
+        self.watch = 0
+
+    def call(self, now: float) -> None:
+        """Have whoever waits here look again; who does not answer for a ttl is passed over."""
+        if self.waiting:
+            self.until = min(self.until, now + self.session.ttl)
+        if self.signal is not None:
+            self.signal.set()
+
+
+class Session:
+    """One etcd lease, and the keys on it."""
+
+    def __init__(self, lease: int, ttl: float, now: float) -> None:
+        self.lease = lease
+        self.ttl = ttl
+        """As the server gave it."""
+        self.alive_at = now
+        """The lease lasts until this and the ttl."""
+        self.used_at = now
+        self.tried_at = now
+        self.ended = False
+        self.places: dict[str, Place] = {}
+        self.ghosts: dict[bytes, tuple[bytes, float]] = {}
+        """Keys that were withdrawn and may still appear with their value, and until when."""
+        self._hope = (now, -1)
+
+    def hope(self, asked_at: float, turn: int) -> None:
+        """A member has extended it."""
+        self._hope = (asked_at, turn)
+
+    def prove(self, turn: int) -> bool:
+        """The same member has answered a linearizable request since: the extension counts."""
+        asked_at, hoped = self._hope
+        if hoped == turn:
+            self.alive_at = max(self.alive_at, asked_at)
+        return hoped == turn or hoped == -1
+
+    def is_fresh(self, now: float) -> bool:
+        return max(self.alive_at, self._hope[0]) + max(self.ttl * FRESH, FRESH_MIN_S) >= now
+
+    @property
+    def ends_at(self) -> float:
+        return self.alive_at + self.ttl
+
+
+class Sessions:
+    """All leases of one client."""
+
+    def __init__(self, world: World, link: Link, look: Callable[[], None]) -> None:
+        self._world = world
+        self._link = link
+        self._look = look
+        self.reaped: Callable[[Place], None] = self.drop
+        """Told of each key that was taken away because nobody renewed it."""
+        self._by_ttl: dict[int, Session] = {}
+        self._all: dict[Session, None] = {}
+        self._mutex = world.mutex()
+        self._wake = world.signal()
+        self._job: Job | None = None
+        self._closing = False
+
+    async def fresh(self, ttl: float) -> Session:
+        """A lease for this ttl that has just begun or was just extended."""
+        whole, now = ceil(ttl), self._world.now()
+        session = self._by_ttl.get(whole)
+        if session is None or session.ended or session.ends_at <= now:
+            return await self._begin(whole)
+        session.used_at = now
+        if session.is_fresh(now):
+            return session
+        try:
+            await self.extend(session)
+        except LeaseGone:
+            return await self._begin(whole)
+        return session
+
+    async def _begin(self, whole: int) -> Session:
+        now = self._world.now()
+        answer = codec.read_lease(await self._link.call(LEASE_GRANT, codec.lease_grant(whole)))
+        made = Session(answer.id, float(answer.ttl), now)
+        with self._mutex:
+            session = self._by_ttl.get(whole)
+            if session is None or session.ended or session.ends_at <= self._world.now():
+                session = self._by_ttl[whole] = made
+                self._all[made] = None
+        if session is not made:  # another thread was quicker
+            await self._revoke(made)
+        return session
+
+    async def extend(self, session: Session) -> None:
+        """Have a lease last its ttl from now; what is past its own end goes first."""
+        await self._reap(session)
+        asked_at, turn = self._world.now(), self._link.turn
+        session.tried_at = asked_at
+        request = codec.lease_named(session.lease)
+        within = min(self._link.try_s, max(session.ttl / 4, 0.5))
+        answer = await self._link.call(
+            LEASE_KEEP_ALIVE, request, reads=True, lane=RENEWAL, within=within
+        )
+        if codec.read_lease(answer).ttl <= 0:
+            self.end(session)
+            raise LeaseGone
+        session.hope(asked_at, turn)
+
+    async def extend_surely(self, session: Session, look: bytes = b"") -> bytes:
+        """Extend a lease, and let a majority confirm that whoever did so may; ``look`` is a
+        transaction that only reads."""
+        await self.extend(session)
+        turn = self._link.turn
+        answer = await self._link.call(TXN, look, reads=True)
+        if not session.prove(turn) or turn != self._link.turn:
+            raise Unavailable("another member of etcd was turned to meanwhile. Try again")
+        return answer
+
+    def end(self, session: Session) -> None:
+        """The lease is no more, and no key on it; who waited there looks again."""
+        session.ended = True
+        self._all.pop(session, None)
+        for place in list(session.places.values()):
+            place.call(self._world.now())
+
+    def add(self, place: Place) -> None:
+        """Look after a key from now on."""
+        place.session.places[place.owner] = place
+        if self._job is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._mutex:
+            if self._job is None and not self._closing:
+                self._job = self._world.spawn(self._run(), "fencelock-etcd")
+
+    def drop(self, place: Place) -> None:
+        """The key is gone."""
+        place.session.places.pop(place.owner, None)
+        if place.unanswered:
+            ghost = (place.value, self._world.now() + GHOST_S)
+            place.session.ghosts[place.key] = ghost
+
+    def abandon(self) -> None:
+        """End without waiting."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        """End the work in the background; leases without a key go at once."""
+        self.abandon()
+        if self._job is not None:
+            await self._job.join(self._world.now() + CLOSE_S)
+        for session in list(self._all):
+            if not session.places:
+                await self._revoke(session)
+
+    async def _run(self) -> None:
+        while not self._closing and self._all:
+            await self._world.wait(self._wake, self._world.now() + NAP_S)
+            self._look()
+            for session in list(self._all):
+                if self._closing:
+                    return
+                try:
+                    await self._attend(session)
+                except FencelockError:  # holders and waiters meet the same trouble themselves
+                    continue
+        with self._mutex:
+            self._job = None
+
+    async def _attend(self, session: Session) -> None:
+        now = self._world.now()
+        await self._reap(session)
+        if session.places or session.ghosts or now < session.used_at + IDLE_S:
+            if now - max(session.alive_at, session.tried_at) >= session.ttl * EXTEND:
+                await self.extend(session)
+        else:
+            self.end(session)
+            await self._revoke(session)
+
+    async def _reap(self, session: Session) -> None:
+        """Delete what is past its end. An error means that the lease must not be extended."""
+        now = self._world.now()
+        for place in [place for place in list(session.places.values()) if place.until <= now]:
+            await self._delete(session, place.key, place.value)
+            self.reaped(place)
+            place.call(self._world.now())
+        for key, (value, until) in list(session.ghosts.items()):
+            await self._delete(session, key, value)
+            if until <= now:
+                session.ghosts.pop(key, None)
+
+    async def _delete(self, session: Session, key: bytes, value: bytes) -> None:
+        """Delete a key of ours, unless another client has taken it over."""
+        ours = [codec.equal(codec.LEASED, key, session.lease), codec.same_value(key, value)]
+        await self._link.call(
+            TXN, codec.txn(ours, [codec.do_delete(codec.delete(key))]), lane=RENEWAL
+        )
+
+    async def _revoke(self, session: Session) -> None:
+        try:
+            await self._link.call(LEASE_REVOKE, codec.lease_named(session.lease))
+        except FencelockError:
+            pass  # it ends by itself

@@ -1,0 +1,127 @@
+"""The wire for threads: blocking gRPC calls in the thread that asks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from .channel import OPTIONS, Tls, credentials, load_grpc
+from .forking import gate
+from .link import Metadata, Refused
+
+
+class ThreadsWire:
+    """Channels to the members of a cluster, each made when it is first needed."""
+
+    def __init__(self, members: Sequence[str], tls: Tls | None) -> None:
+        gate.check()
+        self._grpc = load_grpc()
+        self._members = members
+        self._tls = None if tls is None else credentials(tls)
+        self._mutex = threading.Lock()
+        self._channels: dict[tuple[int, int], Any] = {}  # of grpc.Channel, whose types are open
+        self._methods: dict[tuple[int, int, str], Any] = {}
+        self._closed = False
+
+    async def call(
+        self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
+    ) -> bytes:
+        place = (member, lane, method)
+        send = self._methods.get(place) or self._method(place)
+        gate.enter()
+        try:
+            answer: bytes = send(request, timeout=within, metadata=about)
+        except self._grpc.RpcError as error:
+            raise Refused(error.code().name, error.details() or "") from None
+        except ValueError as error:  # "Cannot invoke RPC on closed channel!"
+            raise Refused("CLOSED", str(error)) from None
+        finally:
+            gate.leave()
+        return answer
+
+    def stream(
+        self,
+        member: int,
+        method: str,
+        about: Metadata,
+        hear: Callable[[bytes], None],
+        end: Callable[[], None],
+    ) -> ThreadsStream:
+        open_stream = self._channel(member, 0).stream_stream(method)
+        return ThreadsStream(open_stream, about, hear, end, self._grpc.RpcError)
+
+    def _method(self, place: tuple[int, int, str]) -> Any:
+        member, lane, method = place
+        found = self._channel(member, lane).unary_unary(method)
+        with self._mutex:
+            self._methods[place] = found
+        return found
+
+    def _channel(self, member: int, lane: int) -> Any:
+        with self._mutex:
+            if self._closed:
+                raise Refused("CLOSED", "the client is closed")
+            found = self._channels.get((member, lane))
+            if found is None:
+                found = self._channels[member, lane] = self._connect(self._members[member])
+        return found
+
+    def _connect(self, target: str) -> Any:
+        if self._tls is None:
+            return self._grpc.insecure_channel(target, OPTIONS)
+        return self._grpc.secure_channel(target, self._tls, OPTIONS)
+
+    def leave(self, member: int, lane: int) -> None:
+        with self._mutex:
+            self._channels.pop((member, lane), None)  # closed when the last call on it has ended
+            for place in [place for place in self._methods if place[:2] == (member, lane)]:
+                del self._methods[place]
+
+    async def close(self) -> None:
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close all channels; calls that are under way end at once."""
+        with self._mutex:
+            self._closed = True
+            channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            channel.close()
+
+
+class ThreadsStream:
+    """A stream that a thread of its own reads."""
+
+    def __init__(
+        self,
+        open_stream: Callable[..., Any],
+        about: Metadata,
+        hear: Callable[[bytes], None],
+        end: Callable[[], None],
+        failure: type[Exception],
+    ) -> None:
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        self._call = open_stream(iter(self._requests.get, None), metadata=about)
+        self._hear = hear
+        self._end = end
+        self._failure = failure
+        threading.Thread(target=self._read, name="fencelock-etcd-watch", daemon=True).start()
+
+    def send(self, message: bytes) -> None:
+        self._requests.put(message)
+
+    def close(self) -> None:
+        self._requests.put(None)
+        self._call.cancel()
+
+    def _read(self) -> None:
+        try:
+            for message in self._call:
+                self._hear(message)
+        except self._failure:
+            pass  # however it ended: who watched looks for itself
+        finally:
+            self._requests.put(None)
+            self._end()

@@ -1,0 +1,219 @@
+"""Users and passwords, TLS, forks, the doctor, and transactions of a user's own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencelock
+from fencelock import Denied, LeaseLost, Misconfigured, Unavailable, UsageError, aio
+from fencelock.engines.etcd.examine import version_findings
+from tests.faults.flavors import Lab, run
+from tests.servers.etcd import Etcd, EtcdCluster
+from tests.servers.tls import make_certificate
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Etcd]:
+    """A member that wants a password and forgets a login after a second."""
+    with Etcd(settings=["--auth-token-ttl", "1"]) as etcd:
+        for words in (
+            ("user", "add", "root:secret"),
+            ("user", "grant-role", "root", "root"),
+            ("role", "add", "locker"),
+            ("role", "grant-permission", "locker", "--prefix=true", "readwrite", "locks/"),
+            ("user", "add", "worker:pass word"),
+            ("user", "grant-role", "worker", "locker"),
+            ("auth", "enable"),
+        ):
+            done = etcd.ctl(*words)
+            assert done.returncode == 0, done.stderr
+        yield etcd
+
+
+def test_a_user_locks_what_its_role_allows(flavor: str, guarded: Etcd) -> None:
+    """A role for a prefix is all that a client needs."""
+
+    async def scenario(lab: Lab) -> None:
+        url = f"etcd://worker:pass%20word@{guarded.address}"
+        client = await lab.connect(url, prefix="locks/")
+        async with client.lock("seat", ttl=3) as lease:
+            waiting = lab.start(client.lock("seat", ttl=3).acquire(timeout=10))
+            await lab.until_queued(client, "seat", 1)
+            link = client._core.engine._link  # type: ignore[attr-defined]  # etcd's
+            link._about = (("token", "ended.1"),)
+            await lab.until(lambda: lease._tenure.renewals > 2, "renewals after the login ended")
+            assert link._about != (("token", "ended.1"),)
+        await (await waiting.result()).release()
+        with pytest.raises(Denied):
+            await lab.connect(url, prefix="elsewhere/")
+        with pytest.raises(Denied):
+            await lab.connect(f"etcd://worker:wrong@{guarded.address}", prefix="locks/")
+        with pytest.raises(Denied):
+            await lab.connect(f"etcd://{guarded.address}", prefix="locks/")
+
+    run(flavor, scenario)
+
+
+def test_tls_is_spoken_and_the_server_checked(flavor: str, tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    with Etcd(certificate=certificate) as etcd:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(etcd.url, ca=str(certificate[0]))
+            async with client.lock("seat") as lease:
+                assert lease
+            for url in (f"{etcd.url}?tls=yes", etcd.url):  # an unknown authority; no TLS at all
+                with pytest.raises(Unavailable):
+                    await lab.connect(url, patience=1)
+
+        run(flavor, scenario)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "word"),
+    [
+        ("etcd://", {}, "host"),
+        ("etcd://localhost/locks", {}, "prefix"),
+        ("etcd://localhost", {"patience": 0}, "patience"),
+        ("etcd://localhost", {"tls": "perhaps"}, "yes or no"),
+        ("etcd://localhost", {"prefix": "a\0b"}, "control"),
+        ("etcd://localhost", {"cert": "/nowhere"}, "cert and key"),
+        ("etcd://localhost", {"ca": "/nowhere"}, "cannot be read"),
+        ("etcd://localhost", {"tls": "no", "ca": "/nowhere"}, "contradict"),
+    ],
+)
+def test_a_wrong_address_is_refused_in_words(url: str, options: Any, word: str) -> None:
+    with pytest.raises(Misconfigured, match=word):
+        fencelock.connect(url, **options)
+
+
+def test_nobody_at_the_address_is_said_at_once() -> None:
+    with pytest.raises(Unavailable, match="nothing happened"):
+        fencelock.connect("etcd://127.0.0.1:1,127.0.0.1:2")
+
+
+def transact(etcd: Etcd, comparison: fencelock.etcd.Comparison, value: str) -> bool:
+    """A user's own write by way of the JSON gateway, guarded by a lease."""
+    written = {
+        "key": base64.b64encode(b"seat").decode(),
+        "value": base64.b64encode(value.encode()).decode(),
+    }
+    body = {"compare": [comparison.json()], "success": [{"request_put": written}]}
+    request = urllib.request.Request(
+        f"http://{etcd.address}/v3/kv/txn", json.dumps(body).encode(), method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return bool(json.load(answer).get("succeeded", False))
+
+
+def test_a_write_of_ones_own_is_refused_when_the_lease_is_over(etcd: Etcd, prefix: str) -> None:
+    with fencelock.connect(etcd.url, prefix=prefix) as client:
+        old = client.lock("seat").acquire()
+        comparison = fencelock.etcd.compare(old)
+        assert comparison.create_revision == old.fence
+        assert transact(etcd, comparison, "first") is True
+        assert client.revoke("seat", "to see") is True
+        with client.lock("seat") as new:
+            assert transact(etcd, comparison, "too late") is False
+            assert transact(etcd, fencelock.etcd.compare(new), "second") is True
+        old.release()
+        with pytest.raises(LeaseLost):
+            fencelock.etcd.compare(old)
+    assert etcd.ctl("get", "--print-value-only", "seat").stdout.strip() == "second"
+    with fencelock.connect("memory://") as client, client.lock("seat") as lease:
+        with pytest.raises(UsageError, match="etcd"):
+            fencelock.etcd.compare(lease)
+
+
+FORKER = """
+import asyncio, os, sys
+from fencelock import Unsupported, aio
+
+async def main(url):
+    async with aio.connect(url) as client:
+        lease = await client.lock("seat", ttl=2).acquire()
+        if (pid := os.fork()) == 0:
+            asyncio._set_running_loop(None)
+            try:
+                import fencelock
+                fencelock.connect(url)
+            except Unsupported:
+                os._exit(7)
+            os._exit(1)
+        _, status = await asyncio.get_running_loop().run_in_executor(None, os.waitpid, pid, 0)
+        renewals = lease._tenure.renewals
+        while lease and lease._tenure.renewals < renewals + 2:
+            await asyncio.sleep(0.01)
+        print(os.waitstatus_to_exitcode(status), bool(lease), await lease.release())
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_of_a_process_with_asyncio_is_refused_and_its_parent_goes_on(
+    etcd: Etcd, prefix: str
+) -> None:
+    """H18: gRPC does not survive such a fork. Using it would hang the child and hurt the parent."""
+    command = [sys.executable, "-W", "ignore", "-c", FORKER, f"{etcd.url}?prefix={prefix}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["7", "True", "True"], done.stderr
+
+
+def test_the_doctor_sees_quorum_members_and_version(cluster: EtcdCluster) -> None:
+    with fencelock.connect(cluster.url, patience=2) as client:
+        found = {finding.topic: finding.level for finding in examine(client)}
+        assert (found["quorum"], found["members"]) == ("ok", "ok")
+        assert "version" in found
+        cluster.nodes[2].kill()
+        levels = [finding.level for finding in examine(client) if finding.topic == "member"]
+        assert sorted(levels) == ["ok", "ok", "warning"]
+        cluster.leader(among=cluster.nodes[:2])
+        cluster.nodes[1].kill()
+        (quorum,) = [finding for finding in examine(client) if finding.topic == "quorum"]
+        assert quorum.level == "problem"
+
+
+def examine(client: fencelock.Client) -> list[Any]:
+    from fencelock.worlds.threads import drive
+
+    return drive(client._core.examine())
+
+
+def test_the_doctor_sees_it_in_asyncio_too(etcd: Etcd) -> None:
+    async def main() -> None:
+        async with aio.connect(etcd.url) as client:
+            found = await client._core.examine()
+            assert {"quorum", "member", "members"} <= {finding.topic for finding in found}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("version", "levels"),
+    [
+        ("3.3.25", ["problem"]),
+        ("3.4.23", ["note", "warning"]),
+        ("3.4.31", ["note"]),
+        ("3.5.2", ["problem", "warning"]),
+        ("3.5.12", ["warning"]),
+        ("3.5.13", ["ok"]),
+        ("3.6.0-rc.1", ["ok"]),
+        ("tomorrow", ["note"]),
+    ],
+)
+def test_what_is_known_of_a_version_is_told(version: str, levels: list[str]) -> None:
+    assert sorted(finding.level for finding in version_findings(version)) == levels
