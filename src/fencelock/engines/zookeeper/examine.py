@@ -1,0 +1,154 @@
+"""What of the ensemble would break a promise: looked at when somebody asks.
+
+Every member is asked by itself, with the command ``srvr``, which servers answer by default, on a
+connection of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from typing import Any, NamedTuple
+
+from ...errors import FencelockError
+from ...model import Finding
+from ...world import World
+from . import requests
+from .wire import BELIEVED, Settings, Wire
+
+ANSWER_S = 2.0
+SLOW_S = 0.1
+CONFIG = "/zookeeper/config"
+
+
+class Member(NamedTuple):
+    """What one server says about itself."""
+
+    where: str
+    mode: str = ""
+    """standalone, leader, follower or observer; nothing when it does not serve."""
+    version: str = ""
+    trouble: str = ""
+
+
+async def examine(world: World, wire: Wire, settings: Settings) -> list[Finding]:
+    """All findings about one ensemble."""
+    hands = world.adopt("fencelock-doctor")
+    try:
+        if settings.tls:
+            found = [Finding("note", "members", "with TLS, members are not asked one by one")]
+        else:
+            members = [await hands(ask, *host) for host in settings.hosts]
+            found = [*_members(members), *map(_version, _versions(members))]
+    finally:
+        await hands.close()
+    found += await _quorum(wire, len(settings.hosts))
+    found += await _latency(world, wire)
+    return [*found, *_session(wire, settings), *_rights(settings)]
+
+
+def ask(host: str, port: int) -> Member:
+    """Ask one member who it is."""
+    where = f"{host}:{port}"
+    try:
+        with socket.create_connection((host, port), ANSWER_S) as line:
+            line.settimeout(ANSWER_S)
+            line.sendall(b"srvr")
+            give_up, text = time.monotonic() + ANSWER_S, b""
+            while time.monotonic() < give_up and (part := line.recv(4096)):
+                text += part
+    except OSError as error:
+        return Member(where, trouble=f"cannot be reached ({error})")
+    return read_member(where, text.decode(errors="replace"))
+
+
+def read_member(where: str, text: str) -> Member:
+    mode = re.search(r"^Mode: (\S+)", text, re.MULTILINE)
+    version = re.search(r"version: (\d+\.\d+\.\d+)", text)
+    if mode is None:
+        said = text.strip().partition("\n")[0][:80] or "nothing"
+        return Member(where, trouble=f"does not serve: it says {said!r}")
+    return Member(where, mode[1], version[1] if version else "")
+
+
+def _members(members: list[Member]) -> list[Finding]:
+    found: list[Finding] = []
+    for member in members:
+        if member.trouble:
+            advice = "see to it: while members are missing, the next failure stops all locks"
+            found.append(Finding("warning", "members", f"{member.where} {member.trouble}", advice))
+        else:
+            found.append(Finding("ok", "members", f"{member.where} is {member.mode}"))
+    if any(member.mode == "standalone" for member in members):
+        text = "the server stands alone: its machine's end is the end of all locks"
+        advice = "for correctness run an ensemble of three or five on different machines"
+        found.append(Finding("warning", "quorum", text, advice))
+    return found
+
+
+def _versions(members: list[Member]) -> list[str]:
+    return sorted({member.version for member in members if member.version})
+
+
+def _version(version: str) -> Finding:
+    """Versions whose known defects touch locks."""
+    number = tuple(map(int, version.split(".")))
+    if number < (3, 4, 11) or (3, 5, 0) <= number < (3, 5, 4):
+        text = f"version {version} can keep a node whose session has ended (ZOOKEEPER-2355)"
+        return Finding("problem", "version", text, "update it: such a lock is never free again")
+    if number < (3, 5, 5):
+        text = f"version {version} has no container nodes: clients remove unused folders"
+        return Finding("note", "version", text, "update it when you can")
+    return Finding("ok", "version", version)
+
+
+async def _quorum(wire: Wire, listed: int) -> list[Finding]:
+    """Compare the ensemble's own list of members with that of the URL."""
+    try:
+        (found,) = await wire.call(requests.get(CONFIG))
+    except FencelockError as error:
+        return [Finding("note", "quorum", f"its list of members cannot be read ({error})")]
+    if isinstance(found, Exception):
+        return []
+    text = (found[0] or b"").decode(errors="replace")
+    voters = sum("participant" in line for line in text.splitlines())
+    if not voters:
+        return []
+    if listed < voters:
+        advice = "name them all in the URL: a client can only go to members that it knows"
+        text = f"the ensemble has {voters} members that vote, the URL names {listed}"
+        return [Finding("warning", "quorum", text, advice)]
+    return [Finding("ok", "quorum", f"{voters // 2 + 1} of {voters} members must agree")]
+
+
+async def _latency(world: World, wire: Wire) -> list[Finding]:
+    times: list[float] = []
+    for request in (requests.exists("/"), requests.together([requests.check("/")])):
+        begun = world.now()
+        answer: Any = await wire.call(request)
+        del answer
+        times.append(world.now() - begun)
+    text = f"a read takes {times[0] * 1e3:.1f} ms, a write {times[1] * 1e3:.1f} ms"
+    if times[1] > SLOW_S:
+        advice = "give ZooKeeper's log a disk of its own: every grant and release waits for it"
+        return [Finding("warning", "latency", text, advice)]
+    return [Finding("ok", "latency", text)]
+
+
+def _session(wire: Wire, settings: Settings) -> list[Finding]:
+    granted, wanted = wire.timeout, settings.session_s
+    text = f"a session lasts {granted:g} s: a lease lasts {granted * BELIEVED:g} s at most"
+    if abs(granted - wanted) > 0.001:
+        which = "minSessionTimeout" if granted > wanted else "maxSessionTimeout"
+        advice = f"ask for it with session=, or change {which} of the servers"
+        return [Finding("warning", "session", f"{text}, and {wanted:g} s were asked for", advice)]
+    return [Finding("ok", "session", text)]
+
+
+def _rights(settings: Settings) -> list[Finding]:
+    if settings.credentials:
+        return [Finding("ok", "rights", "nodes are guarded by a user and a password")]
+    text = "everybody who reaches ZooKeeper can delete any lock"
+    advice = "write zookeeper://user:password@host/root, or keep the network closed"
+    return [Finding("note", "rights", text, advice)]

@@ -1,0 +1,205 @@
+"""The wire for asyncio: the event loop reads and writes, and there is no thread at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ...errors import OutcomeUnknown, Unavailable
+from . import requests
+from .requests import Request
+from .session import Flight
+from .wire import PINGS, RETRY_S, Settings, Wire
+
+
+class _Line(asyncio.Protocol):
+    """One connection: hands what it hears to its wire."""
+
+    def __init__(self, wire: AioWire) -> None:
+        self.wire = wire
+        self.transport: asyncio.Transport | None = None
+        self.broken: asyncio.Future[None] = wire.loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if not self.broken.done():
+            try:
+                self.wire.hear(data)
+            except Exception as error:
+                self.fail(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.fail(exc or ConnectionResetError("the server closed the connection"))
+
+    def fail(self, error: Exception) -> None:
+        if not self.broken.done():
+            self.broken.set_exception(error)
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class AioWire(Wire):
+    """One session, shared by the tasks of a loop."""
+
+    def __init__(self, settings: Settings, now: Any) -> None:
+        super().__init__(settings, now)
+        self.loop = asyncio.get_running_loop()
+        self._ready = asyncio.Event()
+        self._tried = asyncio.Event()  # every member once
+        self._rouse = asyncio.Event()
+        self._line: _Line | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._greeted_at = 0.0
+        self._sent_at = 0.0
+        self._unheard_since: float | None = None
+
+    async def open(self) -> None:
+        self.tls()
+        self._task = self.loop.create_task(self._run(), name="fencelock-zookeeper")
+        await _set_within(self._tried, self.patience)
+        if not self._ready.is_set():
+            await self.close(False)
+            raise self._why
+
+    async def call(self, *wanted: Request) -> list[Any]:
+        if not wanted:
+            return []
+        if not self._ready.is_set():
+            self._rouse.set()
+            if self._closed or not await _set_within(self._ready, self.respite):
+                raise Unavailable(f"no server of the ensemble answers ({self._why})")
+        line = self._line
+        if line is None:
+            raise Unavailable("the connection to ZooKeeper broke; nothing was sent")
+        landed: asyncio.Future[None] = self.loop.create_future()
+        flight = Flight(len(wanted), lambda: _settle(landed))
+        sent_at = self._now()
+        self._push(line, self._link.ask(wanted, flight))
+        limit = self.loop.call_later(self.patience, self._too_late, line, flight)
+        try:
+            await landed
+        finally:
+            limit.cancel()
+        if flight.lost:
+            raise self._unanswered(wanted)
+        return self._answered(wanted, flight.answers, sent_at)
+
+    def _too_late(self, line: _Line, flight: Flight) -> None:
+        line.fail(TimeoutError("the server is silent"))
+        flight.lose()
+
+    async def close(self, end: bool) -> None:
+        if end and self._ready.is_set():
+            try:
+                await self.call(requests.CLOSE)
+            except (Unavailable, OutcomeUnknown):
+                pass  # it ends by its timeout
+        self.abandon()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def abandon(self) -> None:
+        self._closed = True
+        try:  # a client may be collected in any thread
+            self.loop.call_soon_threadsafe(self._end)
+        except RuntimeError:
+            pass  # the loop is closed, and all connections with it
+
+    def _end(self) -> None:
+        if self._line is not None:
+            self._line.fail(ConnectionAbortedError("closed by us"))
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while not self._closed:
+            for _ in range(len(self._hosts)):
+                host = self._next_host()
+                try:
+                    await self._serve(host)
+                except Exception as error:
+                    self._failed(host, error)
+                finally:
+                    self._leave()
+                if self._closed:
+                    return
+            self._tried.set()
+            await _set_within(self._rouse, RETRY_S)
+            self._rouse.clear()
+
+    async def _serve(self, host: tuple[str, int]) -> None:
+        """Connect to one member and stay until the connection breaks."""
+        context = self.tls()
+        async with asyncio.timeout(self.patience):
+            _, line = await self.loop.create_connection(
+                lambda: _Line(self),
+                *host,
+                ssl=context,
+                server_hostname=host[0] if context else None,
+            )
+        self._line = line
+        self._unheard_since = None
+        self._greeted_at = self._now()
+        self._push(line, self._link.greet())
+        self._look(line)
+        await line.broken
+
+    def hear(self, data: bytes) -> None:
+        """Take what the server sent."""
+        self._unheard_since = None
+        self._link.receive(data)
+        if self._link.welcomed and not self._ready.is_set():
+            if self._link.fresh:
+                self.contact_at = self._greeted_at
+            self._ready.set()
+            self._tried.set()
+
+    def _push(self, line: _Line, data: bytes) -> None:
+        self._sent_at = now = self._now()
+        if self._unheard_since is None:
+            self._unheard_since = now
+        assert line.transport is not None
+        line.transport.write(data)
+
+    def _look(self, line: _Line) -> None:
+        """Ping when it is time; leave a server that is silent; look again before either."""
+        now = self._now()
+        if self._unheard_since is not None and now >= self._unheard_since + self.patience:
+            line.fail(TimeoutError("the server is silent"))
+            return
+        if self._link.welcomed and now >= self._sent_at + self.timeout / PINGS:
+            self._push(line, self._link.ping())
+        due = self._sent_at + self.timeout / PINGS
+        if self._unheard_since is not None:
+            due = min(due, self._unheard_since + self.patience)
+        self._timer = self.loop.call_later(max(0.0, due - now), self._look, line)
+
+    def _leave(self) -> None:
+        if self._ready.is_set():
+            self._broken_at = self._now()
+        self._ready.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        line, self._line = self._line, None
+        self._link.break_off()
+        if line is not None:
+            line.fail(ConnectionAbortedError("left"))
+            line.broken.exception()  # looked at
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _settle(landed: asyncio.Future[None]) -> None:
+    if not landed.done():
+        landed.set_result(None)

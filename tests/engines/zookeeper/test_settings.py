@@ -1,0 +1,185 @@
+"""Options, access control, encryption, and what the doctor finds."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fencelock
+from fencelock import Denied, Misconfigured, Unavailable
+from fencelock.engines.zookeeper.examine import _version, read_member
+from tests.faults.flavors import Lab, run
+from tests.servers.server import free_port, program
+from tests.servers.zookeeper import Ensemble, ZooKeeper
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("session=0", "session must be"),
+        ("session=soon", "session must be"),
+        ("acl=nobody", "acl is one of open, creator, readable"),
+        ("acl=creator", "needs a user"),
+        ("recipe=own", "recipe is one of kazoo, curator"),
+        ("tls=perhaps", "tls is yes or no"),
+        ("ca=", "name files"),
+        ("patience=1", "it knows: acl, ca, cert, key, recipe, session, tls"),
+    ],
+)
+def test_a_wrong_option_is_refused(query: str, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        fencelock.connect(f"zookeeper://127.0.0.1:1/x?{query}")
+
+
+def test_a_wrong_address_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="names no server"):
+        fencelock.connect("zookeeper:///x")
+    with pytest.raises(Misconfigured, match="no path of ZooKeeper"):
+        fencelock.connect("zookeeper://127.0.0.1:1/a/../b")
+
+
+def test_nobody_there_is_said_at_once(flavor: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await lab.connect(f"zookeeper://127.0.0.1:{free_port()}/x")
+
+    run(flavor, scenario)
+
+
+def test_the_server_decides_how_long_a_session_is(flavor: str, own_server: ZooKeeper) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own_server.fresh_url(), session=3000)
+        async with client.lock("seat", ttl=3000) as lease:
+            assert lease.ttl == pytest.approx(0.75 * 120)
+
+    run(flavor, scenario)
+
+
+def test_a_lock_of_another_user_cannot_be_taken_away(flavor: str, server: ZooKeeper) -> None:
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        owner = await lab.connect(url.replace("://", "://anna:secret@"))
+        stranger = await lab.connect(url.replace("://", "://eve:guess@"))
+        async with owner.lock("seat"):
+            with pytest.raises(Denied):
+                await stranger.revoke("seat", "mine now")
+            with pytest.raises(Denied):
+                await stranger.lock("seat").try_acquire()
+        async with owner.lock("seat") as lease:
+            assert (await owner.holders("seat"))[0].fence == lease.fence
+
+    run(flavor, scenario)
+
+
+def test_a_readable_lock_shows_its_holder_to_all(server: ZooKeeper) -> None:
+    url = server.fresh_url()
+    owned = url.replace("://", "://anna:secret@") + "?acl=readable"
+    with fencelock.connect(owned) as owner, fencelock.connect(url) as stranger:
+        with owner.lock("seat") as lease:
+            assert stranger.holders("seat")[0].fence == lease.fence
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ZooKeeper, Path]]:
+    """A server that speaks TLS on its secure port, and the certificate to trust."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, cert, both = folder / "key.pem", folder / "cert.pem", folder / "both.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    make = [
+        program("openssl", "openssl"),
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        *subject,
+    ]
+    subprocess.run(
+        [*make, "-keyout", str(key), "-out", str(cert), "-days", "2"],
+        check=True,
+        capture_output=True,
+    )
+    both.write_text(key.read_text() + cert.read_text())
+    settings = {
+        "secureClientPort": str(free_port()),
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.keyStore.location": str(both),
+        "ssl.keyStore.type": "PEM",
+        "ssl.trustStore.location": str(cert),
+        "ssl.trustStore.type": "PEM",
+        "ssl.clientAuth": "want",
+    }
+    with ZooKeeper(settings=settings) as server:
+        yield server, folder
+
+
+def test_tls_with_a_certificate_of_our_own(flavor: str, encrypted: tuple[ZooKeeper, Path]) -> None:
+    server, folder = encrypted
+    url = f"zookeeper://localhost:{server.settings['secureClientPort']}/x"
+    files: dict[str, Any] = {"ca": str(folder / "cert.pem"), "cert": str(folder / "cert.pem")}
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url, **files, key=str(folder / "key.pem"))
+        leases = [
+            await client.lock(f"seat:{n}", meta={"n": "x" * 900}).acquire() for n in range(50)
+        ]
+        assert len(await client.scan("")) == 50
+        for lease in leases:
+            await lease.renew()
+            assert await lease.release() is True
+        with pytest.raises(Misconfigured, match="no certificate that we trust"):
+            await lab.connect(url, tls=True)
+
+    run(flavor, scenario)
+
+
+async def findings(lab: Lab, url: str, **options: Any) -> dict[tuple[str, str], str]:
+    client: Any = await lab.connect(url, **options)
+    found = await client._core.examine() if lab.flavor == "asyncio" else None
+    if found is None:
+        with fencelock.connect(url, **options) as plain:
+            from fencelock.worlds.threads import drive
+
+            found = drive(plain._core.examine())
+    return {(one.level, one.topic): one.text for one in found}
+
+
+def test_the_doctor_warns_of_a_server_that_stands_alone(flavor: str, server: ZooKeeper) -> None:
+    async def scenario(lab: Lab) -> None:
+        found = await findings(lab, server.fresh_url(), session=3000)
+        assert "stands alone" in found["warning", "quorum"]
+        assert "3000 s were asked for" in found["warning", "session"]
+        assert "a write" in found.get(("ok", "latency"), found.get(("warning", "latency"), ""))
+        assert found["ok", "version"] == "3.8.0"
+
+    run(flavor, scenario)
+
+
+def test_the_doctor_counts_the_members(flavor: str, ensemble: Ensemble) -> None:
+    async def scenario(lab: Lab) -> None:
+        found = await findings(lab, ensemble.url())
+        assert found["ok", "quorum"] == "2 of 3 members must agree"
+        found = await findings(lab, ensemble.url(ensemble.members[0]))
+        assert "3 members that vote, the URL names 1" in found["warning", "quorum"]
+        ensemble.followers[0].kill()
+        found = await findings(lab, ensemble.url())
+        assert "cannot be reached" in found["warning", "members"]
+
+    run(flavor, scenario)
+
+
+def test_the_doctor_knows_versions_that_keep_dead_nodes() -> None:
+    assert _version("3.4.10").level == "problem"
+    assert _version("3.5.3").level == "problem"
+    assert _version("3.4.14").level == "note"
+    assert _version("3.9.3").level == "ok"
+
+
+def test_a_member_that_does_not_serve_is_told_apart() -> None:
+    text = "This ZooKeeper instance is not currently serving requests\n"
+    assert "does not serve" in read_member("h:1", text).trouble
