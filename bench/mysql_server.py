@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from bench.contestant import Contestant, Gauge, Served
@@ -17,7 +17,6 @@ class OnMysql(Contestant):
     """Competes over a server of its own."""
 
     field = "mysql"
-    needs: ClassVar[tuple[str, ...]] = ("pymysql",)
 
     @classmethod
     def missing(cls) -> str:

@@ -35,6 +35,7 @@ from .model import Holding, State, Traits, Waiting
 
 if TYPE_CHECKING:
     from . import aio as aio
+    from . import etcd as etcd
     from . import testing as testing
     from .sync import Client, Lease, Lock, Lost, connect
 
@@ -67,10 +68,11 @@ __all__ = [
     "__version__",
     "aio",
     "connect",
+    "etcd",
     "testing",
 ]
 
-_LATER = {"aio", "testing"}  # modules that cost something to import
+_LATER = {"aio", "etcd", "testing"}  # modules that cost something to import
 
 
 def __getattr__(name: str) -> Any:

@@ -103,6 +103,7 @@ class Client(ClientFace):
         reentrant: bool = False,
         safety: Safety | None = None,
         meta: Meta | None = None,
+        key: int | None = None,
         busy: Literal["raise", "skip"] = "raise",
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
         """Decorate a function: each call holds the lock named by the template, filled from its
@@ -112,9 +113,9 @@ class Client(ClientFace):
         A function with a parameter ``lease`` gets the lease there.
         """
         spec = make_spec(
-            "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta
+            "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
         )
-        self._core.demand(spec.safety)
+        self._core.demand(spec.safety, spec.key)
         check_busy(busy)
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:

@@ -163,6 +163,15 @@ def test_demo_shows_what_it_set_out_to(program: Program) -> None:
     assert facts["sold_twice"] == {}
 
 
+@pytest.mark.parametrize("engine", ["postgresql", "mysql"])
+def test_schema_prints_what_a_migration_needs(engine: str, program: Program) -> None:
+    ran = program.run("schema", engine, "--table", "mine")
+    assert ran.returncode == 0
+    assert "CREATE TABLE IF NOT EXISTS mine_locks" in ran.stdout
+    assert program.json("schema", engine, "--table", "mine")["sql"].strip() == ran.stdout.strip()
+    assert program.run("schema", engine, "--table", "x; DROP TABLE y").returncode != 0
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_can_be_read_by_its_shell(shell: str, program: Program) -> None:
     ran = program.run("completion", shell)

@@ -16,6 +16,7 @@ from tests.servers.mariadb import mariadb
 from tests.servers.pgbouncer import Pgbouncer
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
+from tests.servers.redlock import Nodes
 from tests.servers.sentinel import Sentinels
 from tests.servers.shared import shared
 from tests.servers.valkey import Valkey
@@ -69,6 +70,7 @@ VARIANTS: dict[str, Where] = {
     "mariadb": mysql("mariadb", "lease"),
     "mysql": mysql("mysql", "lease"),
     "mysql mode=advisory": mysql("mysql", "advisory"),
+    "mysql mode=row": mysql("mysql", "row"),
     "postgresql": postgresql(),
     "postgresql push=no": postgresql(push=False),
     "postgresql pgbouncer": lambda folder: (shared(Pgbouncer).url(), {}),
@@ -82,6 +84,7 @@ VARIANTS: dict[str, Where] = {
     "valkey": lambda folder: prefixed(shared(valkey).url),
     "redis+sentinel": lambda folder: prefixed(shared(sentinels).url),
     "redis+cluster": lambda folder: prefixed(shared(Cluster).url),
+    "redlock": lambda folder: prefixed(shared(Nodes).url),
     # A session carries all leases of a client, so none lasts longer: the checks ask for a minute.
     "zookeeper": lambda folder: (shared(ZooKeeper).fresh_url(), {"session": 90.0}),
     "sqlite push=no": lambda folder: (f"sqlite:///{folder}/locks.db", {"push": False}),
@@ -91,10 +94,12 @@ VARIANTS: dict[str, Where] = {
 NOT_PROMISED = {
     "memory": {"durable"},
     "mysql mode=advisory": {"durable", "fifo", "revoke", "scan"},
+    "mysql mode=row": {"durable", "fifo", "revoke"},
     "postgresql push=no": {"push"},
     "postgresql pgbouncer": {"push"},
     "postgresql mode=advisory": {"durable", "fifo", "revoke"},
     "postgresql mode=advisory bound=transaction": {"durable", "fifo", "revoke"},
     "postgresql mode=row": {"durable", "fifo", "revoke"},
     "redis+cluster": {"durable"},
+    "redlock": {"durable", "fifo", "push"},
 }

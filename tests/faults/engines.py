@@ -26,6 +26,7 @@ from tests.servers.etcd import Etcd
 from tests.servers.mariadb import mariadb
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
+from tests.servers.redlock import Nodes
 from tests.servers.shared import shared
 
 PROMISES = frozenset({"processes", "server", "order", "waiters", "revoke", "scan", "fork_in_loop"})
@@ -66,8 +67,15 @@ STORES: dict[str, Store] = {
     "postgresql": Store(
         lambda folder: shared(_postgresql).url(f"table=faults_{next(_number)}"),
     ),
-    "mysql": Store(lambda folder: f"{shared(mariadb).url()}?table=faults_{next(_number)}"),
+    "mysql": Store(
+        lambda folder: f"{shared(mariadb).url()}?table=faults_{next(_number)}",
+        dead_waiter_wait=5.0,  # it has half a second to claim the lock
+    ),
     "redis": Store(lambda folder: shared(_redis).fresh_url()),
+    "redlock": Store(
+        lambda folder: f"{shared(Nodes).url}?prefix=faults-{next(_number)}:",
+        lacks={"server", "order", "waiters"},  # cutting one of its servers off changes nothing
+    ),
     "etcd": Store(
         lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
         lacks={"fork_in_loop"},  # gRPC's own thread is always at work there: the child is refused

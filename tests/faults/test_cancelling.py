@@ -313,6 +313,7 @@ def interrupts() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.needs("waiters")
 def test_an_interrupted_waiter_leaves_the_queue(url: str) -> None:
     """H09, blocking: KeyboardInterrupt in an acquire that waits."""
     with fencelock.connect(url) as client, fencelock.connect(url) as fresh, interrupts() as hit:

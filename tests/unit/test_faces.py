@@ -79,7 +79,7 @@ SURFACE = {
     "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "close", "traits", "url"},
     "Lock": {"acquire", "try_acquire", "name"},
     "Lease": {"name", "fence", "ttl", "meta", "remaining", "check", "lost", "reason", "renewals",
-              "renew", "release", "__bool__"},
+              "renew", "release", "connection", "__bool__"},
     "Lost": {"is_set", "wait", "__bool__"},
 }
 # fmt: on

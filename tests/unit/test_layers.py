@@ -34,9 +34,9 @@ SPINE = (
     ("address", "logic"),
     ("core",),
     ("face", "body"),
-    ("sync", "aio"),
+    ("sync", "aio", "sql"),
     (ROOT,),
-    ("recipes", "cli", "service", "integrations", "demo"),
+    ("recipes", "cli", "service", "integrations", "demo", "etcd"),
     ("__main__",),
 )
 

@@ -31,6 +31,7 @@ VERBS: dict[str, str] = {
     "doctor": "see whether locking works here, and what would break a promise",
     "bench": "measure how fast locks are here",
     "demo": "see a frozen holder being refused",
+    "schema": "print the tables that an engine needs in a database",
     "completion": "print a completion script for a shell",
 }
 

@@ -16,7 +16,18 @@ from ..errors import Misconfigured
 
 TABLE: dict[str, str] = {
     "memory": "fencelock.engines.memory:MemoryEngine",
+    "mariadb": "fencelock.engines.mysql.engine:MysqlEngine",
+    "mysql": "fencelock.engines.mysql.engine:MysqlEngine",
     "sqlite": "fencelock.engines.sqlite.engine:SqliteEngine",
+    "redis": "fencelock.engines.redis.engine:RedisEngine",
+    "rediss": "fencelock.engines.redis.engine:RedisEngine",
+    "valkey": "fencelock.engines.redis.engine:RedisEngine",
+    "redis+sentinel": "fencelock.engines.redis.engine:RedisEngine",
+    "redis+cluster": "fencelock.engines.redis.engine:RedisEngine",
+    "redlock": "fencelock.engines.redis.redlock:RedlockEngine",
+    "postgresql": "fencelock.engines.postgresql.engine:PostgresqlEngine",
+    "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
+    "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
 }
 
 GROUP = "fencelock.engines"

@@ -123,9 +123,9 @@ class Kit:
             return ""
         traits = (await self.connect()).traits
         for need in check.needs:
-            if need in ("revoke", "scan"):
-                if getattr(self._bare, need) is getattr(Engine, need):
-                    return f"the engine does not offer {need}()"
+            optional = need in ("revoke", "scan")
+            if optional and getattr(self._bare, need) is getattr(Engine, need):
+                return f"the engine does not offer {need}()"
             if not getattr(traits, need):
                 return f"the engine does not promise {need}"
         return ""

@@ -35,7 +35,7 @@ class Record:
     def note(self, request: Request, answer: Grant | Busy) -> Grant | Busy:
         if isinstance(answer, Grant):
             return answer
-        if request.queue:
+        if request.queue or answer.queued:  # some join the queue with the first question
             self.waiters.setdefault(request.name, {})[request.owner] = None
         return answer if self.look_in is None else answer._replace(look_in=self.look_in)
 
