@@ -1,10 +1,13 @@
 # `make` alone lists the targets. Nothing is installed outside $(VENV), but for the servers of `make test`.
 #
 #   make test PYTHON=python3.13 VENV=.venv-3.13     another interpreter, beside the first
-#   make test PYTEST_ARGS="-k layers -x" JOBS=2     some tests, two at a time
+#   make test PYTEST_ARGS="-k layers -x" JOBS=1     some tests, one at a time
 
 PYTHON ?= python3
 VENV   ?= .venv
+
+# Tests at a time. Each has servers of its own, so a few are enough.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 4 ? n : 4)))
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
@@ -32,8 +35,8 @@ help:  ## list the targets
 run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
 	$(PY) -m fencelock.demo $(if $(UNSAFE),--unsafe)
 
-test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=2 runs two at a time
-	$(PY) -m pytest -rs $(if $(JOBS),-n $(JOBS)) $(PYTEST_ARGS)
+test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
+	$(PY) -m pytest -rs -n $(JOBS) $(PYTEST_ARGS)
 
 servers:  ## install the servers that the tests start (Debian packages; root, or sudo)
 	@tests/servers/install.sh
