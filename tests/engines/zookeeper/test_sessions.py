@@ -206,14 +206,16 @@ def test_what_an_earlier_session_left_behind_is_not_ours(
         lease = await rival.lock("seat").acquire()
         waiter = lab.start(client.lock("seat", timeout=SOON).acquire())
         await lab.until_queued(rival, "seat", 1)
+        proxy.block()
+        await lease.release()
         link = client._core.engine._wire._link  # type: ignore[attr-defined]
         link.id, link._password = 0, bytes(16)
         proxy.reset()
-        await lab.until_queued(rival, "seat", 2)
-        await lease.release()
+        proxy.heal()
         granted = await waiter.result()
         (child,) = kazoo.get_children(folder(url, "seat"))
-        assert kazoo.exists(f"{folder(url, 'seat')}/{child}").czxid == granted.fence
+        stat = kazoo.exists(f"{folder(url, 'seat')}/{child}")
+        assert (stat.czxid, stat.ephemeralOwner) == (granted.fence, link.id)
         await granted.release()
 
     run(flavor, scenario)

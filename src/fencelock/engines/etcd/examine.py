@@ -9,7 +9,7 @@ from typing import Literal
 from ...errors import FencelockError
 from ...model import Finding
 from ...world import World
-from . import codec
+from . import codec, roster
 from .link import MEMBERS, RANGE, STATUS, Link
 
 ASK_S = 2.0
@@ -68,11 +68,11 @@ async def _quorum(world: World, link: Link) -> list[Finding]:
 
 async def _members(world: World, link: Link) -> list[Finding]:
     found: list[Finding] = []
-    statuses: list[codec.Status] = []
+    statuses: list[roster.Status] = []
     for place, address in enumerate(link.members):
         asked_at = world.now()
         try:
-            status = codec.read_status(await link.ask(place, STATUS, b"", ASK_S))
+            status = roster.read_status(await link.ask(place, STATUS, b"", ASK_S))
         except FencelockError as error:
             advice = "start it again, or take it out of the address"
             found.append(Finding("warning", "member", f"{address}: {error}", advice))
@@ -90,7 +90,7 @@ async def _members(world: World, link: Link) -> list[Finding]:
     return found
 
 
-def _state(address: str, status: codec.Status, took_ms: float) -> Finding:
+def _state(address: str, status: roster.Status, took_ms: float) -> Finding:
     if status.errors:
         advice = "see `etcdctl alarm list` and `etcdctl endpoint status`"
         return Finding("problem", "member", f"{address}: {', '.join(status.errors)}", advice)
@@ -110,7 +110,7 @@ async def _named(link: Link) -> list[Finding]:
         answer = await link.call(MEMBERS, b"", reads=True)
     except FencelockError as error:
         return [Finding("note", "members", f"they are not told ({error})")]
-    voters = [member for member in codec.read_members(answer) if not member.is_learner]
+    voters = [member for member in roster.read_members(answer) if not member.is_learner]
     named = len(link.members)
     text = f"{len(voters)} voting member(s), {named} named in the address"
     if len(voters) == 1:

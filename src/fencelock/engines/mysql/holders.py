@@ -30,7 +30,7 @@ def literal(lock: str) -> str:
     return f"_utf8mb4 {text(lock)}"
 
 
-def badge(session: str) -> str:
+def badge(session: object) -> str:
     """The lock by which a session of ours is known: whoever has it is no stranger."""
     return f"CONCAT('fencelock:session:',{session})"
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from ...errors import FencelockError
 from ...model import Request
 from ...world import Job, Signal, World, sleep
+from .holders import badge
 from .pool import Pool
 
 STUMBLE_S = 0.1
@@ -119,7 +120,7 @@ class Lines:
                 line.kills += 1
                 try:
                     if line.session:
-                        await self._pool.ask(f"KILL QUERY {line.session}")
+                        await self._pool.ask(f"KILL QUERY IS_USED_LOCK({badge(line.session)})")
                 except FencelockError:
                     pass  # it has ended by itself
                 finally:

@@ -58,7 +58,7 @@ class _Waiter:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.job: Job | None = None
-        self.number = 0
+        self.badge = ""
         self.kills = 0
         self.left = False
         self.error: Exception | None = None
@@ -208,7 +208,7 @@ class RowMode(Mode):
                 signal.set()
 
     async def _queue_up(self, transaction: Transaction, waiter: _Waiter) -> bool:
-        request, waiter.number = waiter.request, transaction.number
+        request, waiter.badge = waiter.request, transaction.badge
         try:
             within = self.settings.patience + BLOCK_S
             replies = await transaction.ask(self._lock(request, ""), within)
@@ -225,7 +225,7 @@ class RowMode(Mode):
 
     async def _be_quiet(self, waiter: _Waiter) -> None:
         """This one waits no more: let nobody be about to interrupt it."""
-        waiter.number = 0
+        waiter.badge = ""
         while waiter.kills:
             await self.world.wait(self.world.signal(), self.world.now() + 0.001)
 
@@ -261,9 +261,8 @@ class RowMode(Mode):
         )
         try:
             if transaction.is_open and not await transaction.whisper(word, max(1.0, grant.ttl)):
-                look = "SELECT 1 FROM information_schema.processlist WHERE id="
-                (reply,) = await self._pool.ask(f"{look}{transaction.number}")
-                return bool(reply.rows)
+                (reply,) = await self._pool.ask(f"SELECT IS_USED_LOCK('{transaction.badge}')")
+                return reply.rows != [(None,)]
         except (FencelockError, ServerError):
             if not transaction.is_over:
                 raise
@@ -287,7 +286,7 @@ class RowMode(Mode):
     async def _give_up(self, hold: _Hold) -> None:
         """The lease is over: the transaction must not go on, whatever its holder is doing."""
         try:
-            await self._pool.ask(f"KILL {hold.transaction.number}")
+            await self._pool.ask(f"KILL IS_USED_LOCK('{hold.transaction.badge}')")
         except FencelockError:
             pass
         hold.transaction.close()
@@ -353,12 +352,11 @@ class RowMode(Mode):
         if hold is None:
             return False
         busy, row = await self._pool.ask(
-            "SELECT 1 FROM information_schema.processlist"
-            f" WHERE id={hold.transaction.number};"
+            f"SELECT IS_USED_LOCK('{hold.transaction.badge}');"
             f"SELECT fence FROM {self._rows} WHERE name={text(grant.name)}"
         )
         fence = int(row.rows[0][0] or 0) if row.rows else 0
-        if busy.rows or fence > hold.fence:
+        if busy.rows != [(None,)] or fence > hold.fence:
             raise OutcomeUnknown("nobody knows whether the transaction was committed")
         self._doubtful.pop(grant.owner, None)
         if fence == hold.fence:
@@ -375,11 +373,11 @@ class RowMode(Mode):
     async def _call_off(self, waiter: _Waiter) -> None:
         waiter.left = True
         while waiter.job is not None and self._waiters.get(waiter.request.owner) is waiter:
-            if waiter.number:
+            if waiter.badge:
                 waiter.kills += 1
                 try:
-                    if waiter.number:
-                        await self._pool.ask(f"KILL QUERY {waiter.number}")
+                    if waiter.badge:
+                        await self._pool.ask(f"KILL QUERY IS_USED_LOCK('{waiter.badge}')")
                 except FencelockError:
                     pass  # it has ended by itself
                 finally:

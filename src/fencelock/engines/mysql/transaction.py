@@ -10,8 +10,8 @@ class Transaction(Protocol):
 
     connection: Any
     """What a holder is given."""
-    number: int
-    """By which the server knows the session."""
+    badge: str
+    """A lock by GET_LOCK that its session has: whoever has it is that session, and no other."""
 
     @property
     def is_over(self) -> bool:

@@ -7,6 +7,7 @@ and the lock would go with it. The transaction ends with the lease, as with thre
 from __future__ import annotations
 
 import asyncio
+from secrets import token_hex
 from typing import Any
 
 from .codec import IN_TRANSACTION, ServerError
@@ -26,7 +27,7 @@ class AioTransaction:
 
     def __init__(self, connection: Any, where: str) -> None:
         self.connection = connection
-        self.number = int(connection.thread_id())
+        self.badge = f"fencelock:{token_hex(8)}"
         self._where = where
         self._mutex = asyncio.Lock()
         self._query = connection.query
@@ -105,5 +106,6 @@ class AioTransaction:
 async def join(settings: Settings) -> AioTransaction:
     """Connect for a transaction that a holder may join."""
     transaction = AioTransaction(await connect(settings), settings.where)
-    await transaction.ask([hello(settings)], settings.patience)
+    greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
+    await transaction.ask(greeting, settings.patience)
     return transaction

@@ -8,6 +8,7 @@ whoever tries to end it over the connection is told so.
 from __future__ import annotations
 
 import threading
+from secrets import token_hex
 from typing import Any
 
 from ...errors import UsageError
@@ -39,7 +40,7 @@ class ThreadsTransaction:
 
     def __init__(self, connection: Any, where: str) -> None:
         self.connection = connection
-        self.number = int(connection.thread_id())
+        self.badge = f"fencelock:{token_hex(8)}"
         self._where = where
         self._mutex = threading.RLock()
         self._close = connection.close
@@ -118,5 +119,6 @@ class ThreadsTransaction:
 async def join(settings: Settings) -> ThreadsTransaction:
     """Connect for a transaction that a holder may join."""
     transaction = ThreadsTransaction(connect(settings), settings.where)
-    await transaction.ask([hello(settings)], settings.patience)
+    greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
+    await transaction.ask(greeting, settings.patience)
     return transaction
