@@ -126,6 +126,13 @@ class Engine(ABC):
         Engines without push do nothing.
         """
 
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        """Let the one who waits wait, until its signal is set or the deadline has passed.
+
+        An engine whose pushes the waiting thread can hear by itself does so here.
+        """
+        await self.world.wait(signal, deadline)
+
     async def unwatch(self, request: Request) -> None:
         """End a watch."""
 

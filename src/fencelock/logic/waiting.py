@@ -94,7 +94,7 @@ async def _contend(
             if isinstance(answer, Grant) or (deadline is not None and now >= deadline):
                 return answer
             look_at = policy.look_at(now, answer.look_in, world.random())
-            await world.wait(signal, policy.earlier(deadline, look_at))
+            await engine.wait(signal, policy.earlier(deadline, look_at))
             signal.clear()
     finally:
         waitlist.signals.discard(signal)

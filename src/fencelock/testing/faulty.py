@@ -188,6 +188,9 @@ class FaultyEngine(Engine):
     async def watch(self, request: Request, signal: Signal) -> None:
         await self._call("watch", [request.name], partial(self.inner.watch, request, signal))
 
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        await self.inner.wait(signal, deadline)
+
     async def unwatch(self, request: Request) -> None:
         await self._call("unwatch", [request.name], partial(self.inner.unwatch, request))
 

@@ -18,6 +18,7 @@ Release commits; a body that raised is rolled back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
@@ -26,15 +27,14 @@ from .keys import key_of
 from .lease import holding
 from .link import Rows
 from .modes import Mode, Transaction, Wire
+from .queueing import Queue, Waiter
 from .settings import Settings
 from .statements import BoundStatements
 from .warden import Hold, Warden
 
 LOOK_S = 60.0  # the server itself wakes a waiter
 GRACE_S = 1.0
-MOMENT_S = 0.02  # so long a blocking caller waits by itself before others do it for it
 SPARE_MAX = 8
-CANCEL_S = 1.0
 
 
 class BoundHold(Hold):
@@ -51,16 +51,6 @@ class BoundHold(Hold):
         self.xid = xid
         self.spoiled = False
         self.used = False
-
-
-class Waiter:
-    """Somebody in the server's queue, in a transaction of its own."""
-
-    def __init__(self, request: Request, transaction: Transaction, sent_at: float) -> None:
-        self.request = request
-        self.transaction = transaction
-        self.sent_at = sent_at
-        self.answer: Rows | Exception | None = None
 
 
 class BoundMode(Mode):
@@ -86,8 +76,7 @@ class BoundMode(Mode):
         self._doubtful: dict[str, str] = {}
         """Owners whose commit was not answered, with their transaction's number."""
         self._astray: dict[str, Transaction] = {}
-        self._waiters: dict[str, Waiter] = {}
-        self._signals: dict[str, Signal] = {}
+        self._queue = Queue(world, wire)
         self._warden = Warden(world, self._holds, self._give_up)
 
     async def open(self) -> None:
@@ -98,7 +87,7 @@ class BoundMode(Mode):
     async def close(self) -> None:
         await self._warden.close()
         holds = [hold.session for hold in self._holds.values()]
-        waiting = [waiter.transaction for waiter in self._waiters.values()]
+        waiting = [waiter.session for waiter in self._queue.waiters.values()]
         for transaction in [*self._spare, *holds, *waiting]:
             transaction.drop()
 
@@ -111,8 +100,8 @@ class BoundMode(Mode):
         hold = self._holds.get(request.owner)
         if hold is not None:
             return await self._again(request, hold)
-        if request.owner in self._waiters:
-            return await self._claim(self._waiters[request.owner])
+        if (waiter := self._queue.waiters.get(request.owner)) is not None:
+            return await self._claim(waiter)
         if request.queue:
             return await self._stand(request)
         asked_at = self.world.now()
@@ -187,38 +176,31 @@ class BoundMode(Mode):
         if self.settings.mode == "row":
             await self.wire.ask(self._say.make_row, request.name, owner=request.owner)
         transaction = await self._begin(request.owner)
-        waiter = Waiter(request, transaction, self.world.now())
-        self._waiters[request.owner] = waiter
+        waiter = Waiter(request, 0, transaction, self.world.now())
         self._astray.pop(request.owner, None)
-
-        def heard(answer: Rows | Exception) -> None:
-            waiter.answer = answer
-            if (signal := self._signals.get(request.owner)) is not None:
-                signal.set()
-
-        transaction.post(self._say.lock, self._what(request), heard)
-        await transaction.linger(MOMENT_S)  # most turns are short
+        await self._queue.stand(waiter, self._say.lock, self._what(request))
         return await self._claim(waiter)
 
     async def _claim(self, waiter: Waiter) -> Grant | Busy:
         answer, request = waiter.answer, waiter.request
         if answer is None:
             return Busy(LOOK_S, None, True)
-        self._waiters.pop(request.owner, None)
+        transaction = _transaction(waiter)
+        self._queue.waiters.pop(request.owner, None)
         if isinstance(answer, Exception):
-            waiter.transaction.drop()
+            transaction.drop()
             raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
         if answer[0][0] is None:  # the row was tidied away while we waited for it
-            await self._undo(waiter.transaction)
+            await self._undo(transaction)
             raise Unavailable(f"the row of {request.name!r} was removed meanwhile: try again")
-        asked_at = min(waiter.sent_at + float(answer[0][3] or 0), self.world.now())
-        return await self._hold(request, waiter.transaction, answer, asked_at)
+        since = waiter.let_in_at(answer[0][3], self.world.now())
+        return await self._hold(request, transaction, answer, since)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._signals[request.owner] = signal
+        self._queue.watch(request.owner, signal)
 
     async def unwatch(self, request: Request) -> None:
-        self._signals.pop(request.owner, None)
+        self._queue.unwatch(request.owner)
 
     # Ending
 
@@ -321,34 +303,15 @@ class BoundMode(Mode):
             self._spare.append(transaction)
 
     async def withdraw(self, request: Request) -> None:
-        waiter = self._waiters.pop(request.owner, None)
-        if waiter is not None:
-            await self._call_off(waiter)
+        waiter = self._queue.waiters.pop(request.owner, None)
+        if waiter is not None and await self._queue.call_off(waiter):
+            await self._undo(_transaction(waiter))
         if (astray := self._astray.pop(request.owner, None)) is not None:
             astray.drop()  # cancelled in the midst of a statement: the server rolls back
         hold = self._holds.get(request.owner)
         if isinstance(hold, BoundHold):
             hold.spoiled = True
             await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))
-
-    async def _call_off(self, waiter: Waiter) -> None:
-        """Take a waiter out of the server's queue; its session stays of use."""
-        told = self._signals.setdefault(waiter.request.owner, self.world.signal())
-        try:
-            if waiter.answer is None:
-                await self.wire.ask(self._say.cancel, waiter.transaction.pid)
-            deadline = self.world.now() + CANCEL_S
-            while waiter.answer is None and self.world.now() < deadline:
-                told.clear()
-                if waiter.answer is None:
-                    await self.world.wait(told, deadline)
-        except FencelockError:
-            pass
-        self._signals.pop(waiter.request.owner, None)
-        if waiter.answer is None:
-            waiter.transaction.drop()
-        else:
-            await self._undo(waiter.transaction)
 
     # Looking
 
@@ -364,3 +327,7 @@ class BoundMode(Mode):
             raise Unavailable("the transaction of this lease has ended")
         hold.used = True
         return hold.transaction.connection
+
+
+def _transaction(waiter: Waiter) -> Transaction:
+    return cast(Transaction, waiter.session)  # waiters of this mode stand on nothing else

@@ -116,7 +116,6 @@ class SessionStatements:
               WHERE h.name = g.name AND h.owner = g.owner)
             SELECT set_config('idle_session_timeout', $4, false)""",
         )
-        self.cancel = Statement("fl_cancel", "SELECT pg_cancel_backend($1::int)")
         self.whose = Statement(
             "fl_whose",
             f"""SELECT h.owner, h.fence, h.meta FROM {t}_holders h
@@ -206,7 +205,6 @@ class BoundStatements:
               AND pg_xact_status(h.xid::xid8) = 'in progress' RETURNING h.owner""",
         )
         self.status = Statement("fl_status", "SELECT pg_xact_status($1::text::xid8)")
-        self.cancel = Statement("fl_cancel", "SELECT pg_cancel_backend($1::int)")
         self.terminate = Statement("fl_terminate", "SELECT pg_terminate_backend($1::int)")
         live = "expires_at > clock_timestamp() AND pg_xact_status(xid::xid8) = 'in progress'"
         self.whose = Statement(

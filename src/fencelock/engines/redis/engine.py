@@ -179,6 +179,9 @@ class RedisEngine(Engine):
         await self._listener.open()
         self._listener.watch(self._keys_of(request.name).lock, request.owner, signal)
 
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        await self._listener.wait(signal, deadline)
+
     async def unwatch(self, request: Request) -> None:
         self._listener.unwatch(self._keys_of(request.name).lock, request.owner)
 

@@ -5,7 +5,9 @@ lock on publishes the owner that it is handed to. A lock may also come free with
 lease ends or another program lets go of it: so there is one timer for each name that is waited for,
 at the moment at which the present lease would end. The same look says that the waiters are alive.
 
-Written once for both flavors.
+Written once for both flavors. In asyncio a task listens. In a blocking program the thread that
+waits listens by itself, which saves a thread and the way between the two; only while several threads
+wait does a thread of ours listen for those that cannot.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ ALIVE_S = 10.0  # how often, at least, a name that is waited for is looked after
 STAND_BY_S = 0.55  # a moment longer than a lock that was handed on waits to be claimed
 GRACE_S = 0.005  # the server removes what has expired a moment later
 AGAIN_S = 0.2  # between attempts to reach the server again
+GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
 NEVER = float("inf")
 
 Settle = Callable[[str], Awaitable[tuple[float, bool]]]
@@ -55,6 +58,13 @@ class Listener:
         self._job: Job | None = None
         self._next = 0.0
         self._closing = False
+        self._apart = world.flavor != "threads"
+        """Somebody listens all the time, whoever waits."""
+        self._taken = False
+        """Somebody listens at this moment."""
+        self._resting = 0
+        """Threads that wait and leave listening to another."""
+        self._change = world.signal()
 
     @property
     def hears(self) -> bool:
@@ -75,9 +85,41 @@ class Listener:
             finally:
                 self._opening = False
                 self._opened.set()
+        if self._apart:
+            self._start()
+
+    def _start(self) -> None:
         with self._mutex:
             if self._job is None and not self._closing:
                 self._job = self._world.spawn(self._listen(), "fencelock-listener")
+
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        """Wait for a signal, and listen meanwhile if nobody else does."""
+        if not self._apart and self._take():
+            try:
+                while not signal.is_set() and self._world.now() < deadline and not self._closing:
+                    await self._listen_once(min(deadline, self._world.now() + GLANCE_S))
+            finally:
+                self._leave()
+            return
+        if not self._apart:
+            self._resting += 1
+            self._start()
+            self._change.set()
+        try:
+            await self._world.wait(signal, deadline)
+        finally:
+            self._resting -= 0 if self._apart else 1
+
+    def _take(self) -> bool:
+        with self._mutex:
+            taken, self._taken = self._taken, True
+        return not taken
+
+    def _leave(self) -> None:
+        self._taken = False
+        if self._resting:
+            self._change.set()
 
     def expect(self, name: str, owner: str) -> None:
         """This owner is about to queue: remember it if it is called before it waits."""
@@ -119,6 +161,7 @@ class Listener:
     def abandon(self) -> None:
         """End without waiting."""
         self._closing = True
+        self._change.set()
         inbox, self._inbox = self._inbox, None
         if inbox is not None:
             inbox.nudge()
@@ -127,6 +170,7 @@ class Listener:
     async def close(self) -> None:
         """End."""
         self._closing = True
+        self._change.set()
         inbox = self._inbox
         if inbox is not None:
             inbox.nudge()
@@ -135,22 +179,35 @@ class Listener:
         self.abandon()
 
     async def _listen(self) -> None:
+        """Listen all the time, or for as long as threads wait that do not listen themselves."""
         while not self._closing:
-            inbox = self._inbox
-            try:
-                if inbox is None:
-                    await self.open()
-                    self._wake_all()  # what was published meanwhile is lost: all look again
-                    continue
-                until = self._when()
-                for message in await inbox.receive(until - self._world.now()):
-                    self._hear(message.decode("utf-8", "replace"))
-                await self._look()
-            except (EngineError, OutcomeUnknown):
-                if inbox is not None and inbox.broken:
-                    self._inbox = None
-                    inbox.close()
-                await sleep(self._world, AGAIN_S)
+            if self._apart:
+                await self._listen_once(NEVER)
+            elif self._resting and self._take():
+                while self._resting and not self._closing:
+                    await self._listen_once(self._world.now() + GLANCE_S)
+                self._leave()
+            else:
+                await self._world.wait(self._change, None)
+                self._change.clear()
+
+    async def _listen_once(self, until: float) -> None:
+        """Hear what comes, look at what is due, and mend the inbox if it broke."""
+        inbox = self._inbox
+        try:
+            if inbox is None:
+                await self.open()
+                self._wake_all()  # what was published meanwhile is lost: all look again
+                return
+            wait_s = min(self._when(), until) - self._world.now()
+            for message in await inbox.receive(wait_s):
+                self._hear(message.decode("utf-8", "replace"))
+            await self._look()
+        except (EngineError, OutcomeUnknown):
+            if inbox is not None and inbox.broken:
+                self._inbox = None
+                inbox.close()
+            await sleep(self._world, AGAIN_S)
 
     def _hear(self, message: str) -> None:
         if message.startswith("?"):

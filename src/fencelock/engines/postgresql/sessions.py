@@ -1,0 +1,104 @@
+"""The sessions of one client: a few that many locks share, and some for who has to wait.
+
+The server ends a session that says nothing for as long as its shortest lease, and a second. That
+limit is told anew whenever it becomes another one, along with what is said anyway.
+"""
+
+from __future__ import annotations
+
+from ...errors import EngineError, FencelockError, Misconfigured
+from .modes import Session, Wire
+from .settings import Settings
+from .statements import SessionStatements
+
+GRACE_S = 1.0  # the server ends a silent session so much later than its shortest lease
+SPARE_MAX = 4  # sessions that are kept for the next who have to wait
+
+
+class Sessions:
+    """Opens sessions, hands them out, and knows how long each may be silent."""
+
+    def __init__(self, wire: Wire, settings: Settings, say: SessionStatements) -> None:
+        self._wire = wire
+        self._settings = settings
+        self._say = say
+        self._shared: list[Session] = []
+        self._spare: list[Session] = []
+
+    async def open(self) -> None:
+        """Open the first one; refuse a pooler that would not leave it ours."""
+        first = await self._begin()
+        if not self._wire.direct:
+            await self._refuse_a_pooler(first)
+        self._shared.append(first)
+
+    async def _begin(self) -> Session:
+        session = await self._wire.session()
+        try:
+            session.pid = int((await session.ask(self._say.begin))[0][0] or 0)
+        except BaseException as error:
+            session.drop()
+            if type(error) is EngineError:
+                text = f"mode=advisory needs PostgreSQL 14 or newer: {error}"
+                raise Misconfigured(text) from error
+            raise
+        return session
+
+    async def _refuse_a_pooler(self, first: Session) -> None:
+        """See whether two connections of ours are one session, or one is two."""
+        second = await self._begin()
+        again = int((await first.ask(self._say.begin))[0][0] or 0)
+        second.drop()
+        if second.pid == first.pid or again != first.pid:
+            first.drop()
+            raise Misconfigured(
+                f"{self._settings.where} is a pooler that gives every transaction another session, "
+                "so an advisory lock would be anybody's: use mode=lease, which works through it, "
+                "or connect to the server itself"
+            )
+
+    async def shared(self) -> Session:
+        """A session for locks that are not waited for."""
+        for session in list(self._shared):
+            if not session.dead:
+                return session
+            self._shared.remove(session)
+        session = await self._begin()
+        self._shared.append(session)
+        return session
+
+    async def own(self) -> Session:
+        """A session for somebody who has to wait."""
+        while self._spare:
+            session = self._spare.pop()
+            if not session.dead:
+                return session
+        return await self._begin()
+
+    def done_with(self, session: Session) -> None:
+        """Nothing is held by it any more."""
+        if session in self._shared:
+            return
+        if len(self._spare) < SPARE_MAX and not session.dead:
+            self._spare.append(session)
+        else:
+            session.drop()
+
+    def limit(self, session: Session, *ttls: float) -> str:
+        """How long the server lets a session be silent, in milliseconds; 0 is for ever."""
+        shortest = min([*session.ttls, *ttls], default=None)
+        return "0" if shortest is None else f"{(shortest + GRACE_S) * 1000:.0f}"
+
+    async def let_rest(self) -> None:
+        """Let the server be patient with sessions by which nothing is held."""
+        for session in [*self._shared, *self._spare]:
+            if not session.ttls and session.limit != "0" and not session.dead:
+                session.limit = "0"
+                try:
+                    await session.ask(self._say.beat, [], [], [], "0")
+                except FencelockError:
+                    pass  # it will be found dead
+
+    def close(self) -> None:
+        for session in [*self._shared, *self._spare]:
+            session.drop()
