@@ -230,10 +230,11 @@ class Core(Generic[L]):
                 return True
         if tenure.released and not tenure.owed:
             return False
-        if tenure.before_release is not None:
-            tenure.before_release()
+        if tenure.rare is not None:
+            if tenure.before_release is not None:
+                tenure.before_release()
+            self._reentrant.pop(tenure.entry, None)
         held = self.keeper.retire(tenure)
-        self._reentrant.pop(tenure.entry, None)
         freed = await self.world.shield(free(self.engine, tenure), self.engine.plain)
         if tenure.loss is None and not freed and held:
             reason = "its record was gone when it was released"

@@ -126,8 +126,9 @@ class World(Protocol):
     async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
         """Run to the end even if the caller is cancelled, and deliver that afterwards.
 
-        Plain work waits for nothing but futures and looks neither at its task nor at its
-        cancellation: it can be run without a task of its own, which costs.
+        Plain work waits for nothing but futures, looks neither at its task nor at its
+        cancellation, and resolves an unknown outcome by itself, which is how a cancellation may
+        reach it: so it can be run without a task of its own, which costs.
         """
         ...
 

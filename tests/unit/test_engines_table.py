@@ -148,7 +148,7 @@ def test_an_engine_of_another_package_is_found_by_its_entry_point(
     with fencelock.connect("pigeon://roof") as client, client.lock("seat:1A") as lease:
         assert lease.fence > 0
         assert client.url == "pigeon://roof"
-    with pytest.raises(Misconfigured, match="known schemes: .*memory, .*pigeon, .*sqlite"):
+    with pytest.raises(Misconfigured, match=r"known schemes: .*memory, .*pigeon, .*sqlite"):
         fencelock.connect("carrier://roof")
 
 

@@ -10,21 +10,12 @@ from .tenure import Tenure
 
 async def free(engine: Engine, tenure: Tenure) -> bool:
     """Ask the engine to free it. No answer is resolved by asking again."""
-    try:
-        freed = await _ask(engine, tenure)
-    except BaseException:
-        tenure.owed = True
-        raise
-    tenure.owed = False
-    return freed
-
-
-async def _ask(engine: Engine, tenure: Tenure) -> bool:
     grant = tenure.grant
     for attempt in range(1, policy.UNKNOWN_TRIES + 1):
         try:
             freed = await engine.release(grant)
         except OutcomeUnknown as error:
+            tenure.owed = True
             if attempt == policy.UNKNOWN_TRIES:
                 raise OutcomeUnknown(
                     f"the release of {grant.name!r} was not answered ({error}): "
@@ -32,6 +23,10 @@ async def _ask(engine: Engine, tenure: Tenure) -> bool:
                     until=grant.ttl,
                 ) from error
             continue
+        except BaseException:
+            tenure.owed = True
+            raise
+        tenure.owed = False
         # After a try without an answer, "not yours" most likely means that it was heard.
         return freed or (attempt > 1 and tenure.loss is None)
     raise AssertionError("unreachable")

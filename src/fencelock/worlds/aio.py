@@ -9,7 +9,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from ..errors import Unavailable, UsageError
+from ..errors import OutcomeUnknown, Unavailable, UsageError
 from ..world import Adopted, Flavor, Job, Signal
 from .host import HostWorld
 
@@ -64,10 +64,11 @@ class _Signal:
 
 
 class _Unbroken(Generic[T]):
-    """Work that runs within the task that awaits it, and that no cancellation reaches.
+    """Work that runs within the task that awaits it, and that no cancellation ends.
 
-    Whatever future the work waits for, the task waits for another one that follows it: only that
-    one is cancelled. The cancellation is kept until the work has ended.
+    The first cancellation reaches it as an unknown outcome, which it resolves. From then on the
+    task waits for other futures that follow those of the work: only they are cancelled. The
+    cancellation is kept until the work has ended.
     """
 
     __slots__ = ("_loop", "_work")
@@ -77,10 +78,17 @@ class _Unbroken(Generic[T]):
         self._loop = loop
 
     def __await__(self) -> Generator[Any, None, T]:
-        cancelled: asyncio.CancelledError | None = None
+        work, cancelled = self._work, None
         try:
+            awaited = work.send(None)
+            try:
+                yield awaited  # itself, which is quickest; and if we are cancelled, so is it
+            except asyncio.CancelledError as error:
+                cancelled = error
+                awaited = work.throw(OutcomeUnknown("the caller was cancelled meanwhile"))
+            else:
+                awaited = work.send(None)
             while True:
-                awaited = self._work.send(None)
                 while awaited is None or not awaited.done():
                     try:
                         if awaited is None:  # it only lets others have a turn
@@ -89,6 +97,7 @@ class _Unbroken(Generic[T]):
                         yield from self._follow(awaited)
                     except asyncio.CancelledError as error:
                         cancelled = error
+                awaited = work.send(None)
         except StopIteration as stop:
             if cancelled is None:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
@@ -96,7 +105,7 @@ class _Unbroken(Generic[T]):
             if cancelled is None:
                 raise
         finally:
-            self._work.close()
+            work.close()
         raise cancelled
 
     def _follow(self, awaited: asyncio.Future[Any]) -> asyncio.Future[None]:

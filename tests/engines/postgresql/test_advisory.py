@@ -131,7 +131,7 @@ def test_two_holders_of_one_client_are_kept_apart(flavor: str, server: Postgresq
 def test_a_free_lock_takes_one_round_trip_and_one_to_give_back(flavor: str, proxy: Proxy) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(via(proxy))
-        await client.lock("kept", ttl=600).acquire()  # the session has something to do anyway
+        kept = await client.lock("kept", ttl=600).acquire()  # the session has it to do anyway
         lock = client.lock("round trips", ttl=600)
         await (await lock.acquire()).release()
         proxy.count_from_now()
@@ -140,6 +140,7 @@ def test_a_free_lock_takes_one_round_trip_and_one_to_give_back(flavor: str, prox
         await lease.release()
         assert proxy.requests == 2
         assert proxy.connections == 0
+        await kept.release()
 
     run(flavor, scenario)
 

@@ -6,10 +6,10 @@ The server's own queue does the waiting: a waiter blocks there for a moment by i
 turns are short, and after that a session waits in the background for all who want the name
 (``lines.py``).
 
-The fence comes with the lock in the same packet, from a counter that lives in the server's memory
-and that each new session lifts above the clock and above a lasting one. The end of a lease is seen
-to on both sides: here by a sentinel that gives back what has run out, and by the server, which ends
-a session that is silent for longer than its locks may last.
+The fence comes with the lock in the same packet, from a sequence (MariaDB) or a counter in the
+server's memory (MySQL), which each new session lifts above the clock and above a lasting mark. The
+end of a lease is seen to on both sides: here by a sentinel that gives back what has run out, and by
+the server, which ends a session that is silent for longer than its locks may last.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from .wire import Wire
 
 MOMENT_S = 0.03  # how long a waiter blocks by itself, where the server takes fractions of seconds
 BLOCK_S = 5  # how long one statement waits in the server's queue
+FREE_S = 0.0005  # who gets a lock so soon has not waited for anybody
 LOOK_S = 5.0
 POLL_S = 0.05  # where more names are waited for than sessions may wait
 CLAIM_S = 0.5  # how long a lock waits for the waiter that it was got for
@@ -85,20 +86,34 @@ class AdvisoryMode(Mode):
         )
 
     async def open(self, server: Server) -> None:
-        """Say how a lock and its fence are got, and how each session begins: by lifting fences."""
-        lasting, counter = f"{self.settings.table}_fence", f"{self.settings.table}_fences"
-        self._grab_sql = (
-            "SELECT GET_LOCK(%s,%s);"
-            f"UPDATE {counter} SET fence=LAST_INSERT_ID(GREATEST(fence+1,{NOW}))"
-        )
+        """Say how a lock and its fence are got, and how each session begins.
+
+        It begins by lifting fences above the clock and above the lasting mark, which is then
+        committed: that puts on disk what a sequence has only promised to.
+        """
+        prefix, mark = self.settings.table, f"{self.settings.table}_fence"
+        if server.is_mariadb:
+            self._grab_sql = f"SELECT IF(GET_LOCK(%s,%s)=1,NEXTVAL({prefix}_sequence),0)"
+            drawn = "0"
+            lift = (  # SETVAL takes nothing but a number, and never goes back
+                f"SET @mark=(SELECT GREATEST(fence,{NOW}) FROM {mark} WHERE id=1);"
+                f"EXECUTE IMMEDIATE CONCAT('DO SETVAL({prefix}_sequence,',@mark,')')"
+            )
+        else:
+            self._moment = 0  # MySQL has no fractions of seconds here
+            self._grab_sql = (
+                f"SELECT GET_LOCK(%s,%s);UPDATE {prefix}_fences"
+                f" SET fence=LAST_INSERT_ID(GREATEST(fence+1,{NOW}))"
+            )
+            drawn = f"COALESCE((SELECT MAX(fence) FROM {prefix}_fences),0)"
+            lift = (
+                f"INSERT IGNORE INTO {prefix}_fences SELECT 1,GREATEST(fence,{NOW}) FROM {mark}"
+                " WHERE id=1"
+            )
         self._sessions.greeting = (
-            f"UPDATE {lasting} SET fence=GREATEST(fence,{NOW},(SELECT COALESCE(MAX(fence),0)"
-            f" FROM {counter})) WHERE id=1;"
-            f"INSERT IGNORE INTO {counter} SELECT 1,fence FROM {lasting} WHERE id=1;"
+            f"{lift};UPDATE {mark} SET fence=GREATEST(fence,{NOW},{drawn}) WHERE id=1;"
             f"DO GET_LOCK({badge('CONNECTION_ID()')},0)"
         )
-        if not server.is_mariadb:
-            self._moment = 0  # MySQL has no fractions of seconds here
 
     # Taking
 
@@ -148,8 +163,9 @@ class AdvisoryMode(Mode):
 
     async def _grab(self, request: Request, lock: str, wait: float) -> Grant | None:
         try:
-            now, limit = self.world.now(), idle_limit(request.ttl)
+            limit = idle_limit(request.ttl)
             session = await self._sessions.lend(limit)
+            now = self.world.now()
             try:
                 sql = self._grab_sql % (literal(lock), wait)
                 fence = self._fence(session, await self._sessions.ask(session, sql, limit, wait))
@@ -161,10 +177,14 @@ class AdvisoryMode(Mode):
         finally:
             self._asking.discard(lock)
         self._lines.leave(lock, request.owner)
+        if wait and self.world.now() - now < FREE_S:
+            self._contended.discard(lock)
         return granted(request.name, request.owner, fence, request.ttl, now)
 
     def _fence(self, session: Session, replies: list[Reply]) -> int:
         """The fence, or 0 when the lock was not given."""
+        if len(replies) == 1:
+            return int(replies[0].rows[0][0] or 0)
         if replies[0].rows != [(b"1",)]:
             return 0
         if not replies[1].insert_id:  # somebody has emptied the table: end the lock, begin anew
@@ -339,8 +359,7 @@ class AdvisoryMode(Mode):
         hold.session.holds.pop(hold.lock, None)
         if self._holds.get(hold.lock) is hold:
             del self._holds[hold.lock]
-        if not self._lines.call_first(hold.lock):
-            self._contended.discard(hold.lock)
+        self._lines.call_first(hold.lock)
 
     # Watching
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ...errors import FencelockError
 from ...model import Holding
@@ -25,6 +26,7 @@ LOOK_S = 0.01
 LEFT_US = 60_000_000
 
 
+@lru_cache(10_000)
 def literal(lock: str) -> str:
     """The name of a lock of the server, for SQL."""
     return f"_utf8mb4 {text(lock)}"

@@ -120,6 +120,8 @@ class LeaseMode(Mode):
         if ours == b"1":
             return granted(request.name, request.owner, _int(fence), request.ttl, now)
         self._listener.call(called)
+        if request.queue:
+            self._listener.rouse()
         look_in = LOOK_S if request.queue else min(max(_int(left) / 1e6, 0.001), LOOK_S)
         return Busy(look_in, _int(ahead), request.queue, _text(meta))
 

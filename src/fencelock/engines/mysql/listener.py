@@ -26,7 +26,7 @@ NAP_S = 0.25  # how long a death, or a bell that could not be rung, can go unnot
 ALIVE_S = 10.0  # how often the waiters are said to be alive
 CLOSE_S = 2.0
 STRAY_S = 1.0  # a waiter that has left takes its row away: one that stays so long is nobody's
-SPIN_S = 0.005
+SPIN_S = 0.002  # a breath while those who were called do what they have to
 
 
 class Listener:
@@ -70,6 +70,10 @@ class Listener:
             self._wake(owner.decode())
         return owner is not None
 
+    def rouse(self) -> None:
+        """A waiter that was woken has to wait on."""
+        self._waited_for.set()
+
     def was_called(self, owner: str) -> bool:
         """Whether this owner was woken since it last asked."""
         if owner in self._called:
@@ -97,9 +101,9 @@ class Listener:
 
     async def _listen(self) -> None:
         while not self._closing:
-            if not self._signals:
+            if not self._someone_sleeps():
                 self._waited_for.clear()
-                if not self._signals and not self._closing:
+                if not self._someone_sleeps() and not self._closing:
                     await self._world.wait(self._waited_for, None)
                 continue
             try:
@@ -111,10 +115,10 @@ class Listener:
             self._link.close()
 
     async def _hear(self) -> None:
-        """Wake whom the server names, until there is nobody to wake."""
+        """Wake whom the server names, until there is nobody left to wake."""
         link = await self._ready()
         nap = self._sql.listen(self.inbox, NAP_S)
-        while self._signals and not self._closing:
+        while self._someone_sleeps() and not self._closing:
             if self._world.now() >= self._alive_at:
                 await self._say_alive(link)
             try:
@@ -146,13 +150,18 @@ class Listener:
 
     async def _wake_those(self, link: Link, owners: list[str]) -> None:
         now = self._world.now()
+        again = [owner for owner in owners if owner in self._called]
         strays = [owner for owner in owners if not self._wake(owner)]
         self._strays = {owner: self._strays.get(owner, now) for owner in strays}
-        if not strays:
+        if len(again) + len(strays) < len(owners):
             return
         if dead := [owner for owner, seen_at in self._strays.items() if now > seen_at + STRAY_S]:
             await link.ask(self._sql.forget(dead), self._settings.patience)
         await sleep(self._world, SPIN_S)
+
+    def _someone_sleeps(self) -> bool:
+        """Whether anybody waits that was not called already, and is on its way."""
+        return any(owner not in self._called for owner in list(self._signals))
 
     def _wake_all(self) -> None:
         for owner in list(self._signals):

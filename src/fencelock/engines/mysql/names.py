@@ -8,12 +8,14 @@ others are hashed.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import sha256
 
 MARK = "fencelock#"
 _PLAIN = re.compile(r"[!-@\[-~]{1,64}")  # ASCII that can be seen, without capitals
 
 
+@lru_cache(10_000)
 def lock_name(name: str) -> str:
     """What to call the lock on the server."""
     if _PLAIN.fullmatch(name) and not name.startswith(("fencelock#", "fencelock:")):

@@ -67,7 +67,7 @@ async def look(link: Link, settings: Settings) -> Server:
         raise refused(error, settings.where) from error
     server = Server({_str(name): _str(value) for name, value in reply.rows})
     _refuse_old(server, settings)
-    await _have_tables(link, settings)
+    await _have_tables(link, settings, server)
     return server
 
 
@@ -82,8 +82,8 @@ def _refuse_old(server: Server, settings: Settings) -> None:
     raise Misconfigured(f"{settings.where} has version {version}, where {why}, or mode=lease")
 
 
-async def _have_tables(link: Link, settings: Settings) -> None:
-    needed = NEEDED[settings.mode]
+async def _have_tables(link: Link, settings: Settings, server: Server) -> None:
+    needed = [n for n in NEEDED[settings.mode] if n != "sequence" or server.is_mariadb]
     look = ";".join(f"SELECT 1 FROM {settings.table}_{name} LIMIT 0" for name in needed)
     try:
         await link.ask(look, settings.patience)

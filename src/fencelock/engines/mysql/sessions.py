@@ -19,6 +19,8 @@ from .link import IDLE_S, Link, hello
 from .settings import Settings
 from .wire import Wire
 
+FRESH_S = 0.5  # a session that was used so lately is not looked at before it is used again
+
 
 def idle_limit(ttl: float) -> int:
     """The whole seconds after which the server may end a session that carries such a lock."""
@@ -52,6 +54,7 @@ class Session:
         self.limit = limit
         self.holds: dict[str, Hold] = {}
         self.gate = Gate(world)
+        self.used_at = world.now()
 
 
 class Sessions:
@@ -78,21 +81,21 @@ class Sessions:
         """
         if (session := self._try_empty()) is not None:
             return session
-        shared = [s for s in list(self._all) if s.holds and s.limit == limit]
-        if spare or not shared or len(self._all) + self._coming < self._settings.pool:
+        if spare or len(self._all) + self._coming < self._settings.pool:
             return await self._grow()
-        for session in shared:
-            if session.gate.try_enter() and self._keep(session):
-                return session
-        for session in shared:
-            if not await session.gate.enter(self._world.now() + self._settings.patience):
-                break
+        deadline = self._world.now() + self._settings.patience
+        while fitting := [s for s in list(self._all) if not s.holds or s.limit == limit]:
+            session = fitting[int(self._world.random() * len(fitting))]
+            if not await session.gate.enter(deadline):
+                raise Unavailable(
+                    f"the sessions of {self._settings.where} were in use for "
+                    f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
+                )
             if self._keep(session):
-                return session
-        raise Unavailable(
-            f"the sessions of {self._settings.where} were in use for "
-            f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
-        )
+                if not session.holds or session.limit == limit:
+                    return session
+                session.gate.leave()
+        return await self._grow()  # all carry locks that last longer or shorter than this one
 
     def _try_empty(self) -> Session | None:
         """A session that carries nothing and that nobody uses."""
@@ -106,7 +109,9 @@ class Sessions:
 
     def _keep(self, session: Session) -> bool:
         """Whether a session that was entered can be used; one that is over is dropped."""
-        if session in self._all and not session.link.has_ended():
+        fresh = self._world.now() - session.used_at < FRESH_S
+        over = session.link.is_over if fresh else session.link.has_ended()
+        if session in self._all and not over:
             return True
         self.drop(session)
         session.gate.leave()
@@ -146,6 +151,8 @@ class Sessions:
         return session
 
     def give_back(self, session: Session) -> None:
+        """Let others use a session."""
+        session.used_at = self._world.now()
         session.gate.leave()
 
     async def ask(

@@ -93,9 +93,13 @@ CREATE TABLE IF NOT EXISTS {t}_rows (
   meta VARBINARY(8192) NOT NULL
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 """,
+    "sequence": """\
+-- mode=advisory on MariaDB: the counter of fences, without a commit for each.
+/*M! CREATE SEQUENCE IF NOT EXISTS {t}_sequence MAXVALUE 9007199254740991 CACHE 1000 */;
+""",
     "fences": """\
--- mode=advisory: the counter of fences. In memory, so that GET_LOCK need not wait for a disk; when
--- the server restarts it begins anew, above {t}_fence and above the clock.
+-- mode=advisory on MySQL, which has no sequences: a counter in memory, so that GET_LOCK need not
+-- wait for a disk. When the server restarts it begins anew, above {t}_fence and above the clock.
 CREATE TABLE IF NOT EXISTS {t}_fences (
   id TINYINT NOT NULL PRIMARY KEY,
   fence BIGINT NOT NULL
@@ -105,7 +109,7 @@ CREATE TABLE IF NOT EXISTS {t}_fences (
 
 NEEDED = {
     "lease": ("locks", "renewals", "waiters", "revoked", "fence"),
-    "advisory": ("holders", "fence", "fences"),
+    "advisory": ("holders", "fence", "fences", "sequence"),
     "row": ("rows",),
 }
 

@@ -90,7 +90,7 @@ class AioLink(asyncio.Protocol):
         answer = Answer()
         self._answer = answer
         self._transport.write(packet)
-        timer = self._loop.call_later(within, self._fail, TimeoutError(f"in {within:g} s"))
+        timer = self._loop.call_later(within, self._give_up, answer, within)
         cancelled: asyncio.CancelledError | None = None
         while self._pending:
             self._waiter = self._loop.create_future()
@@ -128,6 +128,10 @@ class AioLink(asyncio.Protocol):
         self._answer = None
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _give_up(self, answer: Answer, within: float) -> None:
+        if self._answer is answer:  # else it came in this very turn of the loop
+            self._fail(TimeoutError(f"in {within:g} s"))
 
     def _fail(self, error: Exception) -> None:
         self.is_over = True

@@ -24,7 +24,7 @@ from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World
 from .keys import key_of
-from .lease import holding
+from .lease import holding, soon
 from .link import Rows
 from .modes import Mode, Transaction, Wire
 from .queueing import Queue, Waiter
@@ -210,7 +210,8 @@ class BoundMode(Mode):
         kept: set[str] = set()
         if asked:
             names, owners, _, ttls, _, _ = map(list, zip(*asked, strict=True))
-            rows = await self.wire.keep(self._say.renew, names, owners, ttls)
+            within = soon(asked)
+            rows = await self.wire.keep(self._say.renew, names, owners, ttls, within=within)
             kept = {(row[0] or b"").decode() for row in rows}
         answers: list[Grant | Gone] = []
         for grant in grants:

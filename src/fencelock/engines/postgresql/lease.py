@@ -47,6 +47,7 @@ POLL_MIN_S, POLL_MAX_S = 0.02, 0.5  # without a listener
 PROTECTED_S = 0.05  # how often to look at an expired lease that a transaction still protects
 TIDY_EVERY = 1000  # grants between two looks for rows that nobody uses
 CONTENDED_MAX = 1000
+RENEWAL_MIN_S = 0.2
 
 
 class LeaseMode(Mode):
@@ -148,12 +149,13 @@ class LeaseMode(Mode):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         names, owners, _, ttls, _, _ = map(list, zip(*grants, strict=True))
-        rows = await self.wire.keep(self._say.renew, names, owners, ttls)
+        within = soon(grants)
+        rows = await self.wire.keep(self._say.renew, names, owners, ttls, within=within)
         if len(rows) == len(grants):
             return [*renewed(grants, now)]
         kept = {_text(row[0]) for row in rows}
         missing = [owner for owner in owners if owner not in kept]
-        why = await self.wire.keep(self._say.why, missing)
+        why = await self.wire.keep(self._say.why, missing, within=within)
         reasons = {_text(owner): _text(reason) for owner, reason in why}
         return [
             grant if grant.owner in kept else _gone(reasons.get(grant.owner))
@@ -200,6 +202,11 @@ class LeaseMode(Mode):
 
     def verification(self, grant: Grant) -> Verification:
         return Verification(self._say.verify, (grant.name, grant.owner, grant.fence))
+
+
+def soon(grants: Sequence[Grant]) -> float:
+    """How long a renewal may take so that another still comes in time."""
+    return max(RENEWAL_MIN_S, min(grant.ttl for grant in grants) / 5)
 
 
 def holding(row: Row) -> Holding:

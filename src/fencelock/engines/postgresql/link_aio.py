@@ -29,6 +29,7 @@ class Call:
         "future",
         "owner",
         "parameters",
+        "patience",
         "rows",
         "statement",
         "tries",
@@ -50,6 +51,8 @@ class Call:
         self.answers = 1
         """How many results will come for it."""
         self.tries = 0
+        self.patience = 0.0
+        """How long its answer may take, where whoever sends it looks at that."""
 
     @property
     def place(self) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from .alarm import Alarm
 from .failures import RETRIED, Refused, lost, refusal, unreachable
 from .greeting import greet, is_direct
 from .link import Link, Rows, rows_of, text
@@ -89,15 +89,15 @@ class ThreadLink(Link):
                 self._refused = self._refused or error
         return None
 
-    def hear(self, timeout: float, wake: int) -> list[tuple[str, str]]:
-        """Wait for notifications: channel and payload of each."""
+    def hear(self, timeout: float, alarm: Alarm) -> list[tuple[str, str]]:
+        """Wait for notifications, or an alarm: channel and payload of each."""
         ears = select.poll()
         ears.register(self.pgconn.socket, select.POLLIN)
-        ears.register(wake, select.POLLIN)
+        ears.register(alarm.descriptor, select.POLLIN)
         if not (heard := ears.poll(max(0.0, timeout) * 1000)):
             return []
-        if any(descriptor == wake for descriptor, _ in heard):
-            os.read(wake, 64)
+        if any(descriptor == alarm.descriptor for descriptor, _ in heard):
+            alarm.hush()
         self.pgconn.consume_input()
         told: list[tuple[str, str]] = []
         while (notice := self.pgconn.notifies()) is not None:

@@ -9,13 +9,13 @@ are short, a blocking caller hears by itself for a moment, and the thread begins
 
 from __future__ import annotations
 
-import os
 import threading
 
 import psycopg
 
 from ...errors import FencelockError
 from ...world import Job, Signal, World
+from .alarm import Alarm
 from .link_threads import ThreadLink, asked, connect
 from .settings import Settings
 from .statements import LeaseStatements, Statement
@@ -48,7 +48,7 @@ class Listener:
         self._job: Job | None = None
         self._link: ThreadLink | None = None
         self._closing = False
-        self._wake_in = self._wake_out = -1
+        self._alarm = Alarm()
         self._tend_at = 0.0
         self._alive_at = 0.0
 
@@ -59,7 +59,7 @@ class Listener:
             self._waited_for.set()
         with self._mutex:
             if self._job is None:
-                self._wake_in, self._wake_out = os.pipe()
+                self._alarm.open()
                 self._job = self._world.spawn(self._listen(), "fencelock-listener")
         await self._world.wait(self._ready, self._world.now() + self._settings.patience)
 
@@ -94,10 +94,7 @@ class Listener:
             self._rouse()
 
     def _rouse(self) -> None:
-        try:
-            os.write(self._wake_out, b"!")
-        except OSError:
-            pass  # full or closed: it is awake, or nobody is there
+        self._alarm.ring()
 
     def abandon(self) -> None:
         """End without waiting."""
@@ -133,8 +130,7 @@ class Listener:
                 self._stumble()
         if self._link is not None:
             self._link.drop()
-        os.close(self._wake_in)
-        os.close(self._wake_out)
+        self._alarm.close()
 
     def _attend(self) -> None:
         if self._link is None:
@@ -151,7 +147,7 @@ class Listener:
         self._hear(self._link, until - self._world.now())
 
     def _hear(self, link: ThreadLink, seconds: float) -> None:
-        for _, owner in link.hear(seconds, self._wake_in):
+        for _, owner in link.hear(seconds, self._alarm):
             self._wake(owner)
             self._tend_at = min(self._tend_at, self._world.now() + CLAIMED_S)
 

@@ -87,8 +87,10 @@ class Wire(Protocol):
         """Run one statement in a transaction of its own. Those of one owner run in order."""
         ...
 
-    async def keep(self, statement: Statement, *values: object) -> Rows:
-        """The same, on the keeper's own connection."""
+    async def keep(
+        self, statement: Statement, *values: object, within: float | None = None
+    ) -> Rows:
+        """The same, never behind others, and over soon enough to be tried again."""
         ...
 
     async def session(self) -> Session: ...

@@ -228,7 +228,9 @@ class SessionMode(Mode):
         by_session: dict[Session, list[Grant]] = {}
         for grant in grants:
             hold = self._holds.get(grant.owner)
-            if hold is not None and hold.until > now:
+            if hold is not None and hold.until <= now:
+                await self._give_back(grant.owner, hold)
+            elif hold is not None:
                 if hold.ttl != grant.ttl:
                     hold.session.ttls[grant.ttl] += 1
                     _less(hold.session, hold.ttl)

@@ -6,7 +6,6 @@ server's own queue, is left to the lookout: one thread of a client for all such 
 
 from __future__ import annotations
 
-import os
 import select
 import threading
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable
 import psycopg
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
+from .alarm import Alarm
 from .failures import Refused, lost, refusal
 from .link import Rows
 from .link_threads import ThreadLink, asked
@@ -98,7 +98,7 @@ class Lookout:
         self._mutex = threading.Lock()
         self._posted: dict[int, tuple[ThreadLink, Callable[[Rows | Exception], None]]] = {}
         self._poll = select.poll()
-        self._wake_in = self._wake_out = -1
+        self._alarm = Alarm()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -109,13 +109,12 @@ class Lookout:
             self._posted[socket] = (link, done)
             self._poll.register(socket, select.POLLIN)
             if self._thread is None:
-                self._wake_in, self._wake_out = os.pipe()
-                self._poll.register(self._wake_in, select.POLLIN)
+                self._poll.register(self._alarm.open(), select.POLLIN)
                 self._thread = threading.Thread(
                     target=self._run, name="fencelock-lookout", daemon=True
                 )
                 self._thread.start()
-        self._rouse()
+        self._alarm.ring()
 
     def forget(self, link: ThreadLink) -> None:
         """The link is about to be closed."""
@@ -127,23 +126,16 @@ class Lookout:
 
     def close(self) -> None:
         self._closed = True
-        self._rouse()
-
-    def _rouse(self) -> None:
-        try:
-            os.write(self._wake_out, b"!")
-        except OSError:
-            pass
+        self._alarm.ring()
 
     def _run(self) -> None:
         while not self._closed:
             for socket, _ in self._poll.poll():
-                if socket == self._wake_in:
-                    os.read(self._wake_in, 64)
+                if socket == self._alarm.descriptor:
+                    self._alarm.hush()
                 else:
                     self._hear(socket)
-        os.close(self._wake_in)
-        os.close(self._wake_out)
+        self._alarm.close()
 
     def _hear(self, socket: int) -> None:
         with self._mutex:

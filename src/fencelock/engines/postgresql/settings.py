@@ -21,7 +21,6 @@ _PASSED_ON = (
     "connect_timeout",
     "target_session_attrs",
 )
-_CONNECT_S = 10
 
 
 class Settings(NamedTuple):
@@ -69,7 +68,7 @@ def _conninfo(address: Address) -> dict[str, str]:
         "dbname": address.path.strip("/"),
         "user": address.user or "",
         "password": address.password or "",
-        "connect_timeout": str(_CONNECT_S),
+        "connect_timeout": f"{max(2.0, float(str(address.options.get('patience', 5.0)))):.0f}",
         "application_name": "fencelock",
         "client_encoding": "UTF8",
         # A peer that has vanished is noticed by the kernel, whatever the server's settings are.

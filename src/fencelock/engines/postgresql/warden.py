@@ -16,6 +16,7 @@ from .modes import Session
 
 NEVER = float("inf")
 NAP_MAX_S = 60.0
+LATE_S = 0.05  # the holder's own clock tells it first
 CLOSE_S = 2.0
 
 
@@ -100,13 +101,13 @@ class Warden:
             self._wake.clear()
             now = self._world.now()
             for owner, hold in list(self._holds.items()):
-                if hold.until <= now:
+                if hold.until + LATE_S <= now:
                     await self._end(owner, hold)
             if self._let_rest is not None and now >= self._rest_at:
                 self._rest_at = NEVER
                 await self._let_rest()
             self._next = NEVER  # whoever comes in between wakes us to be safe
-            ends = [hold.until for hold in list(self._holds.values())]
+            ends = [hold.until + LATE_S for hold in list(self._holds.values())]
             self._next = min([*ends, self._rest_at, now + NAP_MAX_S])
             await self._world.wait(self._wake, self._next)
 

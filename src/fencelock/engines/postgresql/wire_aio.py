@@ -50,15 +50,28 @@ class Lane:
         self._closed = False
         self._held_up: asyncio.TimerHandle | None = None
 
-    def ask(self, statement: Statement, values: tuple[object, ...], owner: str) -> Any:
+    def ask(
+        self,
+        statement: Statement,
+        values: tuple[object, ...],
+        owner: str,
+        within: float | None = None,
+    ) -> Any:
         """Put a call in line; its future has the rows."""
         future: asyncio.Future[Rows] = self._loop.create_future()
         if self._closed:
             future.set_exception(Unavailable("the client is closed; nothing happened"))
             return future
-        self._pending.append(Call(statement, values, owner, future))
+        call = Call(statement, values, owner, future)
+        call.patience = min(self._settings.patience, within or self._settings.patience)
+        self._pending.append(call)
         self._schedule()
         return future
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a connection is free at this moment."""
+        return bool(self._idle) and not self._pending
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -71,7 +84,7 @@ class Lane:
         while self._idle and (batch := self._next_batch()):
             link = self._idle.pop()
             self._flying.update(call.owner for call in batch if call.owner)
-            link.start(batch, self._settings.patience)
+            link.start(batch, min(call.patience for call in batch))
         if not self._pending and not self._alone:
             return
         if self._open == 0:
@@ -194,8 +207,11 @@ class AioWire:
         rows: Rows = await self._lane.ask(statement, values, owner)
         return rows
 
-    async def keep(self, statement: Statement, *values: object) -> Rows:
-        rows: Rows = await self._keeper.ask(statement, values, "")
+    async def keep(
+        self, statement: Statement, *values: object, within: float | None = None
+    ) -> Rows:
+        lane = self._lane if self._lane.is_idle else self._keeper
+        rows: Rows = await lane.ask(statement, values, "", within)
         return rows
 
     async def session(self) -> AioSession:

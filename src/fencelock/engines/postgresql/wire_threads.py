@@ -35,13 +35,21 @@ class Pool:
         self._waiting = 0
         self._closed = False
 
-    def ask(self, statement: Statement, values: Sequence[object]) -> Rows:
+    def ask(
+        self, statement: Statement, values: Sequence[object], within: float | None = None
+    ) -> Rows:
         """Ask over any connection."""
         link = self._take()
+        patience = self._settings.patience
         try:
-            return asked(link, statement, values, self._settings.patience)
+            return asked(link, statement, values, min(patience, within or patience))
         finally:
             self.give(link)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a connection is free at this moment."""
+        return bool(self._idle)
 
     def _take(self) -> ThreadLink:
         give_up = 0.0
@@ -148,9 +156,12 @@ class ThreadsWire:
         """Run one statement in a transaction of its own."""
         return self._pool.ask(statement, values)
 
-    async def keep(self, statement: Statement, *values: object) -> Rows:
-        """Run one statement on the keeper's own connection."""
-        return self._keeper.ask(statement, values)
+    async def keep(
+        self, statement: Statement, *values: object, within: float | None = None
+    ) -> Rows:
+        """Run one statement; when all connections are busy, on the keeper's own."""
+        pool = self._pool if self._pool.is_idle else self._keeper
+        return pool.ask(statement, values, within)
 
     async def session(self) -> ThreadSession:
         """A connection that holds locks: it never becomes another one."""

@@ -38,6 +38,7 @@ class Dispatch:
         self._patience = settings.patience
         self.wire = make_wire(world, settings)
         self.route = Route(settings, self.wire)
+        self._call, self._only = self.wire.call, self.route.only
 
     async def run(
         self,
@@ -49,17 +50,20 @@ class Dispatch:
         then: bytes = b"",
     ) -> Any:
         """Run a script for keys of one slot; the reply to a request sent along with it is added."""
-        node = self.route.only or self.route.known(keys[0])
+        node = self._only or self.route.known(keys[0])
         if patience > self._patience:
             patience = self._patience
         if node is None:
             return await self._seek(script, Job(keys, (first, *words)), patience, "main", then)
         payload = packed_run(script, keys, first, words)
         try:
-            if then:
-                replies = await self.wire.call(node, payload + then, 2, patience, "main")
+            if not then:
+                reply = (await self._call(node, payload, 1, patience, "main"))[0]
+                if type(reply) is not ReplyError:
+                    return reply
+                replies: Sequence[Any] = (reply,)
             else:
-                replies = await self.wire.call(node, payload, 1, patience, "main")
+                replies = await self._call(node, payload + then, 2, patience, "main")
         except (Unavailable, OutcomeUnknown) as error:
             self.route.forget(node)
             if isinstance(error, OutcomeUnknown) or not self.route.moves:

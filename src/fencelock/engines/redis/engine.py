@@ -38,10 +38,11 @@ from .keys import Keys, beside, keys_of, name_of, pattern
 from .listener import Listener
 from .scripts import script
 from .settings import OPTIONS, settings
-from .wire import Inbox, packed
+from .wire import Inbox, Word, packed
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 SCAN_COUNT = 1000
+SAID_MAX = 300
 KEEP_MS = 3_600_000  # how long a fence is remembered after its lease: longer than clocks step back
 
 ADVICE = (
@@ -75,6 +76,7 @@ class RedisEngine(Engine):
         self._alone = 0 if self._settings.topology == "cluster" else 1
         self._listener = Listener(world, self._subscribe, self._settle)
         self._acquire, self._release = script("acquire"), script("release")
+        self._said: dict[tuple[float, str, bool], tuple[Word, ...]] = {}
 
     async def open(self) -> None:
         await self._dispatch.command("PING")
@@ -100,21 +102,19 @@ class RedisEngine(Engine):
         return keys_of(name, self._settings.prefix)
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        name, owner, ttl, meta, queue, waits = request[:6]
+        name, owner, ttl, meta, queue, waits, _ = request
         listener = self._listener
         joins = queue or (waits and listener.hears)
         keys = keys_of(name, self._settings.prefix)
         if joins:
             listener.expect(keys.lock, owner)
-        ttl_ms = _ms(ttl)
-        inbox = self._inbox_id if joins else ""
-        words = (ttl_ms, meta, inbox, self._alone, ttl_ms + KEEP_MS)
+        words = self._words(ttl, meta, joins)
         now = self.world.now()
         if self._settings.replicas:
             answer = await self._confirmed(request, words)
         else:
             answer = await self._dispatch.run(self._acquire, keys, owner, words, ttl)
-        if isinstance(answer, bytes):
+        if type(answer) is bytes:
             if joins and not queue:
                 listener.unwatch(keys.lock, owner)
             return granted(name, owner, int(answer), ttl, now)
@@ -122,6 +122,17 @@ class RedisEngine(Engine):
         if joins:
             listener.look_at(keys.lock, look_ms / 1000)
         return Busy(LOOK_S, place if place >= 0 else None, joins, (holder or b"").decode())
+
+    def _words(self, ttl: float, meta: str, joins: bool) -> tuple[Word, ...]:
+        """What a request to acquire says, but for its owner: the same tuple for equal requests."""
+        key = (ttl, meta, joins)
+        words = self._said.get(key)
+        if words is None:
+            if len(self._said) >= SAID_MAX:
+                self._said.clear()
+            ttl_ms, inbox = _ms(ttl), self._inbox_id if joins else ""
+            words = self._said[key] = (ttl_ms, meta, inbox, self._alone, ttl_ms + KEEP_MS)
+        return words
 
     async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
         """Acquire, and believe it only when so many replicas have it."""

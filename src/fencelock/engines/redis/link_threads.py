@@ -109,18 +109,17 @@ class Link:
         """Send and receive, whoever has the turn."""
         if patience != self._patience:
             self.set_patience(patience)
-        gets, receive, feed = self._gets, self._receive, self._feed
         self._send(payload)
         replies: list[Any] = []
         while True:
-            data = receive(READ_MAX)
+            data = self._receive(READ_MAX)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
-            feed(data)
-            while (reply := gets()) is not False:
+            self._feed(data)
+            while (reply := self._gets()) is not False:
                 replies.append(reply)
-            if len(replies) >= count:
-                return replies
+                if len(replies) == count:
+                    return replies
 
     def take(self) -> list[Any]:
         """The replies that have come, after one read."""

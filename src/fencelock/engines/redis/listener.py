@@ -6,8 +6,8 @@ lease ends or another program lets go of it: so there is one timer for each name
 at the moment at which the present lease would end. The same look says that the waiters are alive.
 
 Written once for both flavors. In asyncio a task listens. In a blocking program the thread that
-waits listens by itself, which saves a thread and the way between the two; only while several threads
-wait does a thread of ours listen for those that cannot.
+waits listens by itself, which saves a thread and the way between the two; only while several
+threads wait does a thread of ours listen for those that cannot.
 """
 
 from __future__ import annotations

@@ -37,19 +37,14 @@ def packed(*words: Word) -> bytes:
 def packed_run(script: Script, keys: tuple[str, ...], first: str, words: tuple[Word, ...]) -> bytes:
     """The request to run a script. All but its first word is often the same: that is kept."""
     word = first.encode()
-    return b"%b%b$%d\r\n%b\r\n%b" % (
-        _opening(script.digest, len(keys), len(words) + 1),
-        _words(keys),
-        len(word),
-        word,
-        _words(words),
-    )
+    opening = _opening(script.digest, len(keys), len(words))
+    return b"%b%b$%d\r\n%b\r\n%b" % (opening, _words(keys), len(word), word, _words(words))
 
 
 @lru_cache(maxsize=64)
 def _opening(digest: bytes, keys: int, words: int) -> bytes:
     request = packed("EVALSHA", digest, keys)
-    return b"*%d%b" % (3 + keys + words, request[request.index(b"\r") :])
+    return b"*%d%b" % (3 + keys + 1 + words, request[request.index(b"\r") :])
 
 
 @lru_cache(maxsize=300)  # the keys of as many names, nearly

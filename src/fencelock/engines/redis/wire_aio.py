@@ -63,9 +63,12 @@ class Link(asyncio.Protocol):
     def ask(self, payload: bytes, count: int, patience: float) -> asyncio.Future[list[Any]]:
         """Send with the others of this turn; the future has the replies."""
         future: asyncio.Future[list[Any]] = self._loop.create_future()
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(payload)
+        if not self._pending and not self._out and self.usable:
+            self._transport.write(payload)  # nobody to be joined with
+        else:
+            if not self._out:
+                self._loop.call_soon(self._flush)
+            self._out.append(payload)
         due = self._loop.time() + patience
         self._pending.append((future, count, due))
         if self._timer is None or self._timer.when() > due:
