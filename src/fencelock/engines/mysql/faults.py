@@ -31,7 +31,7 @@ _DENIED = {
     3118: "unlock the account",
 }
 _MISCONFIGURED = {
-    1032: "a crash has emptied the sequence of fences: drop it (it ends in _sequence), connect again",
+    1032: "a crash has emptied the sequence of fences (…_sequence): drop it and connect again",
     1049: "create the database, or name another one in the URL",
     1054: "another program's table has this name: choose another prefix with table=",
     1286: "the server has no InnoDB, which locks need",
