@@ -6,12 +6,10 @@ made on the hot path and kept by the ten thousand. All durations are seconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from .errors import Expired, LeaseLost, Revoked, SessionEnded
-
-_tuple = tuple.__new__
 
 FENCE_MAX = 2**53 - 1  # what a JSON number and a double can carry exactly
 
@@ -139,10 +137,13 @@ class Traits(NamedTuple):
     """Locks can be listed, where the engine has that verb at all."""
 
 
+# On the hot path a named tuple is made as the plain one that it is: the other way takes twice as long.
+_make_grant: Callable[[type[Grant], tuple[object, ...]], Grant] = cast("Any", tuple).__new__
+
+
 def granted(name: str, owner: str, fence: int, ttl: float, asked_at: float) -> Grant:
     """Make a grant whose validity is counted from before the request was sent."""
-    # As a plain tuple: on the hot path a named one costs twice as much to make.
-    return _tuple(Grant, (name, owner, fence, ttl, asked_at, asked_at + ttl - drift(ttl)))
+    return _make_grant(Grant, (name, owner, fence, ttl, asked_at, asked_at + ttl - drift(ttl)))
 
 
 def renewed(grants: Sequence[Grant], asked_at: float) -> list[Grant]:

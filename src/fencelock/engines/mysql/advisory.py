@@ -159,7 +159,7 @@ class AdvisoryMode(Mode):
                 return None
             self._asking.add(lock)
         # To the end even if the caller is cancelled: what the server gave must not be forgotten.
-        return await self.world.shield(self._grab(request, lock, wait), True)
+        return await self.world.shield(self._grab(request, lock, wait))
 
     async def _grab(self, request: Request, lock: str, wait: float) -> Grant | None:
         try:

@@ -39,7 +39,6 @@ class MysqlEngine(Engine):
     schemes = ("mysql", "mariadb")
     options: ClassVar = options.OPTIONS
     drivers = ("pymysql", "aiomysql")
-    plain = True
     traits = Traits(
         safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
     )

@@ -41,7 +41,7 @@ def items(reply: Any) -> list[Any]:
     """The parts of a reply that is an array; nothing of any other."""
     if not isinstance(reply, list):
         return []
-    found: list[Any] = reply
+    found: list[Any] = reply  # pyright: ignore[reportUnknownVariableType]
     return found
 
 
