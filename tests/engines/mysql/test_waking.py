@@ -1,10 +1,14 @@
-"""mode=lease: a waiter is woken by whoever hands it the lock, and finds out by itself otherwise."""
+"""A waiter is woken by whoever hands it the lock, and finds out by itself otherwise."""
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import pytest
 
-from fencelock.engines.mysql import listener
+import fencelock
+from fencelock.engines.mysql import advisory, listener
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import PASSWORD, MariaDB
 
@@ -49,3 +53,38 @@ def test_accounts_that_cannot_wake_each_other_still_take_turns(
             await (await waiter.result()).release()
 
     run(flavor, scenario)
+
+
+def test_a_lock_that_is_given_back_while_a_waiter_looks_is_not_overslept(
+    server: MariaDB, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mode=advisory: the release comes just after a waiter of the same client saw the lock held."""
+    monkeypatch.setattr(advisory, "LOOK_S", 60.0)
+    with fencelock.connect(server.url(), mode="advisory", table=table) as client:
+        lease = client.lock("seat").acquire()
+
+        class Trap(dict[str, object]):
+            """Has the lock released as soon as somebody has found it held."""
+
+            armed = False
+
+            def get(self, key: str, default: object = None) -> object:
+                found = super().get(key, default)
+                if self.armed:
+                    self.armed = False
+                    lease.release()
+                return found
+
+        mode = client._core.engine._mode  # type: ignore[attr-defined]
+        watch = mode._lines.watch
+
+        def arm(*arguments: Any) -> None:
+            watch(*arguments)
+            mode._holds.armed = True
+
+        monkeypatch.setattr(mode._lines, "watch", arm)
+        mode._holds = Trap(mode._holds)
+        turn = threading.Thread(target=lambda: client.lock("seat").acquire(timeout=30).release())
+        turn.start()
+        turn.join(10)
+        assert not turn.is_alive(), "it sleeps beside a free lock"

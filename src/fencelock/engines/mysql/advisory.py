@@ -119,6 +119,8 @@ class AdvisoryMode(Mode):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         lock = lock_name(request.name)
+        if request.queue:  # before looking: who gives the lock back calls whom it finds in line
+            self._lines.stand(lock, request)
         hold = self._holds.get(lock)
         if hold is not None:
             if hold.owner == request.owner:
@@ -140,9 +142,9 @@ class AdvisoryMode(Mode):
         waits = self._lines.send(lock, len(self._lines) < self.settings.pool)
         return self._busy(request, lock, "", LOOK_S if waits else POLL_S)
 
-    def _busy(self, request: Request, lock: str, meta: str, look_in: float = LOOK_S) -> Busy:
+    def _busy(self, request: Request, lock: str, meta: str, look_in: float = 0.0) -> Busy:
         position = self._lines.stand(lock, request) if request.queue else None
-        return Busy(look_in, position, request.queue, meta)
+        return Busy(look_in or LOOK_S, position, request.queue, meta)
 
     async def _refuse(self, request: Request, lock: str) -> Busy:
         if request.waits:

@@ -97,7 +97,10 @@ class Lines:
                         await sleep(self._world, STUMBLE_S)
                         self.call_first(lock)
         finally:
-            line.job = None
+            with self._mutex:
+                line.job = None
+                if not line.requests and self._lines.get(lock) is line:
+                    del self._lines[lock]
             self.call_first(lock)  # who looked just now was told that a session waits
 
     def leave(self, lock: str, owner: str) -> None:
