@@ -101,6 +101,21 @@ async def test_a_cancellation_is_delivered_even_if_the_shielded_work_fails(world
 
 
 @in_loop
+async def test_what_a_future_ends_with_reaches_the_shielded_work(world: AioWorld) -> None:
+    async def work(future: asyncio.Future[None]) -> str:
+        try:
+            await future
+        except KeyError:
+            return "handled"
+        return "not told"
+
+    for plain in (False, True):
+        future: asyncio.Future[None] = world.loop.create_future()
+        world.loop.call_soon(future.set_exception, KeyError("oh"))
+        assert await world.shield(work(future), plain) == "handled"
+
+
+@in_loop
 async def test_a_timeout_around_a_shield_still_is_a_timeout(world: AioWorld) -> None:
     log: list[str] = []
 

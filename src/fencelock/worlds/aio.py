@@ -86,6 +86,8 @@ class _Unbroken(Generic[T]):
             except asyncio.CancelledError as error:
                 cancelled = error
                 awaited = work.throw(OutcomeUnknown("the caller was cancelled meanwhile"))
+            except Exception as error:  # what the future ended with is for the work to know
+                awaited = work.throw(error)
             else:
                 awaited = work.send(None)
             while True:
