@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -301,3 +302,24 @@ def test_a_waiter_that_gave_up_leaves_the_servers_queue(
 
     run(flavor, scenario)
     until(lambda: not sessions(link), "all sessions to be gone")
+
+
+def test_a_session_that_is_let_rest_is_nobodys_to_wait_on(server: Postgresql) -> None:
+    """Two statements that met on one session would get each other's answers."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url("mode=advisory"))
+        rival = await lab.connect(server.url("mode=advisory"))
+        sessions: Any = rival._core.engine._mode._sessions  # type: ignore[attr-defined]
+        for steps in range(12):
+            lease = await client.lock("seat", ttl=30).acquire()
+            assert await rival.lock("seat", ttl=30).try_acquire(timeout=0.03) is None
+            resting = lab.start(sessions.let_rest())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            waiter = lab.start(rival.lock("seat", ttl=30).acquire(timeout=SOON))
+            await lease.release()
+            await resting.result()
+            await (await waiter.result()).release()
+
+    run("asyncio", scenario)

@@ -89,8 +89,10 @@ class ThreadLink(Link):
                 self._refused = self._refused or error
         return None
 
-    def hear(self, timeout: float, alarm: Alarm) -> list[tuple[str, str]]:
-        """Wait for notifications, or an alarm: channel and payload of each."""
+    def hear(self, timeout: float, alarm: Alarm) -> list[str]:
+        """Wait for notifications, or an alarm; return the payload of each."""
+        if told := self._told():  # it came along with the answer to a statement
+            return told
         ears = select.poll()
         ears.register(self.pgconn.socket, select.POLLIN)
         ears.register(alarm.descriptor, select.POLLIN)
@@ -99,9 +101,12 @@ class ThreadLink(Link):
         if any(descriptor == alarm.descriptor for descriptor, _ in heard):
             alarm.hush()
         self.pgconn.consume_input()
-        told: list[tuple[str, str]] = []
+        return self._told()
+
+    def _told(self) -> list[str]:
+        told: list[str] = []
         while (notice := self.pgconn.notifies()) is not None:
-            told.append((notice.relname.decode(), notice.extra.decode()))
+            told.append(notice.extra.decode())
         return told
 
     def readable(self, seconds: float) -> bool:

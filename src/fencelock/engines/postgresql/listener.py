@@ -91,7 +91,8 @@ class Listener:
         end = self._world.now() + remaining
         if end < self._tend_at:
             self._tend_at = end
-            self._rouse()
+            if self._on_duty:
+                self._rouse()
 
     def _rouse(self) -> None:
         self._alarm.ring()
@@ -147,7 +148,7 @@ class Listener:
         self._hear(self._link, until - self._world.now())
 
     def _hear(self, link: ThreadLink, seconds: float) -> None:
-        for _, owner in link.hear(seconds, self._alarm):
+        for owner in link.hear(seconds, self._alarm):
             self._wake(owner)
             self._tend_at = min(self._tend_at, self._world.now() + CLAIMED_S)
 

@@ -26,11 +26,12 @@ from .keys import key_of
 from .lease import holding
 from .link import Rows
 from .modes import Mode, Session, Wire
+from .notes import Notes
 from .queueing import Queue, Waiter
 from .sessions import Sessions
 from .settings import Settings
 from .statements import SessionStatements, Statement
-from .warden import Hold, Warden
+from .warden import NEVER, Hold, Warden
 
 LOOK_S = 60.0  # the server itself wakes a waiter
 REST_S = 0.5  # after so long with nothing held, a session may be silent for as long as it likes
@@ -67,7 +68,9 @@ class SessionMode(Mode):
         """What cancelled callers may have been granted."""
         self._contended: set[int] = set()
         """Keys whose last taker had to wait: trying them is most likely in vain."""
-        self._warden = Warden(world, self._holds, self._give_back, self._sessions.let_rest)
+        self._notes = Notes(world, wire, self._say, self._holds)
+        self._rest_at = NEVER
+        self._warden = Warden(world, self._holds, self._give_back, self._chores)
 
     async def open(self) -> None:
         await super().open()
@@ -109,7 +112,7 @@ class SessionMode(Mode):
         except Exception:
             self._taken.pop(key, None)
             raise
-        if not rows:
+        if rows[0][0] is None:
             self._taken.pop(key, None)
             return await self._busy(request)
         self._keep(request, key, session, rows[0][0], asked_at)
@@ -146,17 +149,26 @@ class SessionMode(Mode):
         """What to say, with the session's limit only where it becomes another one."""
         limit = self._sessions.limit(session, request.ttl)
         if limit == session.limit:
-            return self._say.try_lock, (key, *_about(request))
+            return self._say.try_lock, (key,)
         session.limit = limit
-        return self._say.try_lock_limited, (key, *_about(request), limit)
+        return self._say.try_lock_limited, (key, limit)
 
     def _keep(
         self, request: Request, key: int, session: Session, fence: bytes | None, asked_at: float
     ) -> None:
         session.holds.add(request.owner)
         session.ttls[request.ttl] += 1
-        self._holds[request.owner] = Hold.of(request, key, session, int(fence or 0), asked_at)
-        self._warden.expect(asked_at + request.ttl)
+        hold = Hold.of(request, key, session, int(fence or 0), asked_at)
+        self._holds[request.owner] = hold
+        self._warden.expect(min(hold.until, self._notes.add(request.owner, hold)))
+
+    async def _chores(self, now: float) -> float:
+        """Note what is still held after a moment; let sessions rest that hold nothing."""
+        again = await self._notes.write(now)
+        if now >= self._rest_at:
+            self._rest_at = NEVER
+            await self._sessions.let_rest()
+        return min(again, self._rest_at)
 
     async def _again(self, request: Request, hold: Hold) -> Grant | Busy:
         """The same owner asks once more: it has the same hold, for another ttl."""
@@ -188,13 +200,12 @@ class SessionMode(Mode):
         session = await self._sessions.own()
         limit = session.limit = self._sessions.limit(session, request.ttl)
         waiter = Waiter(request, key, session, self.world.now())
-        values = (key, *_about(request), limit)
-        await self._queue.stand(waiter, self._say.lock, values, self._let_in)
+        await self._queue.stand(waiter, self._say.lock, (key, limit), self._let_in)
         return self._claim(waiter)
 
     def _let_in(self, waiter: Waiter, rows: Rows) -> None:
         """The server has let a waiter in: from now on the warden sees to its end."""
-        fence, waited = rows[0]
+        fence, waited, _ = rows[0]
         if float(waited or 0) < FREE_S:
             self._contended.discard(waiter.key)
         elif len(self._contended) < CONTENDED_MAX:
@@ -264,6 +275,7 @@ class SessionMode(Mode):
     def _bury(self, session: Session) -> None:
         """A session has ended: whatever it held is gone."""
         for owner in list(session.holds):
+            self._notes.drop(owner)
             hold = self._holds.pop(owner, None)
             if hold is not None and self._taken.get(hold.key) == owner:
                 del self._taken[hold.key]
@@ -282,8 +294,9 @@ class SessionMode(Mode):
         if known:
             session.holds.discard(owner)
             _less(session, hold.ttl)
+        self._notes.drop(owner)
         try:
-            rows = await self._unlock(session, hold.key)
+            rows = await self._unlock(session, owner, hold)
         except (OutcomeUnknown, Unavailable):
             if not session.dead:  # it is still ours, and will be asked for again
                 if known:
@@ -299,14 +312,19 @@ class SessionMode(Mode):
             self._sessions.done_with(session)
         return in_time and bool(rows) and rows[0][0] == b"t"
 
-    async def _unlock(self, session: Session, key: int) -> Rows:
+    async def _unlock(self, session: Session, owner: str, hold: Hold) -> Rows:
         limit = self._sessions.limit(session)
         if not session.ttls:  # nobody holds by it now: the warden sees to the limit if it stays so
-            self._warden.rest(self.world.now() + REST_S)
-        elif limit != session.limit:
-            session.limit = limit
-            return await session.ask(self._say.unlock_limited, key, limit)
-        return await session.ask(self._say.unlock, key)
+            limit = session.limit
+            if self._rest_at == NEVER:
+                self._rest_at = self.world.now() + REST_S
+                self._warden.expect(self._rest_at)
+        changed, session.limit = limit != session.limit, limit
+        if hold.noted:
+            return await session.ask(self._say.unlock_noted, [hold.name], [owner], hold.key, limit)
+        if changed:
+            return await session.ask(self._say.unlock_limited, hold.key, limit)
+        return await session.ask(self._say.unlock, hold.key)
 
     async def withdraw(self, request: Request) -> None:
         waiter = self._queue.waiters.pop(request.owner, None)
@@ -321,7 +339,7 @@ class SessionMode(Mode):
     # Looking
 
     async def inspect(self, name: str) -> State:
-        holders = await self.wire.ask(self._say.holder, name)
+        holders = await self._notes.shown(self._say.holder, name, key_of(name))
         waiters = await self.wire.ask(self._say.waiters, key_of(name))
         waiting = [
             Waiting(max(0.0, float(age or 0)), {"pid": int(pid or 0)}) for age, pid in waiters
@@ -329,7 +347,7 @@ class SessionMode(Mode):
         return State(name, tuple(map(holding, holders)), tuple(waiting))
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return [holding(row) for row in await self.wire.ask(self._say.scan, prefix)]
+        return [holding(row) for row in await self._notes.shown(self._say.scan, prefix, None)]
 
 
 def _less(session: Session, ttl: float) -> None:
@@ -337,7 +355,3 @@ def _less(session: Session, ttl: float) -> None:
     session.ttls[ttl] -= 1
     if session.ttls[ttl] <= 0:
         del session.ttls[ttl]
-
-
-def _about(request: Request) -> tuple[object, ...]:
-    return request.owner, request.name, request.ttl, request.meta

@@ -17,6 +17,8 @@ from .link_aio import AioLink, Call
 from .settings import Settings
 from .statements import Statement
 
+POSTED = "posted"
+
 
 class AioSession:
     """One session, for many tasks."""
@@ -55,17 +57,19 @@ class AioSession:
     ) -> None:
         """Send one statement that may take for ever; ``done`` hears what becomes of it."""
         future: asyncio.Future[Rows] = self._loop.create_future()
-        future.add_done_callback(lambda future: done(future.exception() or future.result()))  # type: ignore[arg-type]
-        if self._link is None or self.dead:
+        future.add_done_callback(lambda future: done(_outcome(future)))
+        if self.dead:
             future.set_exception(Unavailable("the session has ended; nothing happened"))
             return
-        self._link.start([Call(statement, values, "", future)], None)
+        self._pending.append(Call(statement, values, POSTED, future))
+        self._go()
 
     def _go(self) -> None:
         link = self._link
         if link is not None and not link.batch and not link.broken and self._pending:
             batch, self._pending = self._pending, []
-            link.start(batch, self._patience, together=False)
+            for_ever = any(call.owner == POSTED for call in batch)
+            link.start(batch, None if for_ever else self._patience, together=False)
 
     def done(self, link: AioLink) -> None:
         """The link has no more to do, or is no more."""
@@ -91,3 +95,8 @@ class AioSession:
         self.dead = True
         if self._link is not None:
             self._link.end(ConnectionError("the session was ended"))
+
+
+def _outcome(future: asyncio.Future[Rows]) -> Rows | Exception:
+    error = future.exception()
+    return error if isinstance(error, Exception) else future.result()

@@ -59,10 +59,12 @@ class ThreadSession:
         done: Callable[[Rows | Exception], None],
     ) -> None:
         """Send one statement that may take for ever; ``done`` hears what becomes of it."""
+        self._turn.acquire()  # nobody else is served until the answer has come
         try:
             self._link.post(statement, values, self._patience)
         except (Refused, psycopg.Error, OSError) as error:
             self.drop()
+            self._turn.release()
             done(lost(error))
             return
         self._posted = done
@@ -82,6 +84,7 @@ class ThreadSession:
             self.drop()
         done, self._posted = self._posted, None
         if done is not None:
+            self._turn.release()
             done(answer)
 
     def drop(self) -> None:

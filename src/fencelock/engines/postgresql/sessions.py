@@ -91,13 +91,20 @@ class Sessions:
 
     async def let_rest(self) -> None:
         """Let the server be patient with sessions by which nothing is held."""
-        for session in [*self._shared, *self._spare]:
-            if not session.ttls and session.limit != "0" and not session.dead:
-                session.limit = "0"
-                try:
-                    await session.ask(self._say.beat, [], [], [], "0")
-                except FencelockError:
-                    pass  # it will be found dead
+        for session in list(self._shared):
+            await self._rest(session)
+        spare, self._spare = self._spare, []  # nobody may begin to wait on one meanwhile
+        for session in spare:
+            await self._rest(session)
+            self.done_with(session)
+
+    async def _rest(self, session: Session) -> None:
+        if not session.ttls and session.limit != "0" and not session.dead:
+            session.limit = "0"
+            try:
+                await session.ask(self._say.beat, [], [], [], "0")
+            except FencelockError:
+                pass  # it will be found dead
 
     def close(self) -> None:
         for session in [*self._shared, *self._spare]:

@@ -86,7 +86,7 @@ class LeaseStatements:
 class SessionStatements:
     """``mode=advisory``, bound to a session. Each lock and unlock is one statement.
 
-    ``CASE`` fixes the order: first the lock, then its fence.
+    ``CASE`` fixes the order: first the lock, then its fence. Neither writes anything.
     """
 
     def __init__(self, table: str, namespace: str) -> None:
@@ -98,15 +98,46 @@ class SessionStatements:
             set_config('lock_timeout', '0', false), set_config('synchronous_commit', 'off', false),
             set_config('client_connection_check_interval', '5s', false)""",
         )
-        tried = "pg_try_advisory_lock($1::bigint)"
-        self.try_lock = Statement("fl_try", self._locking(t, tried, ""))
-        self.try_lock_limited = Statement("fl_try_limited", self._locking(t, tried, _LIMIT + "$6"))
-        waited = "pg_advisory_lock($1::bigint)::text IS NOT NULL"
-        self.lock = Statement("fl_lock", self._locking(t, waited, _LIMIT + "$6"))
+        draw = f"nextval('{t}_fence') END"
+        tried = f"SELECT CASE WHEN pg_try_advisory_lock($1::bigint) THEN {draw}"
+        self.try_lock = Statement("fl_try", tried)
+        self.try_lock_limited = Statement("fl_try_limited", f"{tried}, {_LIMIT}$2, false)")
+        self.lock = Statement(
+            "fl_lock",
+            f"""SELECT CASE WHEN pg_advisory_lock($1::bigint)::text IS NOT NULL THEN {draw},
+            extract(epoch FROM clock_timestamp() - statement_timestamp()), {_LIMIT}$2, false)""",
+        )
         self.unlock = Statement("fl_unlock", "SELECT pg_advisory_unlock($1::bigint)")
         self.unlock_limited = Statement(
-            "fl_unlock_limited",
-            f"SELECT pg_advisory_unlock($1::bigint), {_LIMIT}$2, false)",
+            "fl_unlock_limited", f"SELECT pg_advisory_unlock($1::bigint), {_LIMIT}$2, false)"
+        )
+        erase = f"""DELETE FROM {t}_holders h USING unnest($1::text[], $2::text[])
+            AS g (name, owner) WHERE h.name = g.name AND h.owner = g.owner"""
+        self.erase = Statement("fl_erase", erase)
+        self.unlock_noted = Statement(
+            "fl_unlock_noted",
+            f"""WITH erased AS ({erase})
+            SELECT pg_advisory_unlock($3::bigint), {_LIMIT}$4, false)""",
+        )
+        self.note = Statement(
+            "fl_s_note",
+            f"""INSERT INTO {t}_holders
+            SELECT name, owner, key, fence, ttl, clock_timestamp() - age * interval '1 second',
+              clock_timestamp() + remaining * interval '1 second', pg_backend_pid(), NULL, meta
+            FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::float8[],
+              $6::float8[], $7::float8[], $8::text[])
+              AS g (name, owner, key, fence, ttl, age, remaining, meta)
+            ON CONFLICT (name) DO UPDATE SET {_OVERWRITE}""",
+        )
+        # Locks of sessions that call themselves as we do, and no note says whose they are.
+        self.unnoted = Statement(
+            "fl_unnoted",
+            f"""SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+            WHERE l.granted AND l.locktype = 'advisory' AND l.objsubid = 1
+              AND a.application_name = current_setting('application_name')
+              AND NOT EXISTS (SELECT 1 FROM {t}_holders h WHERE h.pid = l.pid AND {_IS_KEY})
+              AND ($1::bigint IS NULL OR EXISTS
+                (SELECT 1 FROM (SELECT $1::bigint AS key) h WHERE {_IS_KEY}))""",
         )
         self.beat = Statement(
             "fl_beat",
@@ -133,17 +164,6 @@ class SessionStatements:
             FROM (SELECT $1::bigint AS key) h JOIN pg_locks l ON NOT l.granted AND {_IS_KEY}
             ORDER BY 1 DESC""",
         )
-
-    def _locking(self, t: str, taken: str, limit: str) -> str:
-        return f"""WITH taken AS MATERIALIZED (
-              SELECT {limit + ", false)," if limit else ""}
-                CASE WHEN {taken} THEN nextval('{t}_fence') END AS fence)
-            INSERT INTO {t}_holders AS h
-            SELECT $3, $2, $1::bigint, fence, $4::float8, clock_timestamp(),
-              clock_timestamp() + $4::float8 * interval '1 second', pg_backend_pid(), NULL, $5
-            FROM taken WHERE fence IS NOT NULL
-            ON CONFLICT (name) DO UPDATE SET {_OVERWRITE} RETURNING fence,
-            extract(epoch FROM clock_timestamp() - statement_timestamp())"""
 
 
 _LIMIT = "set_config('idle_session_timeout', "

@@ -23,7 +23,7 @@ CLOSE_S = 2.0
 class Hold:
     """One lock of ours, and the session that has it."""
 
-    __slots__ = ("fence", "key", "meta", "name", "session", "ttl", "until")
+    __slots__ = ("fence", "key", "meta", "name", "noted", "session", "taken_at", "ttl", "until")
 
     def __init__(
         self,
@@ -41,7 +41,9 @@ class Hold:
         self.fence = fence
         self.ttl = ttl
         self.until = until
+        self.taken_at = until - ttl
         self.meta = meta
+        self.noted = False
 
     @classmethod
     def of(cls, request: Request, key: int, session: Session, fence: int, asked_at: float) -> Hold:
@@ -58,33 +60,27 @@ class Warden:
         world: World,
         holds: dict[str, Hold],
         give_back: Callable[[str, Hold], Awaitable[object]],
-        let_rest: Callable[[], Awaitable[None]] | None = None,
+        chores: Callable[[float], Awaitable[float]] | None = None,
     ) -> None:
         self._world = world
         self._holds = holds
         self._give_back = give_back
-        self._let_rest = let_rest
+        self._chores = chores
+        """What else is to be done now and then; says when it wants to be called again."""
         self._wake = world.signal()
         self._mutex = world.mutex()
         self._job: Job | None = None
         self._next = 0.0
-        self._rest_at = NEVER
         self._closing = False
 
     def expect(self, until: float) -> None:
-        """A hold would end then."""
+        """A hold would end then, or a chore is due."""
         if self._job is None:
             with self._mutex:
                 if self._job is None:
                     self._job = self._world.spawn(self._run(), "fencelock-warden")
         if until < self._next:
             self._wake.set()
-
-    def rest(self, at: float) -> None:
-        """See then whether sessions still hold nothing."""
-        if self._rest_at == NEVER:
-            self._rest_at = at
-            self.expect(at)
 
     def abandon(self) -> None:
         """End without waiting."""
@@ -103,12 +99,10 @@ class Warden:
             for owner, hold in list(self._holds.items()):
                 if hold.until + LATE_S <= now:
                     await self._end(owner, hold)
-            if self._let_rest is not None and now >= self._rest_at:
-                self._rest_at = NEVER
-                await self._let_rest()
             self._next = NEVER  # whoever comes in between wakes us to be safe
+            again = await self._chores(now) if self._chores is not None else NEVER
             ends = [hold.until + LATE_S for hold in list(self._holds.values())]
-            self._next = min([*ends, self._rest_at, now + NAP_MAX_S])
+            self._next = min([*ends, again, now + NAP_MAX_S])
             await self._world.wait(self._wake, self._next)
 
     async def _end(self, owner: str, hold: Hold) -> None:

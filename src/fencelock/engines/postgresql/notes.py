@@ -1,0 +1,98 @@
+"""Notes for people about who holds an advisory lock: the server itself knows only its process.
+
+Taking and leaving a lock writes nothing, so most locks are never noted: only what is still held
+after a moment is. Whoever asks who holds a lock waits for that moment, when the server shows a lock
+of ours without a note. A note is removed when its lock is given back.
+"""
+
+from __future__ import annotations
+
+from ...errors import FencelockError
+from ...world import World, sleep
+from .link import Rows
+from .modes import Session, Wire
+from .statements import SessionStatements, Statement
+from .warden import NEVER, Hold
+
+NOTE_S = 0.05  # what is held for so long is noted
+WAIT_S = 0.5  # how long to wait for the notes of others
+LOOK_S = 0.02
+
+
+class Notes:
+    """The notes of one client."""
+
+    def __init__(
+        self, world: World, wire: Wire, say: SessionStatements, holds: dict[str, Hold]
+    ) -> None:
+        self._world = world
+        self._wire = wire
+        self._say = say
+        self._holds = holds
+        self._fresh: dict[str, Hold] = {}
+        self._busy = False
+        """Locks were taken since we last looked: more will be, and need not wake anybody."""
+
+    def add(self, owner: str, hold: Hold) -> float:
+        """A lock was taken; return when to look whether it is still held."""
+        self._fresh[owner] = hold
+        self._busy = True
+        return hold.taken_at + NOTE_S
+
+    def drop(self, owner: str) -> None:
+        """It is held no more."""
+        self._fresh.pop(owner, None)
+
+    async def write(self, until: float) -> float:
+        """Note what was taken before a moment; return when the next has to be."""
+        due: dict[Session, list[tuple[str, Hold]]] = {}
+        soonest = self._world.now() + NOTE_S if self._busy else NEVER
+        self._busy = False
+        for owner, hold in list(self._fresh.items()):
+            if hold.taken_at + NOTE_S <= until:
+                self._fresh.pop(owner, None)
+                hold.noted = True  # from now on whoever gives it back removes the note
+                due.setdefault(hold.session, []).append((owner, hold))
+            else:
+                soonest = min(soonest, hold.taken_at + NOTE_S)
+        for session, some in due.items():
+            try:
+                await self._write(session, some)
+            except FencelockError:
+                pass  # nobody is told who holds it; the renewal finds out what is wrong
+        return soonest
+
+    async def _write(self, session: Session, some: list[tuple[str, Hold]]) -> None:
+        now = self._world.now()
+        holds = [hold for _, hold in some]
+        names, owners = [hold.name for hold in holds], [owner for owner, _ in some]
+        await session.ask(
+            self._say.note,
+            names,
+            owners,
+            [hold.key for hold in holds],
+            [hold.fence for hold in holds],
+            [hold.ttl for hold in holds],
+            [now - hold.taken_at for hold in holds],
+            [hold.until - now for hold in holds],
+            [hold.meta for hold in holds],
+        )
+        gone = [
+            (name, owner)
+            for name, owner in zip(names, owners, strict=True)
+            if owner not in self._holds
+        ]
+        if gone:  # given back in between, perhaps before its note was written
+            await session.ask(self._say.erase, [name for name, _ in gone], [o for _, o in gone])
+
+    async def shown(self, statement: Statement, value: str, key: int | None) -> Rows:
+        """What the notes say, once nobody's are missing any more."""
+        await self.write(NEVER)
+        give_up = self._world.now() + WAIT_S
+        while True:
+            rows = await self._wire.ask(statement, value)
+            if (rows and key is not None) or self._world.now() >= give_up:
+                return rows
+            if (await self._wire.ask(self._say.unnoted, key))[0][0] == b"0":
+                return await self._wire.ask(statement, value)
+            await sleep(self._world, LOOK_S)
