@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
+import signal
 import sys
 from contextlib import closing
 from itertools import count
@@ -57,7 +59,15 @@ def wait_for_parent() -> None:
         sys.exit(0)
 
 
+def end_with_parent() -> None:
+    """Have the kernel end us with our parent: while we are frozen we cannot see that it is gone."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
 def main() -> None:
+    end_with_parent()
     parser = argparse.ArgumentParser(prog="python -m fencelock.demo.worker")
     add = parser.add_argument
     add("--folder", type=Path, required=True)
