@@ -159,12 +159,9 @@ class Link:
 
     def _give_up(self, call: _Call, patience: float) -> Exception | None:
         """Wait no more; None when we were just appointed to lead, and somebody must."""
-        with self._mutex:
-            if call.leads and not call.sent:
-                self._queue.remove(call)
-                return None
-            if call in self._queue:
-                self._queue.remove(call)
+        self._remove([call])
+        if call.leads and not call.sent:
+            return None
         return OutcomeUnknown(no_answer(self.node, patience, TimeoutError()))
 
     def _step_in(self) -> None:
@@ -187,14 +184,15 @@ class Link:
 
     def _lead(self, patience: float) -> None:
         """Send and receive for all who are in the queue."""
-        with self._mutex:
-            batch = list(self._queue)
-            self._queue.clear()
-            for call in batch:
-                call.sent = True
+        batch: list[_Call] = []
         error: Exception | None = None
         replies: list[Any] = []
         try:
+            with self._mutex:
+                batch.extend(self._queue)
+                for call in batch:
+                    call.sent = True
+                self._queue.clear()
             if not self.usable:
                 raise Stale
             payload = b"".join([call.payload for call in batch])
@@ -207,10 +205,18 @@ class Link:
         except BaseException:
             self.close()
             error = OutcomeUnknown(f"the thread that asked {self.node[0]} for all was interrupted")
+            self._remove(batch)
             raise
         finally:
             self._deliver(batch, replies, error)
             self._appoint()
+
+    def _remove(self, calls: list[_Call]) -> None:
+        """Take these out of the queue, if they are in it."""
+        with self._mutex:
+            for call in calls:
+                if call in self._queue:
+                    self._queue.remove(call)
 
     def _deliver(self, batch: list[_Call], replies: list[Any], error: Exception | None) -> None:
         place = 0

@@ -1,0 +1,96 @@
+"""What every guard understands: a fence, whose it is, and how it compares.
+
+A *mark* is an epoch and a fence in one number of 63 bits, so that any store that compares integers
+can keep it. The epoch goes up by one when a name moves to another engine: what that engine counts
+may begin anywhere, and still exceeds all that came before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, TypeGuard
+
+from ..errors import StaleFence, UsageError
+
+__all__ = ["EPOCH_MAX", "FENCE_MAX", "Claim", "Fenced", "claim"]
+
+FENCE_MAX = (
+    2**53 - 1
+)  # the largest that a double, and so Lua and JavaScript, can tell from the next
+EPOCH_MAX = 2**10 - 1
+_EPOCH = FENCE_MAX + 1
+
+
+class Fenced(Protocol):
+    """A lease of either flavor, or whatever else carries a name and a fence."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fence(self) -> int: ...
+
+
+class Claim(NamedTuple):
+    """Somebody's word that they may touch a name: what a guard decides about."""
+
+    name: str
+    fence: int
+    epoch: int = 0
+
+    @property
+    def mark(self) -> int:
+        """Epoch and fence in one number that fits in 63 bits."""
+        return self.epoch * _EPOCH + self.fence
+
+    def stale(self, mark: int) -> StaleFence:
+        """The error for a claim that is below the mark."""
+        epoch, highest = divmod(mark, _EPOCH)
+        if epoch == self.epoch:
+            return StaleFence(name=self.name, offered=self.fence, highest=highest)
+        return StaleFence(
+            f"{self.name!r} has moved on to epoch {epoch} and refuses fence {self.fence} of epoch "
+            f"{self.epoch}: give this guard the new epoch, or stop this old program",
+            name=self.name,
+            offered=self.fence,
+            highest=highest,
+        )
+
+
+def claim(token: Fenced | int, name: str | None = None, epoch: int = 0) -> Claim:
+    """Read a lease, or a bare fence with the name that it is for; else raise UsageError.
+
+    With a lease, ``name`` may be left out; if it is given, the lease must be of that very name.
+    """
+    if not _whole(epoch) or not 0 <= epoch <= EPOCH_MAX:
+        raise UsageError(f"an epoch is an integer from 0 to {EPOCH_MAX}, not {epoch!r}")
+    if name is not None and not _text(name):
+        raise UsageError(f"what is guarded has a name of at least one character, not {name!r}")
+    if isinstance(token, int):
+        if name is None:
+            raise UsageError("a bare fence does not say what it is for: pass name=, too")
+        return Claim(name, _checked(token), epoch)
+    theirs = getattr(token, "name", None)
+    if not isinstance(theirs, str) or not hasattr(token, "fence"):
+        raise UsageError(f"a guard takes a lease or an integer fence, not {token!r}")
+    if name is not None and name != theirs:
+        raise UsageError(
+            f"this fence is for {theirs!r} and says nothing about {name!r}: acquire the lock of "
+            "that name, or guard by the lock's own name"
+        )
+    return Claim(theirs, _checked(token.fence), epoch)
+
+
+def _checked(fence: object) -> int:
+    if not _whole(fence):
+        raise UsageError(f"a fence is an integer, not {fence!r}")
+    if not 0 < fence <= FENCE_MAX:
+        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence}")
+    return fence
+
+
+def _whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
