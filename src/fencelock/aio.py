@@ -16,6 +16,7 @@ from .checks import check_name, check_prefix, check_reason, check_timeout, check
 from .core import Core
 from .errors import LeaseLost
 from .face import ClientFace, LeaseFace, LockFace, LostFace
+from .logic.about import not_in_time
 from .model import Busy, Holding, Meta, Safety, State
 from .spec import DEFAULT_TTL_S, Template, check_busy, make_spec
 from .worlds.aio import AioWorld
@@ -180,7 +181,10 @@ class Lock(LockFace["Lease"]):
         lock's own.
         """
         wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
-        lease: Lease = await self._core.acquire(self._spec, wait)
+        answer = await self._core.attempt(self._spec, wait)
+        if isinstance(answer, Busy):
+            raise not_in_time(self.name, wait, answer)
+        lease: Lease = answer
         return lease
 
     async def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:

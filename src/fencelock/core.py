@@ -13,7 +13,6 @@ from typing import Generic, Protocol, TypeVar
 from . import observe
 from .engine import Engine
 from .errors import (
-    AcquireTimeout,
     FencelockError,
     LeaseLost,
     SessionEnded,
@@ -21,7 +20,7 @@ from .errors import (
     UsageError,
 )
 from .logic import policy, waiting
-from .logic.about import About, not_in_time, read_meta
+from .logic.about import About, read_meta
 from .logic.freeing import free
 from .logic.keeper import Keeper
 from .logic.tenure import Tenure
@@ -31,11 +30,11 @@ from .model import (
     Grant,
     Holding,
     Meta,
-    Request,
     Safety,
     State,
     Traits,
     granted,
+    wished,
 )
 from .spec import Spec
 from .world import World, sleep
@@ -143,60 +142,48 @@ class Core(Generic[L]):
                 f"was demanded: {traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
             )
 
-    async def acquire(self, spec: Spec, timeout: float | None) -> L:
-        """Acquire within the timeout, or raise."""
-        started = self.world.now()
-        answer = await self.attempt(spec, timeout)
-        if not isinstance(answer, Busy):
-            return answer
-        raise AcquireTimeout(
-            not_in_time(spec.name, self.world.now() - started, answer),
-            name=spec.name,
-            timeout=timeout,
-        )
-
     async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
         """Acquire within the timeout, or say who is in the way."""
-        if self.closed or self.generation != self.world.generation():
+        world = self.world
+        if self.closed or self.generation != world.generation():
             await self.ready()
-        self.world.admit()
-        who = self.world.who() if spec.reentrant else None
+        world.admit()
+        who = world.who() if spec.reentrant else None
         if spec.reentrant and (lease := self._reenter(who, spec.name)) is not None:
             return lease
         ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
-        about, waits = self._about.text(spec.meta), timeout != 0
-        request = Request(spec.name, self.world.owner(), ttl, about, False, waits, spec.key)
-        self._waitlist.attempts.add(request.owner)
+        about, owner, heard = self._about.text(spec.meta), world.owner(), observe.listening()
+        request = wished(spec.name, owner, ttl, about, timeout != 0, spec.key)
+        started = world.now() if heard else 0.0
+        waitlist = self._waitlist
+        waitlist.attempts.add(owner)
         try:
-            return await self._contend(spec, request, timeout, who)
+            answer = await waiting.acquire(world, self.engine, request, timeout, waitlist)
+            if isinstance(answer, Busy):
+                return answer
+            tenure = self._tenure(answer, about, spec)
+            try:
+                waitlist.check()
+                self.keeper.add(tenure)
+            except Exception:  # no thread to be had: a lease that nobody looks after is not given
+                await self.release(tenure)
+                raise
         finally:
-            self._waitlist.attempts.discard(request.owner)
-
-    async def _contend(
-        self, spec: Spec, request: Request, timeout: float | None, who: Hashable
-    ) -> L | Busy:
-        world, started = self.world, self.world.now()
-        answer = await waiting.acquire(world, self.engine, request, timeout, self._waitlist)
-        if isinstance(answer, Busy):
-            return answer
-        if len(self.keeper) >= MANY:
-            answer = self._alike(answer)
-        hold_until = None if spec.max_hold is None else answer.asked_at + spec.max_hold
-        tenure = Tenure(answer, request.meta, spec.renew, hold_until, spec.on_lost, self.generation)
-        try:
-            self._waitlist.check()
-            self.keeper.add(tenure)
-        except Exception:  # no thread to be had: a lease that nobody looks after is not given out
-            await self.release(tenure)
-            raise
+            waitlist.attempts.discard(owner)
         lease = self._make_lease(self, tenure)
         if spec.reentrant:
             tenure.entry = (who, spec.name)
             self._reentrant[tenure.entry] = weakref.ref(lease)
-        if observe.listening():
+        if heard:
             waited = world.now() - started
             observe.emit(observe.Event("acquired", spec.name, answer.fence, seconds=waited))
         return lease
+
+    def _tenure(self, grant: Grant, about: str, spec: Spec) -> Tenure:
+        if len(self.keeper) >= MANY:
+            grant = self._alike(grant)
+        hold_until = None if spec.max_hold is None else grant.asked_at + spec.max_hold
+        return Tenure(grant, about, spec.renew, hold_until, spec.on_lost, self.generation)
 
     def _alike(self, grant: Grant) -> Grant:
         """Let grants of nearly the same moment share its numbers, which are then as old as the
@@ -222,7 +209,7 @@ class Core(Generic[L]):
 
     async def release(self, tenure: Tenure, entirely: bool = False) -> bool:
         """Leave one level of a tenure; the last one gives the lock back."""
-        if self.is_foreign(tenure):
+        if tenure.generation != self.world.generation():
             return False
         if tenure.count > 1 and not entirely:
             tenure.count -= 1
@@ -235,7 +222,8 @@ class Core(Generic[L]):
                 tenure.before_release()
             self._reentrant.pop(tenure.entry, None)
         held = self.keeper.retire(tenure)
-        freed = await self.world.shield(free(self.engine, tenure), self.engine.plain)
+        world, work = self.world, free(self.engine, tenure)
+        freed = await (world.shield(work, self.engine.plain) if world.cancels else work)
         if tenure.loss is None and not freed and held:
             reason = "its record was gone when it was released"
             tenure.loss = tenure.lost_error("revoked", reason)

@@ -65,6 +65,11 @@ class World(Protocol):
         """Which of the three this is: an engine chooses its wire by it, and nothing else."""
         ...
 
+    @property
+    def cancels(self) -> bool:
+        """Whether somebody may be cancelled while it waits: else nothing needs a shield."""
+        ...
+
     def admit(self) -> None:
         """Raise UsageError where this world cannot be used: in another event loop, say."""
         ...

@@ -6,6 +6,7 @@ import json
 from collections.abc import Hashable
 
 from ..checks import check_meta_size
+from ..errors import AcquireTimeout
 from ..model import Busy, Meta
 from ..world import World
 
@@ -38,11 +39,13 @@ def read_meta(text: str) -> Meta:
     return words
 
 
-def not_in_time(name: str, waited: float, busy: Busy) -> str:
+def not_in_time(name: str, timeout: float | None, busy: Busy) -> AcquireTimeout:
     """Why a lock was not had, and what to do."""
     held_by = ", ".join(f"{key} {value}" for key, value in read_meta(busy.holder).items())
     ahead = f", {busy.position} waiting before us" if busy.position else ""
-    return (
-        f"{name!r} was not acquired in {waited:.3g} s: held by {held_by or 'another'}{ahead}. "
-        "Nothing is held; wait longer, or ask holders() who has it"
+    return AcquireTimeout(
+        f"{name!r} was not acquired in {timeout or 0:.3g} s: held by "
+        f"{held_by or 'another'}{ahead}. Nothing is held; wait longer, or ask holders() who has it",
+        name=name,
+        timeout=timeout,
     )

@@ -14,8 +14,6 @@ from ..model import Busy, Grant, Request
 from ..world import Signal, World, sleep
 from . import policy
 
-_TRIES = range(1, policy.UNKNOWN_TRIES + 1)
-
 
 class Waitlist:
     """Who waits through one client, so that closing it ends their waits."""
@@ -42,12 +40,18 @@ async def acquire(
     world: World, engine: Engine, request: Request, timeout: float | None, waitlist: Waitlist
 ) -> Grant | Busy:
     """Acquire within the timeout, or leave nothing behind."""
+    deadline = None if timeout is None else world.now() + timeout
     try:
-        started = world.now()
-        answer = await _ask(world, engine, request)
+        try:
+            answer = await engine.acquire(request)  # as _ask does: most go no further than here
+        except OutcomeUnknown as error:
+            answer = await _insist(world, engine, request, error)
+        if isinstance(answer, Grant):
+            if answer.valid_until > world.now():
+                return answer
+            answer = await _insist(world, engine, request, None)
         if timeout == 0 or isinstance(answer, Grant):
             return answer
-        deadline = policy.deadline(started, timeout)
         request = request._replace(queue=True)
         answer = await _contend(world, engine, request, deadline, waitlist, answer)
         if isinstance(answer, Grant) and answer.valid_until <= world.now():
@@ -110,23 +114,41 @@ async def _unwatch(world: World, engine: Engine, request: Request) -> None:
 
 
 async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:
-    """Ask for an answer that can be believed.
+    """Ask for an answer that can be believed."""
+    try:
+        answer = await engine.acquire(request)
+    except OutcomeUnknown as error:
+        return await _insist(world, engine, request, error)
+    if isinstance(answer, Busy) or answer.valid_until > world.now():
+        return answer
+    return await _insist(world, engine, request, None)
+
+
+async def _insist(
+    world: World, engine: Engine, request: Request, unknown: OutcomeUnknown | None
+) -> Grant | Busy:
+    """Ask again after a first answer that will not do.
 
     No answer is resolved by asking again for the same owner. A grant that comes so late that it is
     over already is given back.
     """
-    for attempt in _TRIES:
-        try:
-            answer = await engine.acquire(request)
-        except OutcomeUnknown:
-            if attempt == policy.UNKNOWN_TRIES:
-                raise
+    for attempt in range(1, policy.UNKNOWN_TRIES):
+        if unknown is None:
+            await engine.withdraw(request)
+        else:
             request = request._replace(waits=False)  # it may be ours already: a bare no will not do
             await sleep(world, policy.RETRY_MIN_S * attempt)
+        try:
+            answer = await engine.acquire(request)
+        except OutcomeUnknown as error:
+            unknown = error
             continue
         if isinstance(answer, Busy) or answer.valid_until > world.now():
             return answer
-        await engine.withdraw(request)
+        unknown = None
+    if unknown is not None:
+        raise unknown
+    await engine.withdraw(request)
     raise _too_late(request)
 
 

@@ -206,6 +206,7 @@ class AioWorld(HostWorld):
     """World for asyncio programs. It belongs to the loop that runs when it is made."""
 
     flavor: Flavor = "asyncio"
+    cancels = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -59,12 +59,15 @@ class SimWorld(Process):
     """The surroundings of one simulated process."""
 
     flavor: Flavor = "sim"
+    cancels = True
 
     def __init__(self, simulation: Simulation, name: str, ahead: float, pace: float) -> None:
         super().__init__(name, simulation.ready)
         self.simulation = simulation
         self.wall_ahead = 0.0
         """Seconds by which its wall clock is wrong; set it to make that clock step."""
+        self.edge: Any = None
+        """What hands the engines of this process their wires: the end of a simulated network."""
         self._ahead = ahead
         self._pace = pace
 

@@ -93,6 +93,7 @@ class ThreadsWorld(HostWorld):
     """World for ordinary blocking programs."""
 
     flavor: Flavor = "threads"
+    cancels = False
 
     def __init__(self) -> None:
         super().__init__()

@@ -8,17 +8,21 @@
 -- server's clock in microseconds has from 2001 to 2286.
 local call = redis.call
 if call('EXISTS', KEYS[3]) == 0 and call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-    local time, old = call('TIME'), call('GET', KEYS[2])
-    local micros = time[2]
-    local fence = time[1] .. string.sub('000000', #micros + 1) .. micros
-    if time[1] >= '4503599627' or #time[1] ~= 10 then fence = '0' end -- a clock in the far future
-    if old and (string.find(old, ' ', 1, true) ~= #fence + 1 or string.sub(old, 1, 16) >= fence) then
-        local last = tonumber(string.match(old, '^%d+')) or 0
-        if last >= tonumber(fence) then fence = string.format('%.0f', last + 1) end
-    elseif fence == '0' then
-        fence = '1'
+    local time, old = call('TIME'), nil
+    local seconds, micros = time[1], time[2]
+    local fence = seconds .. string.sub('000000', #micros + 1) .. micros
+    if #seconds == 10 and seconds < '4503599627' then
+        old = call('SET', KEYS[2], fence .. ' ' .. ARGV[1] .. ' 1 ' .. ARGV[2] .. ' 0 ' .. ARGV[3],
+            'PX', ARGV[6], 'GET')
+        if not old or string.byte(old, 17) == 32 and string.sub(old, 1, 16) < fence then
+            return fence
+        end
+    else -- a clock in the far future, or in the past
+        fence, old = '0', call('GET', KEYS[2])
     end
-    call('SET', KEYS[2], fence .. ' ' .. ARGV[1] .. ' 1 ' .. ARGV[2] .. ' ' .. time[1]
+    local last = tonumber(string.match(old or '', '^%d+')) or 0
+    fence = string.format('%.0f', math.max(last + 1, tonumber(fence)))
+    call('SET', KEYS[2], fence .. ' ' .. ARGV[1] .. ' 1 ' .. ARGV[2] .. ' ' .. seconds
         .. string.sub('000000' .. micros, -6, -4) .. ' ' .. ARGV[3], 'PX', ARGV[6])
     return fence
 end

@@ -18,7 +18,7 @@ from .replies import Moved, mapped
 from .route import Route
 from .scripts import Script
 from .settings import Node, Settings
-from .wire import Lane, Word, make_wire, packed, packed_run
+from .wire import Lane, Word, make_wire, packed
 
 HOP_S = 0.1  # between two tries while servers change their roles
 
@@ -38,7 +38,6 @@ class Dispatch:
         self._patience = settings.patience
         self.wire = make_wire(world, settings)
         self.route = Route(settings, self.wire)
-        self._call, self._only = self.wire.call, self.route.only
 
     async def run(
         self,
@@ -50,20 +49,13 @@ class Dispatch:
         then: bytes = b"",
     ) -> Any:
         """Run a script for keys of one slot; the reply to a request sent along with it is added."""
-        node = self._only or self.route.known(keys[0])
-        if patience > self._patience:
-            patience = self._patience
+        node = self.route.known(keys[0])
+        patience = min(patience, self._patience)
         if node is None:
             return await self._seek(script, Job(keys, (first, *words)), patience, "main", then)
-        payload = packed_run(script, keys, first, words)
+        payload = packed("EVALSHA", script.digest, len(keys), *keys, first, *words) + then
         try:
-            if not then:
-                reply = (await self._call(node, payload, 1, patience, "main"))[0]
-                if type(reply) is not ReplyError:
-                    return reply
-                replies: Sequence[Any] = (reply,)
-            else:
-                replies = await self._call(node, payload + then, 2, patience, "main")
+            replies = await self.wire.call(node, payload, 2 if then else 1, patience, "main")
         except (Unavailable, OutcomeUnknown) as error:
             self.route.forget(node)
             if isinstance(error, OutcomeUnknown) or not self.route.moves:
@@ -73,6 +65,14 @@ class Dispatch:
             self._refused(node, replies[0])
             return await self._seek(script, Job(keys, (first, *words)), patience, "main", then)
         return replies if then else replies[0]
+
+    async def again(
+        self, script: Script, keys: tuple[str, ...], words: tuple[Word, ...], reply: ReplyError
+    ) -> Any:
+        """Run a script that the only server refused, if sending it whole is all that it needs."""
+        assert self.route.only is not None
+        self._refused(self.route.only, reply)
+        return await self._seek(script, Job(keys, words), self._patience, "main")
 
     def _refused(self, node: Node, reply: ReplyError) -> None:
         """Raise what an error reply means, unless sending it again, or elsewhere, will do."""

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+from hiredis import ReplyError
 
 from ...engine import Address, Engine
 from ...errors import OutcomeUnknown, Unavailable
@@ -38,17 +40,22 @@ from .keys import Keys, beside, keys_of, name_of, pattern
 from .listener import Listener
 from .scripts import script
 from .settings import OPTIONS, settings
-from .wire import Inbox, Word, packed
+from .wire import Inbox, Word, opening, packed, packed_words
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 SCAN_COUNT = 1000
-SAID_MAX = 300
+KEPT_MAX = 300  # names, and threads or tasks, whose part of a request is kept packed
 KEEP_MS = 3_600_000  # how long a fence is remembered after its lease: longer than clocks step back
 
 ADVICE = (
     "Redis can lose a lock in a failover or a restart, and ends leases by its wall clock. Check "
     "the fence at the resource, or use postgresql, etcd or zookeeper"
 )
+
+
+class _Place(NamedTuple):
+    keys: Keys
+    packed: bytes
 
 
 class RedisEngine(Engine):
@@ -71,12 +78,22 @@ class RedisEngine(Engine):
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._settings = settings(address)
+        self._patience = self._settings.patience
         self._dispatch = Dispatch(world, self._settings)
         self._inbox_id = world.owner()[:16]
         self._alone = 0 if self._settings.topology == "cluster" else 1
         self._listener = Listener(world, self._subscribe, self._settle)
         self._acquire, self._release = script("acquire"), script("release")
-        self._said: dict[tuple[float, str, bool], tuple[Word, ...]] = {}
+        only = self._dispatch.route.only
+        self._line = self._dispatch.wire.line(only) if only else None
+        """The quick way, where there is but one server and its word is enough."""
+        if self._settings.replicas:
+            self._line = None
+        self._take = opening(self._acquire, 4, 6)
+        self._leave = opening(self._release, 4, 2)
+        self._ending = packed_words(self._alone)
+        self._places: dict[str, _Place] = {}
+        self._said: dict[tuple[str, bool], tuple[float, bytes]] = {}
 
     async def open(self) -> None:
         await self._dispatch.command("PING")
@@ -99,21 +116,36 @@ class RedisEngine(Engine):
         self._dispatch.wire.abandon()
 
     def _keys_of(self, name: str) -> Keys:
-        return keys_of(name, self._settings.prefix)
+        return self._place(name).keys
+
+    def _place(self, name: str) -> _Place:
+        """Where a name is kept: programs use the same names again and again."""
+        place = self._places.get(name)
+        if place is None:
+            if len(self._places) >= KEPT_MAX:
+                self._places.clear()
+            keys = keys_of(name, self._settings.prefix)
+            place = self._places[name] = _Place(keys, packed_words(*keys))
+        return place
 
     async def acquire(self, request: Request) -> Grant | Busy:
         name, owner, ttl, meta, queue, waits, _ = request
         listener = self._listener
         joins = queue or (waits and listener.hears)
-        keys = keys_of(name, self._settings.prefix)
+        keys, packed_keys = self._places.get(name) or self._place(name)
         if joins:
             listener.expect(keys.lock, owner)
-        words = self._words(ttl, meta, joins)
         now = self.world.now()
-        if self._settings.replicas:
-            answer = await self._confirmed(request, words)
+        if self._line is None:
+            answer = await self._acquire_anywhere(request, keys, joins)
         else:
-            answer = await self._dispatch.run(self._acquire, keys, owner, words, ttl)
+            known = self._said.get((meta, joins))
+            ending = known[1] if known and known[0] == ttl else self._say(ttl, meta, joins)
+            payload = b"%b%b%b%b" % (self._take, packed_keys, _packed(owner), ending)
+            answer = await self._line.ask(payload, min(ttl, self._patience))
+            if type(answer) is ReplyError:
+                words = (owner, *self._words(ttl, meta, joins))
+                answer = await self._dispatch.again(self._acquire, keys, words, answer)
         if type(answer) is bytes:
             if joins and not queue:
                 listener.unwatch(keys.lock, owner)
@@ -124,15 +156,23 @@ class RedisEngine(Engine):
         return Busy(LOOK_S, place if place >= 0 else None, joins, (holder or b"").decode())
 
     def _words(self, ttl: float, meta: str, joins: bool) -> tuple[Word, ...]:
-        """What a request to acquire says, but for its owner: the same tuple for equal requests."""
-        key = (ttl, meta, joins)
-        words = self._said.get(key)
-        if words is None:
-            if len(self._said) >= SAID_MAX:
-                self._said.clear()
-            ttl_ms, inbox = _ms(ttl), self._inbox_id if joins else ""
-            words = self._said[key] = (ttl_ms, meta, inbox, self._alone, ttl_ms + KEEP_MS)
-        return words
+        """What a request to acquire says, but for its owner."""
+        ttl_ms, inbox = _ms(ttl), self._inbox_id if joins else ""
+        return ttl_ms, meta, inbox, self._alone, ttl_ms + KEEP_MS
+
+    def _say(self, ttl: float, meta: str, joins: bool) -> bytes:
+        """The same, packed; kept, because requests of one thread or task are mostly alike."""
+        if len(self._said) >= KEPT_MAX:
+            self._said.clear()
+        ending = packed_words(*self._words(ttl, meta, joins))
+        self._said[meta, joins] = (ttl, ending)
+        return ending
+
+    async def _acquire_anywhere(self, request: Request, keys: Keys, joins: bool) -> Any:
+        words = self._words(request.ttl, request.meta, joins)
+        if self._settings.replicas:
+            return await self._confirmed(request, words)
+        return await self._dispatch.run(self._acquire, keys, request.owner, words, request.ttl)
 
     async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
         """Acquire, and believe it only when so many replicas have it."""
@@ -153,7 +193,7 @@ class RedisEngine(Engine):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         answers: list[Grant | Gone] = [*renewed(grants, now)]
-        keys = [self._keys_of(grant.name) for grant in grants]
+        keys = [keys_of(grant.name, self._settings.prefix) for grant in grants]
         patience = min(grant.ttl for grant in grants) / 3
         groups = self._dispatch.route.groups([key.lock for key in keys])
         jobs = [
@@ -170,16 +210,22 @@ class RedisEngine(Engine):
         return answers
 
     async def release(self, grant: Grant) -> bool:
-        return await self._leave(grant.name, grant.owner, grant.ttl)
+        name, owner, _, ttl, _, _ = grant
+        keys, packed_keys = self._places.get(name) or self._place(name)
+        if self._line is None:
+            freed = await self._dispatch.run(self._release, keys, owner, (self._alone,), ttl)
+        else:
+            payload = b"%b%b%b%b" % (self._leave, packed_keys, _packed(owner), self._ending)
+            freed = await self._line.ask(payload, min(ttl, self._patience))
+            if type(freed) is ReplyError:
+                words = (owner, self._alone)
+                freed = await self._dispatch.again(self._release, keys, words, freed)
+        return bool(freed)
 
     async def withdraw(self, request: Request) -> None:
-        self._listener.unwatch(self._keys_of(request.name).lock, request.owner)
-        await self._leave(request.name, request.owner, request.ttl)
-
-    async def _leave(self, name: str, owner: str, ttl: float) -> bool:
-        keys = keys_of(name, self._settings.prefix)
-        freed = await self._dispatch.run(self._release, keys, owner, (self._alone,), ttl)
-        return bool(freed)
+        name, owner, ttl = request[:3]
+        self._listener.unwatch(self._keys_of(name).lock, owner)
+        await self.release(granted(name, owner, 0, ttl, 0.0))
 
     async def revoke(self, name: str, reason: str) -> bool:
         keys, patience = self._keys_of(name), self._settings.patience
@@ -261,6 +307,10 @@ class RedisEngine(Engine):
         return await examine(self._dispatch, self._settings, self.world.wall_us)
 
 
+def _packed(owner: str) -> bytes:
+    return f"${len(owner)}\r\n{owner}\r\n".encode()
+
+
 def _ms(seconds: float) -> int:
     return max(1, round(seconds * 1000))
 
@@ -282,5 +332,6 @@ def _holdings(name: str, answer: Sequence[Any]) -> list[Holding]:
     fence, _, claimed, ttl_ms, since, meta = fields
     if claimed == "0":
         return []
-    age = max(0, int(now_ms) - int(since)) / 1000
+    since_ms = int(since) or int(fence) // 1000
+    age = max(0, int(now_ms) - since_ms) / 1000
     return [Holding(name, int(fence), int(ttl_ms) / 1000, age, left_ms / 1000, json.loads(meta))]

@@ -12,7 +12,6 @@ first ``{`` and the next ``}``, if anything does, and otherwise the whole key:
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 ENCODED = "fencelock%"  # begins the key of a name that cannot stand as it is
@@ -34,9 +33,8 @@ class Keys(NamedTuple):
     """A hash: what is known of each that waits, and when its client was last seen."""
 
 
-@lru_cache(maxsize=300)  # programs use the same names again and again
 def keys_of(name: str, prefix: str = "") -> Keys:
-    """The keys of a name."""
+    """The keys of a name. Those that are used again and again are better kept by the caller."""
     lock = prefix + name
     if _cannot_stand(lock):
         lock = ENCODED + "".join(_ENCODE.get(letter, letter) for letter in lock)

@@ -84,14 +84,24 @@ class Link:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._patience = seconds
 
-    def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
-        """Send, and wait for the replies."""
-        if not self._turn.acquire(blocking=False):
-            return self._queue_up(payload, count, patience)
+    def ask(self, payload: bytes, count: int, patience: float) -> Any:
+        """Send, and wait for the replies; for 0 it is a bare one, which takes the fewest steps."""
+        if not self._turn.acquire(False):
+            replies = self._queue_up(payload, count or 1, patience)
+            return replies if count else replies[0]
         try:
             if not self.usable:
                 raise Stale
-            return self.exchange(payload, count, patience)
+            if count:
+                return self.exchange(payload, count, patience)
+            if patience != self._patience:
+                self.set_patience(patience)
+            self._send(payload)
+            while data := self._receive(READ_MAX):
+                self._feed(data)
+                if (reply := self._gets()) is not False:
+                    return reply
+            raise ConnectionResetError("the server closed the connection")
         except BaseException as error:  # also when interrupted: a late reply meets nobody
             self.close()
             if isinstance(error, OSError):

@@ -1,6 +1,7 @@
 -- What every script that meets a queue shares. KEYS: lock, record, queue, waiters.
 --
--- The record is "<fence> <owner> <claimed> <ttl> <since> <meta>": times in ms of the server's clock.
+-- The record is "<fence> <owner> <claimed> <ttl> <since> <meta>": times in ms of the server's clock,
+-- and a since of 0 is the moment that the fence tells.
 -- A field of the waiters' hash is an owner, with "<ttl> <inbox> <lapsed> <since> <meta>"; or "@" and
 -- an inbox, with the moment at which its client was last seen; or "!", with the moment at which
 -- somebody was last told to stand by.

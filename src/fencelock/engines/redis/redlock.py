@@ -20,6 +20,7 @@ this is an engine for efficiency, and the fence is what protects the resource.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from ... import observe
@@ -98,6 +99,7 @@ class RedlockEngine(Engine):
         self._main = make_rounds(world, self._settings, "redlock_acquire")
         self._keeper = make_rounds(world, self._settings, "renew")
         self._acquire, self._release = script("redlock_acquire"), script("redlock_release")
+        self._keys_of = lru_cache(maxsize=300)(partial(keys_of, prefix=self._settings.prefix))
         self._fence = 0
         """The highest that this client has proposed or met."""
         self._ahead_us = 0
@@ -143,7 +145,7 @@ class RedlockEngine(Engine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         name, owner, ttl, meta = request[:4]
-        keys = keys_of(name, self._settings.prefix)[:2]
+        keys = self._keys_of(name)[:2]
         asked_at = self.world.now()
         words = (owner, _ms(ttl), self._propose(asked_at), meta)
         election = Election(self._nodes)
@@ -282,7 +284,7 @@ class RedlockEngine(Engine):
             raise too_few(round, self._need, f"{request.name!r} may be held at some", happened=True)
 
     async def _leave(self, name: str, owner: str, ttl: float, cast: Callable[[Any], bool]) -> Round:
-        keys = keys_of(name, self._settings.prefix)[:1]
+        keys = self._keys_of(name)[:1]
         kept_until = self.world.now() + ttl
         return await self._main.ask(
             Ask(self._release, keys, (owner,)), cast, self._until(ttl), kept_until

@@ -11,8 +11,7 @@ packs the requests and parses the replies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import hiredis
@@ -34,21 +33,14 @@ def packed(*words: Word) -> bytes:
     return _pack(words)
 
 
-def packed_run(script: Script, keys: tuple[str, ...], first: str, words: tuple[Word, ...]) -> bytes:
-    """The request to run a script. All but its first word is often the same: that is kept."""
-    word = first.encode()
-    opening = _opening(script.digest, len(keys), len(words))
-    return b"%b%b$%d\r\n%b\r\n%b" % (opening, _words(keys), len(word), word, _words(words))
+def opening(script: Script, keys: int, words: int) -> bytes:
+    """How a request to run a script begins, before its keys and words."""
+    request = packed("EVALSHA", script.digest, keys)
+    return b"*%d%b" % (3 + keys + words, request[request.index(b"\r") :])
 
 
-@lru_cache(maxsize=64)
-def _opening(digest: bytes, keys: int, words: int) -> bytes:
-    request = packed("EVALSHA", digest, keys)
-    return b"*%d%b" % (3 + keys + 1 + words, request[request.index(b"\r") :])
-
-
-@lru_cache(maxsize=300)  # the keys of as many names, nearly
-def _words(words: tuple[Word, ...]) -> bytes:
+def packed_words(*words: Word) -> bytes:
+    """Words as they stand inside a request: those that are often the same are kept so."""
     request = packed(*words)
     return request[request.index(b"\n") + 1 :]
 
@@ -70,8 +62,20 @@ class Inbox(Protocol):
     def close(self) -> None: ...
 
 
+class Line(Protocol):
+    """The way to one node for what is asked all the time: the fewest steps, one reply."""
+
+    def ask(self, payload: bytes, patience: float) -> Awaitable[Any]:
+        """Send one request and return its reply; as ``Wire.call`` in all else."""
+        ...
+
+
 class Wire(Protocol):
     """All connections of one client."""
+
+    def line(self, node: Node) -> Line:
+        """The quick way to a node, on its main lane."""
+        ...
 
     async def call(
         self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
@@ -100,6 +104,9 @@ def make_wire(world: World, settings: Settings) -> Wire:
         from .wire_aio import AioWire
 
         return AioWire(settings)
+    if world.flavor == "sim":
+        wire: Wire = cast("Any", world).edge.wire(world, settings)
+        return wire
     from .wire_threads import ThreadsWire
 
     return ThreadsWire(settings)

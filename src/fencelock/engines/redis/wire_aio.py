@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import hiredis
@@ -23,7 +23,8 @@ from .replies import items
 from .settings import Node, Settings
 from .wire import CLOSED, Lane, arguments, cannot_connect, connection_class, packed
 
-_Pending = tuple["asyncio.Future[list[Any]]", int, float]
+_Pending = tuple["asyncio.Future[Any]", int, float]
+JOINED_MAX = 32  # the server begins with so many while we make the next ones
 
 
 class Link(asyncio.Protocol):
@@ -60,15 +61,17 @@ class Link(asyncio.Protocol):
         self.usable = True
         return self
 
-    def ask(self, payload: bytes, count: int, patience: float) -> asyncio.Future[list[Any]]:
-        """Send with the others of this turn; the future has the replies."""
-        future: asyncio.Future[list[Any]] = self._loop.create_future()
+    def ask(self, payload: bytes, count: int, patience: float) -> asyncio.Future[Any]:
+        """Send with the others of this turn; the future has the replies, or for 0 a bare one."""
+        future: asyncio.Future[Any] = self._loop.create_future()
         if not self._pending and not self._out and self.usable:
             self._transport.write(payload)  # nobody to be joined with
         else:
             if not self._out:
                 self._loop.call_soon(self._flush)
             self._out.append(payload)
+            if len(self._out) == JOINED_MAX:
+                self._flush()
         due = self._loop.time() + patience
         self._pending.append((future, count, due))
         if self._timer is None or self._timer.when() > due:
@@ -77,7 +80,7 @@ class Link(asyncio.Protocol):
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if self.usable:
+        if self.usable and out:
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def data_received(self, data: bytes) -> None:
@@ -86,6 +89,11 @@ class Link(asyncio.Protocol):
         while (reply := gets()) is not False:
             if not pending:
                 return self.fail("it said something that nobody asked for")
+            if pending[0][1] == 0:
+                future = pending.popleft()[0]
+                if not future.done():
+                    future.set_result(reply)
+                continue
             replies.append(reply)
             if len(replies) == pending[0][1]:
                 future = pending.popleft()[0]
@@ -131,6 +139,25 @@ class Link(asyncio.Protocol):
             self._transport.abort()
 
 
+class AioLine:
+    """The quick way to one node: what is awaited is the future itself."""
+
+    def __init__(self, wire: AioWire, node: Node) -> None:
+        self._wire = wire
+        self._node = node
+        self._link: Link | None = None
+
+    def ask(self, payload: bytes, patience: float) -> Awaitable[Any]:
+        link = self._link
+        if link is None or not link.usable:
+            return self._reach(payload, patience)
+        return link.ask(payload, 0, patience)
+
+    async def _reach(self, payload: bytes, patience: float) -> Any:
+        self._link = await self._wire.link(self._node, "main")
+        return await self._link.ask(payload, 0, patience)
+
+
 class AioWire:
     """All connections of one client."""
 
@@ -145,10 +172,18 @@ class AioWire:
     async def call(
         self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
     ) -> Sequence[Any]:
+        replies: list[Any] = await (await self.link(node, lane)).ask(payload, count, patience)
+        return replies
+
+    def line(self, node: Node) -> AioLine:
+        return AioLine(self, node)
+
+    async def link(self, node: Node, lane: Lane) -> Link:
+        """The connection to a node; made if there is none."""
         link = self._links.get((node, lane))
         if link is None or not link.usable:
             link = await self._connect(node, lane)
-        return await link.ask(payload, count, patience)
+        return link
 
     async def _connect(self, node: Node, lane: Lane) -> Link:
         """All who need the same connection wait for one; that one of them leaves ends nothing."""

@@ -17,6 +17,26 @@ from .wire import CLOSED, Lane, packed
 STALE_MAX = 10
 
 
+class ThreadsLine:
+    """The quick way to one node."""
+
+    def __init__(self, wire: ThreadsWire, node: Node) -> None:
+        self._wire = wire
+        self._node = node
+        self._link: Link | None = None
+
+    async def ask(self, payload: bytes, patience: float) -> Any:
+        link = self._link
+        if link is not None and link.usable:
+            try:
+                return link.ask(payload, 0, patience)
+            except Stale:
+                pass
+        (reply,) = await self._wire.call(self._node, payload, 1, patience, "main")
+        self._link = self._wire.known(self._node, "main")
+        return reply
+
+
 class ThreadsWire:
     """All connections of one client."""
 
@@ -35,10 +55,18 @@ class ThreadsWire:
             if link is None or not link.usable:
                 link = self._connect(node, lane)
             try:
-                return link.ask(payload, count, patience)
+                replies: list[Any] = link.ask(payload, count, patience)
+                return replies
             except Stale:
                 pass  # it broke before we were heard
         raise Unavailable(f"{node[0]}:{node[1]} closes every connection; nothing happened")
+
+    def line(self, node: Node) -> ThreadsLine:
+        return ThreadsLine(self, node)
+
+    def known(self, node: Node, lane: Lane) -> Link | None:
+        """The connection to a node, if there is one."""
+        return self._links.get((node, lane))
 
     def _connect(self, node: Node, lane: Lane) -> Link:
         """Whoever comes first connects, the others wait for that."""
