@@ -211,7 +211,7 @@ class Core(Generic[L]):
         """Leave one level of a tenure; the last one gives the lock back."""
         if tenure.generation != self.world.generation():
             return False
-        if tenure.count > 1 and not entirely:
+        if tenure.rare is not None and tenure.count > 1 and not entirely:
             tenure.count -= 1
             if tenure.loss is None and not tenure.released:
                 return True

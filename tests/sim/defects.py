@@ -112,9 +112,9 @@ def believe_the_longer_ttl(patch: Patch) -> None:
     """A shorter ttl was asked for, and until the answer comes the longer one is believed."""
 
     def ask(self: Keeper, tenure: Tenure, now: float) -> Grant:
-        tenure.asking += 1
-        tenure.asked_ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
-        return tenure.grant._replace(ttl=tenure.asked_ttl)
+        ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
+        self._asked[tenure] = (self._asked.get(tenure, (0, ttl))[0] + 1, ttl)
+        return tenure.grant._replace(ttl=ttl)
 
     patch.setattr(Keeper, "_ask", ask)
 

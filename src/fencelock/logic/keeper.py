@@ -23,7 +23,7 @@ from .tenure import Tenure
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
 STUMBLE_S = 0.1  # after an error of our own, a breath before going on
-BATCH_MAX = 250  # renewals in one request: enough to share its cost, few enough to be quick
+BATCH_MAX = 200  # renewals in one request: enough to share its cost, few enough to be quick
 IDLE_NAPS = 10  # naps with nothing to do before a sleep that only a wake-up, which costs, can end
 
 
@@ -42,6 +42,8 @@ class Keeper:
         self._flying = False
         self._idle_naps = 0
         self._closing = False
+        self._asked: dict[Tenure, tuple[int, float]] = {}
+        """How many renewals of a tenure are under way, and the shortest ttl among them."""
         self._plan = (0.0, 0.0, 0.0)
         """The moment and ttl of the last grant, and when such a one is due."""
 
@@ -100,7 +102,7 @@ class Keeper:
     def lapse(self, tenure: Tenure, now: float) -> bool:
         """Declare a tenure lost if the holder's own clock says so."""
         if tenure.loss is None and not tenure.released and tenure.valid_until() <= now:
-            self.lose(tenure, "expired", tenure.why_lapsed())
+            self.lose(tenure, "expired", tenure.why_lapsed(tenure in self._asked))
         return tenure.loss is not None
 
     async def renew_now(self, tenure: Tenure) -> None:
@@ -136,7 +138,8 @@ class Keeper:
 
     def _attend(self) -> None:
         now = self._world.now()
-        due = [tenure for tenure in list(self._tenures) if tenure.attend_at <= now]
+        tenures = self.held()
+        due = [tenure for tenure in tenures if tenure.attend_at <= now]
         if not due:
             return
         for tenure in due:
@@ -144,7 +147,7 @@ class Keeper:
                 tenure.attend_at = tenure.valid_until()  # its longest hold is near: its end is left
         if self._flying:
             return  # one request at a time; its end wakes us
-        batch = [t for t in list(self._tenures) if self._is_due(t, now)]
+        batch = [t for t in tenures if self._is_due(t, now) and not t.ended]
         if batch:
             self._flying = True
             try:
@@ -203,7 +206,7 @@ class Keeper:
         finally:
             with self._mutex:
                 for tenure in batch:
-                    tenure.asking -= 1
+                    self._answered(tenure)
 
     def _ask(self, tenure: Tenure, now: float) -> Grant:
         """What to ask for. Once a shorter ttl is asked for, the longer one is believed no more.
@@ -211,8 +214,8 @@ class Keeper:
         Requests that are under way together may be served in any order: the shortest ttl counts.
         """
         ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
-        tenure.asked_ttl = min(ttl, tenure.asked_ttl) if tenure.asking else ttl
-        tenure.asking += 1
+        others, shortest = self._asked.get(tenure, (0, ttl))
+        self._asked[tenure] = (others + 1, min(ttl, shortest))
         old = tenure.grant
         if ttl == old.ttl:
             return old
@@ -223,14 +226,20 @@ class Keeper:
             self._rouse(tenure)
         return new
 
+    def _answered(self, tenure: Tenure) -> None:
+        others, shortest = self._asked.pop(tenure)
+        if others > 1:
+            self._asked[tenure] = (others - 1, shortest)
+
     def _take(self, batch: Sequence[Tenure], answers: Sequence[Grant | Gone]) -> None:
         for tenure, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Gone):
                 self.lose(tenure, answer.loss, answer.reason)
             elif not tenure.ended:
-                if answer.ttl > tenure.asked_ttl:
+                _, shortest = self._asked[tenure]
+                if answer.ttl > shortest:
                     name, owner, fence, _, asked_at, _ = answer
-                    answer = granted(name, owner, fence, tenure.asked_ttl, asked_at)
+                    answer = granted(name, owner, fence, shortest, asked_at)
                 tenure.grant = answer
                 tenure.failure = None
                 tenure.renewals += 1
@@ -256,7 +265,7 @@ class Keeper:
 
     def _schedule(self, tenure: Tenure) -> None:
         asked_at, ttl = tenure.grant.asked_at, tenure.grant.ttl
-        if tenure.renews and tenure.hold_until is None:
+        if tenure.renews and (tenure.rare is None or tenure.hold_until is None):
             plan = self._plan
             if asked_at is not plan[0] or ttl is not plan[1]:
                 due = min(tenure.grant.valid_until, policy.renew_at(asked_at, ttl))

@@ -47,12 +47,16 @@ class Seldom(Generic[V]):
 class Tenure:
     """One hold, from its grant to its end."""
 
+    count: Seldom[int] = Seldom(1)
+    """How often the same thread or task has entered it."""
     before_release: Seldom[Callable[[], None] | None] = Seldom(None)
     """Called before the lock is given back: what it protects may not be committed yet."""
     entry: Seldom[tuple[Hashable, str]] = Seldom((None, ""))
     """Under which key a re-entrant hold is found again."""
     failure: Seldom[Exception | None] = Seldom(None)
     """Why the last renewal failed, if it did."""
+    hold_until: Seldom[float | None] = Seldom(None)
+    """When its longest hold ends, if it has one."""
     hook: Seldom[Callable[[], None] | None] = Seldom(None)
     """Called at once on loss: asyncio cancels the body here."""
     on_lost: Seldom[Callable[[LeaseLost], object] | None] = Seldom(None)
@@ -62,13 +66,9 @@ class Tenure:
     """Made when somebody waits for the loss."""
 
     __slots__ = (
-        "asked_ttl",
-        "asking",
         "attend_at",
-        "count",
         "generation",
         "grant",
-        "hold_until",
         "loss",
         "meta",
         "rare",
@@ -91,21 +91,16 @@ class Tenure:
         self.ttl = grant.ttl
         self.meta = meta
         self.renews = renews
-        self.hold_until = hold_until
         self.rare: dict[str, object] | None = None
         """What few tenures have: see Seldom."""
+        if hold_until is not None:
+            self.hold_until = hold_until
         if on_lost is not None:
             self.on_lost = on_lost
         self.generation = generation
-        self.count = 1
-        """How often the same thread or task has entered it."""
         self.renewals = 0
         self.attend_at = 0.0
         """When the keeper has to look at it; the keeper's own."""
-        self.asking = 0
-        """Renewals under way."""
-        self.asked_ttl = grant.ttl
-        """The shortest ttl among them."""
         self.released = False
         self.loss: LeaseLost | None = None
 
@@ -116,7 +111,7 @@ class Tenure:
 
     def valid_until(self) -> float:
         """When the holder stops believing in it."""
-        if self.hold_until is None:
+        if self.rare is None or self.hold_until is None:
             return self.grant.valid_until
         return min(self.grant.valid_until, self.hold_until)
 
@@ -126,15 +121,15 @@ class Tenure:
             return 0.0
         return max(0.0, self.valid_until() - now)
 
-    def why_lapsed(self) -> str:
-        """Why a tenure that is past its end has ended."""
+    def why_lapsed(self, asking: bool) -> str:
+        """Why a tenure that is past its end has ended, a renewal being under way or not."""
         if self.hold_until is not None and self.hold_until - self.grant.valid_until <= TTL_MIN_S:
             return "its max_hold was reached"  # so near to it nothing is renewed any more
         if not self.renews:
             return f"its ttl of {self.ttl:g} s ran out, and renewal is off"
         if self.failure is not None:
             return f"it could not be renewed within its ttl of {self.ttl:g} s ({self.failure})"
-        if self.asking:
+        if asking:
             return f"its renewal was not answered within its ttl of {self.ttl:g} s"
         return (
             f"it was not renewed within its ttl of {self.ttl:g} s: "

@@ -36,7 +36,7 @@ from ...model import (
 )
 from ...world import Signal, World
 from .dispatch import Dispatch, Job
-from .keys import Keys, beside, keys_of, name_of, pattern
+from .keys import Keys, beside, keys_of, lock_of, name_of, pattern, record_of
 from .listener import Listener
 from .scripts import script
 from .settings import OPTIONS, settings
@@ -193,12 +193,12 @@ class RedisEngine(Engine):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         answers: list[Grant | Gone] = [*renewed(grants, now)]
-        keys = [keys_of(grant.name, self._settings.prefix) for grant in grants]
+        locks = [lock_of(grant.name, self._settings.prefix) for grant in grants]
         patience = min(grant.ttl for grant in grants) / 3
-        groups = self._dispatch.route.groups([key.lock for key in keys])
+        groups = self._dispatch.route.groups(locks)
         jobs = [
             Job(
-                [key for place in places for key in keys[place][:2]],
+                [key for place in places for key in (locks[place], record_of(locks[place]))],
                 [word for p in places for word in (_ms(grants[p].ttl), grants[p].owner)],
             )
             for places in groups
@@ -224,7 +224,7 @@ class RedisEngine(Engine):
 
     async def withdraw(self, request: Request) -> None:
         name, owner, ttl = request[:3]
-        self._listener.unwatch(self._keys_of(name).lock, owner)
+        self._listener.leave(self._keys_of(name).lock, owner)
         await self.release(granted(name, owner, 0, ttl, 0.0))
 
     async def revoke(self, name: str, reason: str) -> bool:

@@ -35,15 +35,25 @@ class Keys(NamedTuple):
 
 def keys_of(name: str, prefix: str = "") -> Keys:
     """The keys of a name. Those that are used again and again are better kept by the caller."""
+    return beside(lock_of(name, prefix))
+
+
+def lock_of(name: str, prefix: str = "") -> str:
+    """The key of the lock itself."""
     lock = prefix + name
-    if _cannot_stand(lock):
-        lock = ENCODED + "".join(_ENCODE.get(letter, letter) for letter in lock)
-    return beside(lock)
+    if "}" in lock or lock.startswith(ENCODED):
+        lock = _standing(lock)
+    return lock
+
+
+def record_of(lock: str) -> str:
+    """The key of the record that belongs to the key of a lock."""
+    return (f"fencelock:{lock}" if "}" in lock else f"{{{lock}}}") + SIDE
 
 
 def beside(lock: str) -> Keys:
     """The keys that belong to the key of a lock."""
-    record = (f"fencelock:{lock}" if "}" in lock else f"{{{lock}}}") + SIDE
+    record = record_of(lock)
     return Keys(lock, record, record + ":queue", record + ":waiters")
 
 
@@ -65,9 +75,9 @@ def pattern(prefix: str) -> str:
     return f"*{literal}*{SIDE}" if "}" not in prefix and "{" not in prefix else f"*{SIDE}"
 
 
-def _cannot_stand(lock: str) -> bool:
-    if lock.startswith(ENCODED):
-        return True
+def _standing(lock: str) -> str:
     start = lock.find("{")
     has_tag = start >= 0 and lock.find("}", start) > start + 1
-    return "}" in lock and not has_tag
+    if has_tag and not lock.startswith(ENCODED):
+        return lock
+    return ENCODED + "".join(_ENCODE.get(letter, letter) for letter in lock)
