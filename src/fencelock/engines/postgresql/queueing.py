@@ -47,6 +47,9 @@ class Queue:
 
     def watch(self, owner: str, signal: Signal) -> None:
         self._signals[owner] = signal
+        waiter = self.waiters.get(owner)
+        if waiter is not None and waiter.answer is not None:  # it came before anybody listened
+            signal.set()
 
     def unwatch(self, owner: str) -> None:
         self._signals.pop(owner, None)

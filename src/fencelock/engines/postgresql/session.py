@@ -96,10 +96,8 @@ class SessionMode(Mode):
         if (waiter := self._queue.waiters.get(request.owner)) is not None:
             return self._claim(waiter)
         key = key_of(request.name) if request.key is None else request.key
-        if request.queue:
+        if request.queue or (request.waits and key in self._contended):
             return await self._stand(request, key)
-        if request.waits and key in self._contended:
-            return Busy(LOOK_S)  # it asks again at once, to stand in line
         with self._mutex:
             if self._taken.setdefault(key, request.owner) != request.owner:
                 return self._busy_here(key)
