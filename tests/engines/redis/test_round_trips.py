@@ -79,7 +79,7 @@ def test_all_waiters_of_a_client_are_called_by_one_connection(flavor: str) -> No
         run(flavor, scenario)
 
 
-def test_a_turn_that_is_waited_for_is_three_round_trips(flavor: str) -> None:
+def test_a_turn_that_is_waited_for_is_two_round_trips(flavor: str) -> None:
     server = shared(single)
     with Proxy(server.port) as proxy:
 
@@ -98,7 +98,7 @@ def test_a_turn_that_is_waited_for_is_three_round_trips(flavor: str) -> None:
                 await lab.until_queued(other, "seat", 1)
                 assert await lease.release() is True
                 await turn.result()
-            assert (proxy.requests, proxy.connections) == (3, 0)
+            assert (proxy.requests, proxy.connections) == (2, 0)
 
         run(flavor, scenario)
 

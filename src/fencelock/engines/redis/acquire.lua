@@ -34,10 +34,11 @@ if holder and holder ~= owner then
     if inbox ~= '' then
         local since = string.format('%.0f', now)
         local old = redis.call('HGET', waiters, owner)
+        local known = old and redis.call('ZSCORE', queue, owner)
         if old then since = string.match(old, '^%d+ %S+ %d (%d+)') or since end
         redis.call('HSET', waiters, '@' .. inbox, string.format('%.0f', now),
             owner, ttl .. ' ' .. inbox .. ' 0 ' .. since .. ' ' .. meta)
-        if not redis.call('ZSCORE', queue, owner) then
+        if not known then
             local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
             local place = math.max(now_us, last and last + 1 or 0)
             redis.call('ZADD', queue, string.format('%.0f', place), owner)

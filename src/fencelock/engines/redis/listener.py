@@ -23,6 +23,8 @@ STAND_BY_S = 0.55  # a moment longer than a lock that was handed on waits to be 
 GRACE_S = 0.005  # the server removes what has expired a moment later
 AGAIN_S = 0.2  # between attempts to reach the server again
 GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
+GRAIN_S = 0.001  # the server counts a wait in whole milliseconds
+TRUST_S = 60.0  # over a longer wait, clocks that run apart could make a grant seem younger
 NEVER = float("inf")
 
 Settle = Callable[[str], Awaitable[tuple[float, bool]]]
@@ -51,6 +53,10 @@ class Listener:
         self._signals: dict[str, Signal | None] = {}
         """Owners that may be called, with the signal once they wait for one."""
         self._called: set[str] = set()
+        self._joined: dict[str, float] = {}
+        """When an owner first asked for a place in the queue."""
+        self._handed: dict[str, tuple[int, float]] = {}
+        """Owners that were told that they hold: the fence, and the seconds that they waited."""
         self._names: dict[str, _Name] = {}
         self._inbox: Inbox | None = None
         self._opening = False
@@ -121,9 +127,10 @@ class Listener:
         if self._resting:
             self._change.set()
 
-    def expect(self, name: str, owner: str) -> None:
+    def expect(self, name: str, owner: str, now: float) -> None:
         """This owner is about to queue: remember it if it is called before it waits."""
         self._signals.setdefault(owner, None)
+        self._joined.setdefault(owner, now)
         with self._mutex:
             found = self._names.get(name)
             if found is None:
@@ -132,7 +139,7 @@ class Listener:
 
     def watch(self, name: str, owner: str, signal: Signal) -> None:
         """Set the signal when this owner should look again."""
-        self.expect(name, owner)
+        self.expect(name, owner, self._world.now())
         self._signals[owner] = signal
         if owner in self._called:
             self._called.discard(owner)
@@ -142,12 +149,36 @@ class Listener:
         """This owner waits no more."""
         self._signals.pop(owner, None)
         self._called.discard(owner)
+        self._joined.pop(owner, None)
+        self._handed.pop(owner, None)
         with self._mutex:
             found = self._names.get(name)
             if found is not None:
                 found.owners.discard(owner)
                 if not found.owners:
                     del self._names[name]
+
+    def leave(self, name: str, owner: str) -> None:
+        """This owner takes an attempt back. If it waits, it may ask again and must hear of it."""
+        if self._signals.get(owner) is None:
+            self.unwatch(name, owner)
+
+    def handed(self, owner: str) -> tuple[int, float] | None:
+        """The fence that an owner was handed, and since when it holds at the latest; told once.
+
+        Its wait began, for the server, after we had asked for it: so the moment at which we asked
+        and the length of the wait, on the server's clock, are never later than the grant. A wait
+        that is said to be longer than ours was, or is very long, tells nothing: clocks step, and
+        run apart.
+        """
+        found, joined_at = self._handed.pop(owner, None), self._joined.get(owner)
+        if found is None or joined_at is None:
+            return None
+        fence, waited = found
+        since = joined_at + waited - GRAIN_S
+        if waited > TRUST_S or since > self._world.now():
+            return None
+        return fence, since
 
     def look_at(self, name: str, look_in: float) -> None:
         """Look after a name so many seconds from now, unless it is done sooner."""
@@ -212,11 +243,15 @@ class Listener:
     def _hear(self, message: str) -> None:
         if message.startswith("?"):
             self.look_at(message[1:], STAND_BY_S)
-        elif message in self._signals:
-            self._called.add(message)  # first: it may begin to wait at this very moment
-            signal = self._signals.get(message)
+            return
+        owner, *grant = message.split(" ")
+        if owner in self._signals:
+            if grant:
+                self._handed[owner] = (int(grant[0]), int(grant[1]) / 1000)
+            self._called.add(owner)  # first: it may begin to wait at this very moment
+            signal = self._signals.get(owner)
             if signal is not None:
-                self._called.discard(message)
+                self._called.discard(owner)
                 signal.set()
 
     def _when(self) -> float:

@@ -1,7 +1,8 @@
 -- What every script that meets a queue shares. KEYS: lock, record, queue, waiters.
 --
 -- The record is "<fence> <owner> <claimed> <ttl> <since> <meta>": times in ms of the server's clock,
--- and a since of 0 is the moment that the fence tells.
+-- and a since of 0 is the moment that the fence tells. Claimed is 1 when the owner asked itself, 0
+-- while it was only called, and its inbox when the lock was handed to it.
 -- A field of the waiters' hash is an owner, with "<ttl> <inbox> <lapsed> <since> <meta>"; or "@" and
 -- an inbox, with the moment at which its client was last seen; or "!", with the moment at which
 -- somebody was last told to stand by.
@@ -15,7 +16,7 @@ local function read_record()
     local text = redis.call('GET', record)
     if not text then return 0, '', '1' end
     local fence, owner, claimed, ttl, since, meta = string.match(
-        text, '^(%d+) (%S+) (%d) (%d+) (%d+) (.*)$')
+        text, '^(%d+) (%S+) (%S+) (%d+) (%d+) (.*)$')
     return tonumber(fence) or 0, owner or '', claimed or '1', ttl, since, meta
 end
 
@@ -42,10 +43,9 @@ local function lapse(owner)
     end
 end
 
--- If the one that was called dies, nobody else would hear of it: now and then the next in the queue
--- is asked to look a moment later.
-local function tell_next(place)
-    local told = redis.call('HGET', waiters, '!')
+-- If the one that the lock went to dies, nobody else would hear of it: now and then the next in the
+-- queue is asked to look a moment later.
+local function tell_next(place, told)
     if told and now - told < TELL and told - now < TELL then return end
     local next_owner = redis.call('ZRANGE', queue, place, place)[1]
     local data = next_owner and redis.call('HGET', waiters, next_owner)
@@ -56,30 +56,55 @@ local function tell_next(place)
     end
 end
 
--- Give a lock that is free to the first waiter that answers. It has a moment to claim it.
-local function hand_on(alone)
-    local last, called, claimed = read_record()
+-- A lock was handed to somebody who let it expire: if nothing was heard from that client since, all
+-- its waiters are passed over. If it is alive, it finds out when it looks, and they queue again.
+local function forsake(inbox, since)
+    local seen = redis.call('HGET', waiters, '@' .. inbox)
+    if seen and tonumber(seen) <= tonumber(since) then redis.call('HDEL', waiters, '@' .. inbox) end
+end
+
+-- Give a lock that is free, or is let go of, to the first waiter that hears. Where one server hears
+-- all, it is told that it holds the lock, and how long it has waited: so it knows since when at the
+-- latest. Elsewhere it is called, and has a moment to claim it.
+local function hand_on(alone, left)
+    local last, called, claimed, _, before = read_record()
     if claimed == '0' then lapse(called) end
+    if #claimed > 1 and not left then forsake(claimed, before) end
     local place = 0
     while true do
         local owner = redis.call('ZRANGE', queue, place, place)[1]
         if not owner then return nil end
         local data = redis.call('HGET', waiters, owner)
-        local ttl, inbox, lapsed, _, meta = string.match(data or '', '^(%d+) (%S+) (%d) (%d+) (.*)$')
-        local seen = inbox and redis.call('HGET', waiters, '@' .. inbox)
+        local ttl, inbox, lapsed, since, meta = string.match(
+            data or '', '^(%d+) (%S+) (%d) (%d+) (.*)$')
+        local seen, told
+        if inbox then
+            local found = redis.call('HMGET', waiters, '@' .. inbox, '!')
+            seen, told = found[1], found[2]
+        end
         if not seen or now - seen > FORGET then
             remove(owner)
             if inbox then redis.call('HDEL', waiters, '@' .. inbox) end
         elseif lapsed == '1' then
             place = place + 1
-        elseif redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, owner) == 0 and alone == '1' then
+        elseif alone == '1' then
+            local fence = draw(last)
+            local word = string.format('%s %.0f %.0f', owner, fence, now - since)
+            if redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, word) > 0 then
+                redis.call('SET', lock, owner, 'PX', ttl)
+                write_record(fence, owner, inbox, ttl, string.format('%.0f', now), meta)
+                remove(owner)
+                tell_next(place, told)
+                return owner
+            end
             lapse(owner) -- nobody hears it: its connection is down, or it is dead
             place = place + 1
         else
             local fence = draw(last)
+            redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, owner)
             redis.call('SET', lock, owner, 'PX', math.min(CLAIM, tonumber(ttl)))
             write_record(fence, owner, '0', ttl, string.format('%.0f', now), meta)
-            tell_next(place + 1)
+            tell_next(place + 1, told)
             return owner
         end
     end

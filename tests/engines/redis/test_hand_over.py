@@ -1,0 +1,62 @@
+"""When a lease began that the server handed to a waiter, by the waiter's own clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fencelock.engines.redis.listener import TRUST_S, Listener
+from fencelock.worlds.sim import Simulation
+
+
+@pytest.fixture
+def listener() -> Listener:
+    async def never() -> Any:
+        raise AssertionError("nobody listens here")
+
+    async def settle(name: str) -> tuple[float, bool]:
+        return 1.0, True
+
+    world = Simulation(1).world("client")
+    listener = Listener(world, never, settle)
+    listener.expect("seat", "owner", world.now() - 2.0)
+    return listener
+
+
+def test_it_counts_from_when_the_waiter_asked_plus_its_wait(listener: Listener) -> None:
+    listener._hear("owner 7 1500")
+    handed = listener.handed("owner")
+    assert handed is not None
+    fence, since = handed
+    now = listener._world.now()
+    assert fence == 7
+    assert since == pytest.approx(now - 2.0 + 1.5, abs=0.002)
+    assert since <= now - 0.5, "never later than the hand-over itself"
+    assert listener.handed("owner") is None, "told once"
+
+
+def test_a_wait_longer_than_ours_means_that_the_servers_clock_has_stepped(
+    listener: Listener,
+) -> None:
+    """H34: nothing is believed, and the server is asked."""
+    listener._hear("owner 7 2500")
+    assert listener.handed("owner") is None
+
+
+def test_a_very_long_wait_tells_nothing(listener: Listener) -> None:
+    listener._joined["owner"] -= 2 * TRUST_S
+    listener._hear(f"owner 7 {(TRUST_S + 1) * 1000:.0f}")
+    assert listener.handed("owner") is None
+
+
+def test_what_somebody_was_handed_who_gave_up_is_forgotten(listener: Listener) -> None:
+    listener.unwatch("seat", "owner")
+    listener._hear("owner 7 1500")
+    listener.expect("seat", "owner", listener._world.now())
+    assert listener.handed("owner") is None
+
+
+def test_a_bare_call_hands_over_nothing(listener: Listener) -> None:
+    listener._hear("owner")
+    assert listener.handed("owner") is None
