@@ -37,6 +37,8 @@ class MariaDB(Server):
     def prepare(self) -> None:
         """Make the system tables."""
         (self.folder / "setup.sql").write_text(_SETUP)
+        scratch = self.folder / "tmp"
+        scratch.mkdir(exist_ok=True)
         made = subprocess.run(
             [
                 program("mariadb-install-db", self.package),
@@ -46,6 +48,8 @@ class MariaDB(Server):
                 "--skip-test-db",
                 *_as_root(),
             ],
+            # Not the common one: a server that starts removes the temporary tables that it finds.
+            env={**os.environ, "TMPDIR": str(scratch)},
             capture_output=True,
             text=True,
             check=False,
@@ -58,6 +62,7 @@ class MariaDB(Server):
             program("mariadbd", self.package),
             "--no-defaults",
             f"--datadir={self.folder / 'data'}",
+            f"--tmpdir={self.folder / 'tmp'}",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             f"--socket={self.folder / 's.sock'}",
