@@ -54,6 +54,30 @@ def test_a_lease_outlives_the_connection_it_came_by(
     run(flavor, scenario)
 
 
+def test_the_first_in_line_gets_a_lease_that_ends_by_whoever_notices_it(
+    flavor: str, server: Postgresql, table: str
+) -> None:
+    """H20: it is mostly the first waiter itself who finds the lease over."""
+
+    async def scenario(lab: Lab) -> None:
+        holder, first, second = [await lab.connect(server.url(f"table={table}")) for _ in range(3)]
+        for turn in range(6):
+            name = f"seat:{turn}"
+            ended = await holder.lock(name, ttl=0.3, renew=False).acquire()
+            mine = lab.start(first.lock(name, ttl=30).acquire(timeout=SOON))
+            await lab.until_queued(holder, name, 1)
+            theirs = lab.start(second.lock(name, ttl=30).acquire(timeout=SOON))
+            await lab.until_queued(holder, name, 2)
+            lease = await mine.result()
+            await lease.release()
+            last = await theirs.result()
+            assert ended.fence < lease.fence < last.fence
+            await last.release()
+            assert await ended.release() is False
+
+    run(flavor, scenario)
+
+
 def test_200_waiters_ask_nothing_while_they_wait(proxy: Proxy, table: str) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(via(proxy, f"table={table}"))

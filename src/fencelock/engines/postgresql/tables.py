@@ -98,6 +98,13 @@ CREATE TABLE IF NOT EXISTS {t}_rows (name text COLLATE "C" PRIMARY KEY);
 """
 
 _FUNCTIONS = """
+-- Whether this very session is the one that listens to an inbox.
+CREATE OR REPLACE FUNCTION {f}_listens(p_inbox text) RETURNS boolean AS $$
+  SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
+    AND mode = 'ExclusiveLock' AND classid::bigint = {space}
+    AND objid::bigint = (hashtext(p_inbox)::bigint & 4294967295))
+$$ LANGUAGE sql;
+
 -- Give a free lock to the first waiter that answers, and tell it.
 CREATE OR REPLACE FUNCTION {f}_hand_on(p_name text) RETURNS {t}_locks AS $$
 DECLARE
@@ -111,7 +118,8 @@ BEGIN
     ELSIF v_waiter.lapsed THEN
       CONTINUE;
     ELSIF v_waiter.inbox <> ''
-        AND pg_try_advisory_xact_lock_shared({space}, hashtext(v_waiter.inbox)) THEN
+        AND pg_try_advisory_xact_lock_shared({space}, hashtext(v_waiter.inbox))
+        AND NOT {f}_listens(v_waiter.inbox) THEN  -- a session does not keep out itself
       UPDATE {t}_waiters SET lapsed = true WHERE owner = v_waiter.owner;  -- nobody listens there
     ELSE
       UPDATE {t}_locks SET owner = v_waiter.owner, fence = greatest(fence + 1, {us}),
@@ -294,7 +302,7 @@ BEGIN
 END $$ LANGUAGE plpgsql;
 """
 
-PARTS = ("hand_on", "current", "acquire", "leave", "revoke", "settle", "tidy", "lift")
+PARTS = ("listens", "hand_on", "current", "acquire", "leave", "revoke", "settle", "tidy", "lift")
 
 
 def schema(table: str = "fencelock", namespace: str = "") -> str:
