@@ -18,6 +18,7 @@ class _Line(asyncio.Protocol):
     def __init__(self, wire: AioWire) -> None:
         self.wire = wire
         self.transport: asyncio.Transport | None = None
+        self.welcome: asyncio.Future[None] = wire.loop.create_future()
         self.broken: asyncio.Future[None] = wire.loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -35,8 +36,10 @@ class _Line(asyncio.Protocol):
         self.fail(exc or ConnectionResetError("the server closed the connection"))
 
     def fail(self, error: Exception) -> None:
-        if not self.broken.done():
-            self.broken.set_exception(error)
+        for future in (self.welcome, self.broken):
+            if not future.done():
+                future.set_exception(error)
+                future.exception()  # looked at: perhaps nobody waits for it any more
         if self.transport is not None:
             self.transport.abort()
 
@@ -59,7 +62,7 @@ class AioWire(Wire):
 
     async def open(self) -> None:
         self.tls()
-        self._task = self.loop.create_task(self._run(), name="fencelock-zookeeper")
+        self._start()
         await _set_within(self._tried, self.patience)
         if not self._ready.is_set():
             await self.close(False)
@@ -115,24 +118,35 @@ class AioWire(Wire):
         if self._task is not None:
             self._task.cancel()
 
+    def _start(self) -> None:
+        self._task = self.loop.create_task(self._run(), name="fencelock-zookeeper")
+
     async def _run(self) -> None:
+        """Try one member after the other until one takes us.
+
+        Then this ends: a task that went on would be cancelled when the program's loop ends, and
+        those who release their locks at that moment need the connection.
+        """
         while not self._closed:
             for _ in range(len(self._hosts)):
                 host = self._next_host()
                 try:
-                    await self._serve(host)
+                    await self._connect(host)
+                    return
                 except Exception as error:
                     self._failed(host, error)
-                finally:
                     self._leave()
+                except BaseException:
+                    self._leave()
+                    raise
                 if self._closed:
                     return
             self._tried.set()
             await _set_within(self._rouse, RETRY_S)
             self._rouse.clear()
 
-    async def _serve(self, host: tuple[str, int]) -> None:
-        """Connect to one member and stay until the connection breaks."""
+    async def _connect(self, host: tuple[str, int]) -> None:
+        """Connect to one member; from its welcome on, the end of the connection is seen to."""
         context = self.tls()
         async with asyncio.timeout(self.patience):
             _, line = await self.loop.create_connection(
@@ -146,7 +160,16 @@ class AioWire(Wire):
         self._greeted_at = self._now()
         self._push(line, self._link.greet())
         self._look(line)
-        await line.broken
+        await line.welcome
+        line.broken.add_done_callback(lambda broken: self._broke(host, broken))
+
+    def _broke(self, host: tuple[str, int], broken: asyncio.Future[None]) -> None:
+        error = broken.exception()
+        if isinstance(error, Exception):
+            self._failed(host, error)
+        self._leave()
+        if not self._closed:
+            self._start()
 
     def hear(self, data: bytes) -> None:
         """Take what the server sent."""
@@ -157,6 +180,8 @@ class AioWire(Wire):
                 self.contact_at = self._greeted_at
             self._ready.set()
             self._tried.set()
+            if self._line is not None:
+                _settle(self._line.welcome)
 
     def _push(self, line: _Line, data: bytes) -> None:
         self._sent_at = now = self._now()
