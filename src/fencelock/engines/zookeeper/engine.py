@@ -196,7 +196,7 @@ class ZooKeeperEngine(Engine):
 
     async def _refuse(self, node: Node, request: Request, order: list[str]) -> Busy:
         """Busy, for one who does not queue. Who will queue next keeps the node for that."""
-        if request.waits:
+        if request.waits or node.waits:
             return Busy(0.0)
         holder = f"{node.folder}/{order[0]}"
         found, _ = await self._leaving.tell(node, requests.get(holder), requests.delete(node.path))

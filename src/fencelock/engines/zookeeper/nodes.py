@@ -34,6 +34,7 @@ class Node:
         "tried",
         "ttl",
         "until",
+        "waits",
         "watching",
     )
 
@@ -55,6 +56,8 @@ class Node:
         """How its own name begins, whatever the server appends."""
         self.reborn = False
         """It takes the place of one that was lost: what is left of that is not ours any more."""
+        self.waits = request.waits or request.queue
+        """It was made to queue with: asking once more after a lost answer does not end that."""
         self.tried = False
         """Its creation was asked for: it may exist although nobody has told us."""
         self.child: str | None = None

@@ -1,0 +1,118 @@
+"""What the clients of AWS say went wrong, in our words: boto3, and aiobotocore, its like.
+
+They repeat a request by themselves and report only the last failure. "Connection refused" may so
+follow an attempt that was carried out and whose answer was lost. So each attempt is watched: only
+when every one of them failed before it was sent, nothing has happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from ..errors import Denied, FencelockError, Misconfigured, OutcomeUnknown, Unavailable
+
+__all__ = ["answer_of", "code_of", "watch", "watched"]
+
+# Failures of botocore in which no request has left, by name: this module does not load it.
+_UNSENT = {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
+_NO_IDENTITY = {"NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError"}
+_NO_ANSWER = {
+    "ConnectionClosedError",
+    "HTTPClientError",
+    "ReadTimeoutError",
+    "ResponseStreamingError",
+}
+
+_DENIED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidAccessKeyId",
+    "InvalidSignatureException",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+_ABSENT = {"NoSuchBucket", "ResourceNotFoundException"}
+_LATER = {
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "SlowDown",
+    "ThrottlingException",
+    "TransactionConflictException",
+    "TransactionInProgressException",
+}
+_SERVER_ERROR = 500
+_READS = ("Get", "Head", "List")
+
+_doubt: ContextVar[list[bool] | None] = ContextVar("fencelock_doubt", default=None)
+
+
+def watch(client: Any) -> None:
+    """Have a client tell of each attempt. Done again, it changes nothing."""
+    service = client.meta.service_model.service_id.hyphenize()
+    client.meta.events.register_first(  # before botocore's own, which may raise
+        f"needs-retry.{service}", _note, unique_id="fencelock-guard"
+    )
+
+
+def _note(operation: Any, response: Any = None, caught_exception: Any = None, **_: Any) -> None:
+    """Called by botocore after every attempt, with the answer or the error."""
+    doubts = _doubt.get()
+    if doubts is not None and not operation.name.startswith(_READS):
+        status = 0 if response is None else response[0].status_code
+        sent = caught_exception is not None and _names(caught_exception).isdisjoint(_UNSENT)
+        doubts.append(sent or status >= _SERVER_ERROR)
+
+
+@contextmanager
+def watched(what: str) -> Generator[None]:
+    """Put into our words why a request has failed; what the caller should judge passes as it is."""
+    doubts = list[bool]()
+    token = _doubt.set(doubts)
+    try:
+        yield
+    except Exception as error:
+        told = _told(error, what, any(doubts))
+        if told is None:
+            raise
+        raise told from error
+    finally:
+        _doubt.reset(token)
+
+
+def _told(error: Exception, what: str, doubt: bool) -> FencelockError | None:
+    names, code = _names(error), code_of(error)
+    if code in _DENIED or names & _NO_IDENTITY:
+        return Denied(f"{what} could not be used, and nothing was done: {error}")
+    if code in _ABSENT:
+        return Misconfigured(f"{what} is not there, so nothing was done: {error}")
+    failed = bool(names & (_UNSENT | _NO_ANSWER)) or code in _LATER
+    failed = failed or (doubt and isinstance(error, Unavailable))  # a loop of ours gave up
+    status = answer_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if not failed and status < _SERVER_ERROR:
+        return None
+    if doubt:
+        return OutcomeUnknown(
+            f"{what} did not answer ({error}): the change may have taken effect; read before you "
+            "repeat it"
+        )
+    return Unavailable(f"{what} cannot be reached or cannot serve now; nothing was done ({error})")
+
+
+def code_of(error: Exception) -> str:
+    """The code of an error that the service has answered with; nothing for any other."""
+    return str(answer_of(error).get("Error", {}).get("Code", ""))
+
+
+def answer_of(error: Exception) -> dict[str, Any]:
+    """What the service has answered, if that is what the error is about."""
+    found: dict[str, Any] | None = getattr(error, "response", None)
+    return found or {}  # the errors of a transport have one, too, which is None
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}

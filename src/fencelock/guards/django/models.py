@@ -1,0 +1,35 @@
+"""The table of the marks as a model: to look at, not to write to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+
+__all__ = ["Mark"]
+
+
+class NameField(models.CharField):
+    """What is guarded: a text, which MySQL keeps as bytes so that it compares exactly."""
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return value.decode() if isinstance(value, bytes) else value
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        value = super().get_db_prep_value(value, connection, prepared)
+        return value.encode() if connection.vendor == "mysql" and value is not None else value
+
+
+class Mark(models.Model):
+    """The highest fence that a name has seen. ``SqlGuard`` writes it, and so does its ``reset``."""
+
+    name = NameField(max_length=512, primary_key=True)
+    mark = models.BigIntegerField()
+    seen_at = models.BigIntegerField(help_text="in seconds, by the clock of the database")
+
+    class Meta:
+        db_table = "fencelock_marks"
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.mark}"

@@ -1,0 +1,243 @@
+"""A guard for keys of etcd: the mark is compared in the transaction that writes them.
+
+    guard = EtcdGuard("http://127.0.0.1:2379")
+    with client.lock("config") as lease:
+        found = guard.enter(lease, "config/a")          # raises the mark, and reads
+        guard.put("config/a", change(found["config/a"]), lease)
+
+It needs no client of etcd, only the JSON gateway that every member has. To send the same
+transaction with a client of your own, take it from ``guarded`` of ``etcd_transaction``. When the
+lock is kept by the same etcd, ``fencelock.etcd.compare(lease)`` is simpler still and needs no mark.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from ..errors import OutcomeUnknown, Unavailable, UsageError
+from .etcd_gateway import Gateway
+from .etcd_marks import Json, check_seconds, is_last, look, page, removals, seen, setting
+from .etcd_transaction import (
+    PREFIX,
+    Guarded,
+    Operation,
+    delete,
+    get,
+    guarded,
+    mark_key,
+    put,
+    values,
+)
+from .fence import Fenced, claim
+
+__all__ = ["AsyncEtcdGuard", "EtcdGuard", "Operation", "delete", "get", "guarded", "put"]
+
+_TXN = "/v3/kv/txn"
+_RANGE = "/v3/kv/range"
+
+
+class _Rules:
+    """What both flavors do: make requests, and read answers."""
+
+    def __init__(self, prefix: str, epoch: int) -> None:
+        claim(1, "any", epoch)  # says so if the epoch is none
+        if not prefix:
+            raise UsageError("the keys of the marks need a prefix, to tell them from your own")
+        self.prefix = prefix
+        self.epoch = epoch
+
+    def _request(
+        self, operations: Iterable[Operation], lease: Fenced | int, name: str | None
+    ) -> Guarded:
+        wanted = claim(lease, name, self.epoch)
+        return guarded(operations, wanted, prefix=self.prefix, stamp=int(time.time()))
+
+    def _mark_key(self, name: str) -> bytes:
+        return mark_key(self.prefix, claim(1, name).name)
+
+    def _setting(self, name: str, to: int) -> Json:
+        mark = claim(to, name, self.epoch).mark if to else 0
+        return setting(self._mark_key(name), mark, int(time.time()))
+
+
+class EtcdGuard(_Rules):
+    """Reads and writes keys of etcd for whoever has the highest fence.
+
+    ``endpoints``: one member or several, ``http://`` or ``https://`` (then with ``context``).
+    ``headers``: what to send along, such as ``{"Authorization": token}``. ``send``: instead of all
+    these, a function of a path and a body that returns the answer. One guard serves many threads.
+    """
+
+    def __init__(
+        self,
+        endpoints: str | Sequence[str] = "http://127.0.0.1:2379",
+        *,
+        prefix: str = PREFIX,
+        epoch: int = 0,
+        timeout: float = 5.0,
+        headers: Mapping[str, str] | None = None,
+        context: ssl.SSLContext | None = None,
+        send: Callable[[str, Json], Json] | None = None,
+    ) -> None:
+        super().__init__(prefix, epoch)
+        self._send: Callable[[str, Json], Json] = send or Gateway(
+            endpoints, timeout=timeout, headers=headers or {}, context=context
+        )
+
+    def enter(
+        self, lease: Fenced | int, *keys: str, name: str | None = None
+    ) -> dict[str, bytes | None]:
+        """Raise the mark and read keys, in one step: what every tenure begins with."""
+        answers = self.commit([get(key) for key in keys], lease, name=name)
+        return dict(zip(keys, values(answers), strict=True))
+
+    def put(
+        self, key: str, value: str | bytes, lease: Fenced | int, *, name: str | None = None
+    ) -> None:
+        """Write a key, or raise StaleFence."""
+        self.commit([put(key, value)], lease, name=name)
+
+    def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Delete a key, or raise StaleFence. The mark stays."""
+        self.commit([delete(key)], lease, name=name)
+
+    def commit(
+        self, operations: Iterable[Operation], lease: Fenced | int, *, name: str | None = None
+    ) -> Sequence[Json]:
+        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
+
+        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done.
+        """
+        request = self._request(operations, lease, name)
+        return request.judge(self._send(_TXN, request.json()))
+
+    def mark(self, name: str) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        reply = self._look(_RANGE, look(self._mark_key(name)))
+        return seen(reply)
+
+    def reset(self, name: str, to: int = 0) -> None:
+        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        self._send(_TXN, self._setting(name, to))
+
+    def forget(self, older_than_seconds: float) -> int:
+        """Remove the marks that nobody has raised for so many seconds; say how many.
+
+        A holder that was frozen for longer than that is then accepted again. Time is told by the
+        clocks of those who wrote. Call it rarely, with days and not minutes.
+        """
+        before = time.time() - check_seconds(older_than_seconds)
+        count, found = 0, list[Json]()
+        while True:
+            found = self._look(_RANGE, page(self.prefix, found)).get("kvs", [])
+            for request in removals(found, before):
+                count += bool(self._send(_TXN, request).get("succeeded"))
+            if is_last(found):
+                return count
+
+    def _look(self, path: str, body: Json) -> Json:
+        """Send what only reads: without an answer, nothing has happened."""
+        try:
+            return self._send(path, body)
+        except OutcomeUnknown as error:
+            raise Unavailable(f"etcd did not answer, and nothing was changed: {error}") from error
+
+
+class AsyncEtcdGuard(_Rules):
+    """The same for asyncio: every method is awaited.
+
+    ``send`` is an ``async def`` over the client that you have. Without it each request is made in a
+    worker thread, which the other arguments are for.
+    """
+
+    def __init__(
+        self,
+        endpoints: str | Sequence[str] = "http://127.0.0.1:2379",
+        *,
+        prefix: str = PREFIX,
+        epoch: int = 0,
+        timeout: float = 5.0,
+        headers: Mapping[str, str] | None = None,
+        context: ssl.SSLContext | None = None,
+        send: Callable[[str, Json], Awaitable[Json]] | None = None,
+    ) -> None:
+        super().__init__(prefix, epoch)
+        gateway = Gateway(endpoints, timeout=timeout, headers=headers or {}, context=context)
+        self._send = send or _in_a_thread(gateway)
+
+    async def enter(
+        self, lease: Fenced | int, *keys: str, name: str | None = None
+    ) -> dict[str, bytes | None]:
+        """Raise the mark and read keys, in one step: what every tenure begins with."""
+        answers = await self.commit([get(key) for key in keys], lease, name=name)
+        return dict(zip(keys, values(answers), strict=True))
+
+    async def put(
+        self, key: str, value: str | bytes, lease: Fenced | int, *, name: str | None = None
+    ) -> None:
+        """Write a key, or raise StaleFence."""
+        await self.commit([put(key, value)], lease, name=name)
+
+    async def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Delete a key, or raise StaleFence. The mark stays."""
+        await self.commit([delete(key)], lease, name=name)
+
+    async def commit(
+        self, operations: Iterable[Operation], lease: Fenced | int, *, name: str | None = None
+    ) -> Sequence[Json]:
+        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
+
+        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done.
+        """
+        request = self._request(operations, lease, name)
+        return request.judge(await self._send(_TXN, request.json()))
+
+    async def mark(self, name: str) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        reply = await self._look(_RANGE, look(self._mark_key(name)))
+        return seen(reply)
+
+    async def reset(self, name: str, to: int = 0) -> None:
+        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        await self._send(_TXN, self._setting(name, to))
+
+    async def forget(self, older_than_seconds: float) -> int:
+        """Remove the marks that nobody has raised for so many seconds; say how many.
+
+        A holder that was frozen for longer than that is then accepted again. Time is told by the
+        clocks of those who wrote. Call it rarely, with days and not minutes.
+        """
+        before = time.time() - check_seconds(older_than_seconds)
+        count, found = 0, list[Json]()
+        while True:
+            found = (await self._look(_RANGE, page(self.prefix, found))).get("kvs", [])
+            for request in removals(found, before):
+                count += bool((await self._send(_TXN, request)).get("succeeded"))
+            if is_last(found):
+                return count
+
+    async def _look(self, path: str, body: Json) -> Json:
+        """Send what only reads: without an answer, nothing has happened."""
+        try:
+            return await self._send(path, body)
+        except OutcomeUnknown as error:
+            raise Unavailable(f"etcd did not answer, and nothing was changed: {error}") from error
+
+
+def _in_a_thread(gateway: Gateway) -> Callable[[str, Json], Awaitable[Json]]:
+    from asyncio import to_thread
+
+    async def send(path: str, body: Json) -> Json:
+        return await to_thread(gateway, path, body)
+
+    return send

@@ -1,0 +1,223 @@
+"""Guarded reading and replacing of one file.
+
+The order makes a crash harmless. New content is complete and on the disk before anything else
+happens. Then, under the sidecar's lock: the mark is checked, raised and on the disk, and only then
+the new content takes the file's place. A crash in between leaves the old content under the new
+mark, which is where ``enter`` would have left it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from ...errors import OutcomeUnknown, UsageError
+from ..fence import Claim, Fenced, claim
+from .draft import Draft, remove_older, sync_folder
+from .sidecar import ENDING, Mark, locked, mapped, read, sidecar_of, write
+
+__all__ = ["FileGuard", "forget", "guarded_open", "guarded_replace"]
+
+TIMEOUT_S = 10.0
+_COPIES = {"a", "r+", "a+"}
+_MODES = {"r", "w", "w+", *_COPIES}
+
+
+class FileGuard:
+    """Guards one file, which need not exist yet.
+
+    Without ``name``, any lock's fences are taken; the first lease that comes decides, and leases of
+    another name are refused from then on. ``timeout`` is how long to wait for another process that
+    is replacing the file right now. ``durable=False`` leaves the disk's own time to the system: a
+    power cut may then undo the last moments, though a crash of the process does not.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        epoch: int = 0,
+        timeout: float = TIMEOUT_S,
+        durable: bool = True,
+    ) -> None:
+        claim(1, name or "any", epoch)  # refuses what is no epoch
+        self._path = os.path.realpath(path)  # so that all links to a file share its mark
+        self._name, self._epoch = name, epoch
+        self._timeout, self._durable = timeout, durable
+        self._sidecar = sidecar_of(self._path)
+
+    def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence."""
+        with self._admitted(self._claim(lease, name)):
+            pass
+
+    def replace(self, data: bytes | str, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Give the file new content; text is written as UTF-8."""
+        content = data.encode() if isinstance(data, str) else data
+        with self.open("wb", lease, name=name) as file:
+            file.write(content)
+
+    @contextmanager
+    def open(
+        self, mode: str, lease: Fenced | int, *, name: str | None = None, **options: Any
+    ) -> Generator[IO[Any], None, None]:
+        """Open the file as ``open`` does, with ``encoding`` and the like.
+
+        Reading raises the mark first. What is written becomes the file's content when the block
+        ends, if the fence is not stale by then, and is dropped when the block raises.
+        """
+        kind = mode.replace("b", "").replace("t", "")
+        if kind not in _MODES:
+            raise UsageError(f"a guarded file is opened with one of {sorted(_MODES)}, not {mode!r}")
+        theirs = self._claim(lease, name)
+        if kind == "r":
+            with self._admitted(theirs):
+                file = open(self._path, mode, **options)  # noqa: SIM115  # read outside the lock
+            with file:
+                yield file
+            return
+        with self._admitted(theirs):  # a stale one is told before it does the work
+            if kind == "r+":
+                os.stat(self._path)  # as with open(), the file must exist
+            draft = self._draft(theirs, kind in _COPIES)
+        try:
+            with draft.open(mode, options) as file:
+                yield file
+            self._commit(draft, theirs)
+        except BaseException:
+            draft.discard()
+            raise
+        finally:
+            draft.close()
+
+    def mark(self) -> int:
+        """The mark, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        with locked(self._sidecar, self._timeout, create=False) as sidecar:
+            return 0 if sidecar is None else read(sidecar).mark
+
+    def reset(self, to: int = 0) -> None:
+        """Set the mark, also to a smaller fence than it has seen; 0 removes it.
+
+        For a file whose lock has moved to another engine, or has another name now. Whoever still
+        holds an old lease is accepted again: stop them first, or give all guards a new epoch.
+        """
+        mark = claim(to, "any", self._epoch).mark if to != 0 else 0
+        with locked(self._sidecar, self._timeout, create=bool(mark)) as sidecar:
+            if sidecar is None:
+                return
+            if not mark:
+                os.unlink(self._sidecar)
+                return
+            turn = read(sidecar).turn + 1
+            self._raise(sidecar, Mark(mark, self._name or "", turn, time.time()), first=turn == 1)
+
+    def _claim(self, lease: Fenced | int, name: str | None) -> Claim:
+        given = name if name is not None else self._name
+        if given is None and isinstance(lease, int):
+            return claim(lease, self._path, self._epoch)._replace(name="")
+        return claim(lease, given, self._epoch)
+
+    def _draft(self, theirs: Claim, copy: bool) -> Draft:
+        draft = Draft(self._path, theirs.mark)
+        if copy:
+            draft.copy()
+        return draft
+
+    @contextmanager
+    def _admitted(self, theirs: Claim) -> Generator[None, None, None]:
+        """Hold the sidecar's lock, with the fence checked and the mark raised."""
+        with locked(self._sidecar, self._timeout) as sidecar:
+            assert sidecar is not None
+            seen = read(sidecar)
+            if theirs.name and seen.name and theirs.name != seen.name:
+                raise UsageError(
+                    f"{self._path} is guarded by the lock {seen.name!r}, whose fences say nothing "
+                    f"about those of {theirs.name!r}: use that lock, or reset the guard"
+                )
+            if theirs.mark < seen.mark:
+                raise theirs._replace(name=theirs.name or seen.name or self._path).stale(seen.mark)
+            if theirs.mark > seen.mark or (theirs.name and not seen.name):
+                name = theirs.name or seen.name
+                mark = Mark(theirs.mark, name, seen.turn + 1, time.time())
+                self._raise(sidecar, mark, first=not seen.turn)
+            yield
+
+    def _raise(self, sidecar: int, mark: Mark, first: bool) -> None:
+        try:
+            write(sidecar, mark, self._durable)
+            if first and self._durable:
+                sync_folder(self._sidecar)
+            remove_older(self._path, mark.mark)
+        except OSError as error:
+            raise mapped(error, self._sidecar) from error
+
+    def _commit(self, draft: Draft, theirs: Claim) -> None:
+        if self._durable:
+            os.fsync(draft.descriptor)
+        with self._admitted(theirs):
+            draft.take_place()
+            if self._durable:
+                try:
+                    sync_folder(self._path)
+                except OSError as error:
+                    raise OutcomeUnknown(
+                        f"{self._path} has its new content, but the disk did not confirm it: a "
+                        f"power cut may still undo that ({error})"
+                    ) from error
+
+
+def guarded_replace(
+    path: str | os.PathLike[str],
+    data: bytes | str,
+    lease: Fenced | int,
+    *,
+    name: str | None = None,
+    epoch: int = 0,
+) -> None:
+    """Give a file new content in one step, unless the fence is stale."""
+    FileGuard(path, epoch=epoch).replace(data, lease, name=name)
+
+
+@contextmanager
+def guarded_open(
+    path: str | os.PathLike[str],
+    mode: str,
+    lease: Fenced | int,
+    *,
+    name: str | None = None,
+    epoch: int = 0,
+    **options: Any,
+) -> Generator[IO[Any], None, None]:
+    """Open a file under the guard; see ``FileGuard.open``."""
+    with FileGuard(path, epoch=epoch).open(mode, lease, name=name, **options) as file:
+        yield file
+
+
+def forget(folder: str | os.PathLike[str], older_than_seconds: float) -> int:
+    """Remove the marks in a folder that nobody has raised for so many seconds; say how many.
+
+    A holder that was frozen for longer than that is then accepted again: choose days, not minutes.
+    Time is told by the clock of this machine.
+    """
+    seconds = _checked_age(older_than_seconds)
+    with os.scandir(folder) as entries:
+        found = [e.path for e in entries if e.name.startswith(".") and e.name.endswith(ENDING)]
+    return sum(_forget(path, seconds) for path in found)
+
+
+def _forget(path: str, seconds: float) -> int:
+    with locked(path, TIMEOUT_S, create=False) as sidecar:
+        if sidecar is None or time.time() - read(sidecar).raised < seconds:
+            return 0
+        os.unlink(path)
+        return 1
+
+
+def _checked_age(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise UsageError(f"marks are forgotten after a number of seconds, not after {seconds!r}")
+    return seconds

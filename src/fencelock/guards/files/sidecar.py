@@ -1,0 +1,165 @@
+"""The file beside a guarded file: it holds the mark, and is what the kernel locks.
+
+Two slots hold the mark in turn, each with a checksum, and the valid one with the higher turn
+counts. So a slot may be torn by a power cut while it is written, and the other still tells the mark
+of before. The sidecar is never renamed or truncated: whoever waits for its lock has it open.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import NamedTuple
+
+from ...errors import Denied, EngineError, Misconfigured, Unavailable, Unsupported, UsageError
+
+SLOT = 4096  # a page: no two slots share a block of the disk
+LOOK_FIRST_S, LOOK_MAX_S = 0.0005, 0.02
+REMOVED_MAX = 100
+ENDING = ".fence"
+
+
+class Mark(NamedTuple):
+    """What a sidecar says. ``mark`` is 0 when nobody has entered yet."""
+
+    mark: int = 0
+    name: str = ""
+    """The lock whose fences these are, where that is known."""
+    turn: int = 0
+    raised: float = 0.0
+    """When it was raised, by the wall clock: for aging out only."""
+
+
+def sidecar_of(path: str) -> str:
+    """Where the mark of a file is."""
+    folder, file = os.path.split(path)
+    return os.path.join(folder, f".{file}{ENDING}")
+
+
+@contextmanager
+def locked(path: str, timeout: float, *, create: bool = True) -> Generator[int | None, None, None]:
+    """Have the sidecar open and locked; its descriptor. None when there is none to be had."""
+    descriptor = _lock(path, time.monotonic() + timeout, create)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            _unlock(descriptor)
+
+
+def _lock(path: str, give_up: float, create: bool) -> int | None:
+    fcntl = _fcntl()
+    for _ in range(REMOVED_MAX):
+        descriptor = _open(path, create)
+        if descriptor is None:
+            return None
+        try:
+            _wait(fcntl, descriptor, path, give_up)
+            if _is_at(descriptor, path):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # it was removed as forgotten while we waited: begin with a new one
+    raise Unavailable(f"{path} is removed again and again; nothing happened")
+
+
+def _open(path: str, create: bool) -> int | None:
+    flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        if not create:
+            return None
+        raise Misconfigured(f"the folder of {path} does not exist; nothing happened") from None
+    except OSError as error:
+        raise mapped(error, path) from error
+
+
+def _wait(fcntl: ModuleType, descriptor: int, path: str, give_up: float) -> None:
+    pause = LOOK_FIRST_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise mapped(error, path) from error
+        left = give_up - time.monotonic()
+        if left <= 0:
+            raise Unavailable(
+                f"another process is busy with {path} and did not finish in time, nothing "
+                "happened: it may be frozen in the middle, so wake or end it"
+            )
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, LOOK_MAX_S)
+
+
+def _unlock(descriptor: int) -> None:
+    """Let go. Closing would do, were there not a forked child that may have it open as well."""
+    fcntl = _fcntl()
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
+
+
+def read(descriptor: int) -> Mark:
+    """The mark; the valid slot with the higher turn."""
+    data = os.pread(descriptor, 2 * SLOT, 0)
+    slots = [_parsed(data[start : start + SLOT]) for start in (0, SLOT)]
+    found = max((slot for slot in slots if slot is not None), default=None, key=lambda m: m.turn)
+    if found is None:
+        if data[:SLOT].strip(b"\x00"):  # else the very first raise was cut short: nobody is in
+            raise Misconfigured(
+                "the file that holds the mark is damaged, so no fence can be judged: find out why, "
+                "stop all holders, then reset the guard"
+            )
+        return Mark()
+    return found
+
+
+def write(descriptor: int, mark: Mark, durable: bool) -> None:
+    """Write the mark into the slot that does not hold the present one."""
+    text = json.dumps(mark._asdict(), ensure_ascii=True)
+    line = f"{zlib.crc32(text.encode()):08x} {text}\n".encode().ljust(SLOT)
+    if len(line) > SLOT:
+        raise UsageError("the name of what is guarded is too long: a lock's has up to 512 bytes")
+    os.pwrite(descriptor, line, SLOT * (mark.turn % 2))
+    if durable:
+        os.fsync(descriptor)
+
+
+def _parsed(slot: bytes) -> Mark | None:
+    check, _, text = slot.partition(b"\n")[0].partition(b" ")
+    if check != f"{zlib.crc32(text):08x}".encode():
+        return None
+    return Mark(**json.loads(text))
+
+
+def mapped(error: OSError, path: str) -> EngineError:
+    """What a refusal of the file system means to the caller."""
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return Denied(f"we may not write {path}, which holds the mark; nothing happened: {error}")
+    return Unavailable(f"the mark in {path} cannot be reached; nothing happened: {error}")
+
+
+def _fcntl() -> ModuleType:
+    try:
+        import fcntl
+    except ImportError:
+        raise Unsupported("files are guarded by flock, which this system does not have") from None
+    return fcntl

@@ -1,0 +1,96 @@
+"""The client's side: send the fence along, and hear of it when it was stale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ...errors import StaleFence, UsageError
+from ..fence import Claim, Fenced, claim
+from .problem import STALE
+from .rules import NAME, TOKEN
+
+if TYPE_CHECKING:
+    import httpx
+    import requests
+
+__all__ = ["RequestsAuth", "fencing_headers", "httpx_auth", "raise_if_stale"]
+
+_ANY = "\x00"  # stands for the name where only a number was given; no lock can have it
+
+
+def fencing_headers(lease: Fenced | int, *, name: str | None = None) -> dict[str, str]:
+    """The headers of a request that acts under a lease: ``Fencing-Token`` and ``Fencing-Name``."""
+    return _headers(_claim(lease, name))
+
+
+def raise_if_stale(
+    status: int, body: bytes | str, lease: Fenced | int, *, name: str | None = None
+) -> None:
+    """Raise StaleFence when this is the answer of a guard that refused the fence."""
+    if status == 412:
+        _raise(body, _claim(lease, name))
+
+
+class RequestsAuth:
+    """For requests: ``requests.put(url, ..., auth=RequestsAuth(lease))``."""
+
+    def __init__(self, lease: Fenced | int, *, name: str | None = None) -> None:
+        self._claim = _claim(lease, name)
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers.update(_headers(self._claim))
+        request.register_hook("response", self._look)  # type: ignore[no-untyped-call]
+        return request
+
+    def _look(self, response: requests.Response, **_: Any) -> None:
+        if response.status_code == 412:
+            _raise(response.content, self._claim)
+
+
+def httpx_auth(lease: Fenced | int, *, name: str | None = None) -> httpx.Auth:
+    """For httpx, of either flavor: ``client.put(url, ..., auth=httpx_auth(lease))``."""
+    try:
+        import httpx
+    except ImportError:
+        raise UsageError("httpx is not installed: pip install httpx") from None
+    theirs = _claim(lease, name)
+
+    class FencingAuth(httpx.Auth):
+        requires_response_body = True
+
+        def auth_flow(
+            self, request: httpx.Request
+        ) -> Generator[httpx.Request, httpx.Response, None]:
+            request.headers.update(_headers(theirs))
+            response = yield request
+            if response.status_code == 412:
+                _raise(response.content, theirs)
+
+    return FencingAuth()
+
+
+def _claim(lease: Fenced | int, name: str | None) -> Claim:
+    if name is None and isinstance(lease, int):
+        return claim(lease, _ANY)._replace(name="")
+    return claim(lease, name)
+
+
+def _headers(theirs: Claim) -> dict[str, str]:
+    headers = {TOKEN: str(theirs.fence)}
+    if theirs.name:
+        headers[NAME] = quote(theirs.name, safe="")
+    return headers
+
+
+def _raise(body: bytes | str, theirs: Claim) -> None:
+    """Other preconditions fail with 412, too: only a guard's own answer counts."""
+    try:
+        document = json.loads(body)
+        kind, highest = document["type"], int(document["highest"])
+    except (ValueError, TypeError, KeyError):
+        return
+    if kind == STALE:
+        raise StaleFence(name=theirs.name, offered=theirs.fence, highest=highest)

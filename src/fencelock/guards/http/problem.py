@@ -1,0 +1,100 @@
+"""Answers that are not the application's: problem details (RFC 9457), one for each refusal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from ...errors import StaleFence
+
+TYPE = "urn:fencelock:problem:"
+STALE = f"{TYPE}stale-fence"
+MEDIA_TYPE = "application/problem+json"
+
+_REASONS = {
+    400: "Bad Request",
+    412: "Precondition Failed",
+    428: "Precondition Required",
+    503: "Service Unavailable",
+}
+
+
+class Problem(NamedTuple):
+    """One refusal: the application was not called."""
+
+    status: int
+    body: bytes
+    retry_after_s: int | None = None
+
+    @property
+    def line(self) -> str:
+        """Status and reason, as WSGI wants them."""
+        return f"{self.status} {_REASONS[self.status]}"
+
+    def headers(self) -> list[tuple[str, str]]:
+        found = [
+            ("Content-Type", MEDIA_TYPE),
+            ("Content-Length", str(len(self.body))),
+            ("Cache-Control", "no-store"),  # the same request may well be accepted later
+        ]
+        if self.retry_after_s is not None:
+            found.append(("Retry-After", str(self.retry_after_s)))
+        return found
+
+
+def missing(header: str) -> Problem:
+    return _problem(
+        428,
+        "fence-required",
+        "A fence is required",
+        f"Acquire the lock of this resource and send its fence in the header {header}.",
+    )
+
+
+def malformed(detail: str) -> Problem:
+    return _problem(400, "malformed-fence", "The fence cannot be read", detail)
+
+
+def stale(error: StaleFence) -> Problem:
+    return _problem(
+        412,
+        "stale-fence",
+        "The fence is stale",
+        "Another holder has taken over. Nothing was done: stop, and do not retry with this lease.",
+        offered=error.offered,
+        highest=error.highest,
+    )
+
+
+def unreachable() -> Problem:
+    """What went wrong is for the log of the server, not for its clients."""
+    return _problem(
+        503,
+        "guard-unavailable",
+        "The guard cannot judge now",
+        "The store of the marks cannot be reached. Nothing was done: try again later.",
+        retry_after_s=1,
+    )
+
+
+def busy() -> Problem:
+    return _problem(
+        503,
+        "resource-busy",
+        "The resource is busy",
+        "An earlier request for this resource is still at work. Nothing was done: try again later.",
+        retry_after_s=1,
+    )
+
+
+def _problem(
+    status: int,
+    kind: str,
+    title: str,
+    detail: str,
+    *,
+    retry_after_s: int | None = None,
+    **more: Any,
+) -> Problem:
+    document = {"type": TYPE + kind, "title": title, "status": status, "detail": detail, **more}
+    return Problem(status, json.dumps(document).encode(), retry_after_s)

@@ -1,0 +1,81 @@
+"""What a request asks for, decided from its method, path and headers: no I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from ...errors import UsageError
+from ..fence import FENCE_MAX
+from . import problem
+from .problem import Problem
+
+TOKEN = "Fencing-Token"
+TOKEN_OTHER = "X-Fencing-Token"
+NAME = "Fencing-Name"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+HOLD_TIMEOUT_S = 30.0
+
+_DIGITS_MAX = len(str(FENCE_MAX))
+
+
+class Rules(NamedTuple):
+    """Which requests are guarded, and how."""
+
+    methods: frozenset[str] | None
+    """Those that need a fence; None: all that are not safe."""
+    reads: bool
+    """Other requests that bring a fence are checked too, and raise the mark."""
+    match_name: bool
+    """The fence must be of a lock with the resource's own name."""
+    hold: bool
+    hold_timeout: float
+
+    def wants(self, method: str) -> bool:
+        """Whether requests with this method need a fence."""
+        return method not in SAFE if self.methods is None else method in self.methods
+
+    def read(
+        self, method: str, tokens: Sequence[str], names: Sequence[str], key: str
+    ) -> int | Problem | None:
+        """The fence of a request, why it is refused, or None where it is not guarded."""
+        needed = self.wants(method)
+        if not needed and not (self.reads and tokens):
+            return None
+        if not tokens:
+            return problem.missing(TOKEN)
+        if len(tokens) > 1:
+            return problem.malformed(f"One fence is enough: {TOKEN} was given {len(tokens)} times.")
+        fence = _number(tokens[0])
+        if fence is None:
+            return problem.malformed(f"A fence is a decimal integer from 1 to {FENCE_MAX}.")
+        if self.match_name and [unquote(name) for name in names] != [key]:
+            return problem.malformed(
+                f"The fence must be of the lock of this very resource, named in {NAME}: the fences "
+                "of different locks cannot be compared."
+            )
+        return fence
+
+
+def make_rules(
+    methods: Collection[str] | None,
+    reads: bool,
+    match_name: bool,
+    hold: bool,
+    hold_timeout: float,
+) -> Rules:
+    """Check the options of a middleware."""
+    if isinstance(methods, str):
+        raise UsageError(f"methods is a collection of names, not the text {methods!r}")
+    if isinstance(hold_timeout, bool) or not 0 < hold_timeout < 1e9:
+        raise UsageError(f"hold_timeout is a number of seconds above 0, not {hold_timeout!r}")
+    chosen = None if methods is None else frozenset(method.upper() for method in methods)
+    return Rules(chosen, reads, match_name, hold, hold_timeout)
+
+
+def _number(text: str) -> int | None:
+    digits = text.strip(" \t")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS_MAX):
+        return None
+    return number if 0 < (number := int(digits)) <= FENCE_MAX else None

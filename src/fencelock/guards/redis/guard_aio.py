@@ -1,0 +1,121 @@
+"""The Redis guard for asyncio. ``guard.py`` has the same methods for blocking programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ..fence import Fenced
+from .faults import mapped
+from .line import AsyncLine
+from .order import PREFIX, Order, Orders, checked_age, highest
+from .script import forgetting
+
+if TYPE_CHECKING:
+    import redis.asyncio
+
+__all__ = ["AsyncRedisGuard"]
+
+
+class AsyncRedisGuard(Orders):
+    """Guards keys of one Redis: ``await guard.set("seat:1A", "Ann", lease)``.
+
+    ``client`` is a ``redis.asyncio.Redis`` or ``redis.asyncio.RedisCluster``; its connections are
+    used. ``epoch`` goes up when the locks move to another engine. With ``marks_ttl``, a mark that
+    nobody has used for so many seconds is forgotten: that must be longer than any holder can be
+    frozen.
+    """
+
+    def __init__(
+        self,
+        client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
+        *,
+        prefix: str = PREFIX,
+        epoch: int = 0,
+        marks_ttl: float | None = None,
+    ) -> None:
+        super().__init__(prefix, epoch, marks_ttl)
+        self._client: Any = client
+        self._line = AsyncLine(client)
+
+    async def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence."""
+        await self._run(self._enter(lease, name))
+
+    async def get(self, key: str | bytes, lease: Fenced | int, *, name: str | None = None) -> Any:
+        """Read a key and raise the mark, in one step."""
+        return await self._run(self._get(key, lease, name))
+
+    async def set(
+        self,
+        key: str | bytes,
+        value: str | bytes | int | float,
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+        ex: int | timedelta | None = None,
+        px: int | timedelta | None = None,
+        nx: bool = False,
+        xx: bool = False,
+        keepttl: bool = False,
+    ) -> bool:
+        """Write a key, in one step with the check; False when ``nx`` or ``xx`` did not hold."""
+        order = self._set(key, value, lease, name, ex, px, nx, xx, keepttl)
+        return await self._run(order) is not None
+
+    async def eval(
+        self,
+        script: str,
+        keys: Sequence[str | bytes],
+        args: Sequence[str | bytes | int | float],
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+    ) -> Any:
+        """Run a script of your own, in one step with the check; its reply."""
+        return await self._run(self._eval(script, keys, args, lease, name))
+
+    async def mark(self, name: str) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        return highest(await self._call("GET", self._key(name)))
+
+    async def reset(self, name: str, to: int = 0) -> None:
+        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        await self._run(self._reset(name, to))
+
+    async def forget(self, older_than_seconds: float) -> int:
+        """Remove the marks that nobody has raised for so many seconds; say how many.
+
+        A holder that was frozen for longer than that is then accepted again: choose days, not
+        minutes. Time is told by the clock of Redis.
+        """
+        age, count = checked_age(older_than_seconds), 0
+        try:
+            async for key in self._client.scan_iter(match=self._pattern(), count=1000):
+                count += await self._line.run(forgetting(), [key], [age])
+        except Exception as error:
+            if (ours := mapped(error, None)) is error:
+                raise
+            raise ours from error
+        return count
+
+    async def _run(self, order: Order) -> Any:
+        try:
+            return await self._line.run(order.script, order.keys, order.arguments)
+        except Exception as error:
+            if (ours := mapped(error, order.claim)) is error:
+                raise
+            raise ours from error
+
+    async def _call(self, *command: Any) -> Any:
+        try:
+            return await self._line.call(*command)
+        except Exception as error:
+            if (ours := mapped(error, None)) is error:
+                raise
+            raise ours from error

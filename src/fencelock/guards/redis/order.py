@@ -1,0 +1,129 @@
+"""What a guard of either flavor asks of Redis, as values: a script, its keys and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from ...errors import UsageError
+from ..fence import Claim, Fenced, claim
+from .script import (
+    DIGITS,
+    ENTER,
+    GET,
+    SET,
+    Script,
+    checked_prefix,
+    checked_ttl,
+    guarded,
+    key_of,
+    pattern,
+    setting,
+)
+
+PREFIX = "fencelock:mark:"
+
+
+class Order(NamedTuple):
+    """One guarded script, ready to be sent."""
+
+    claim: Claim
+    script: Script
+    keys: list[Any]
+    arguments: list[Any]
+
+
+class Orders:
+    """What both flavors share: where the marks are, and how an operation is written down."""
+
+    def __init__(self, prefix: str, epoch: int, marks_ttl: float | None) -> None:
+        claim(1, "any", epoch)  # refuses what is no epoch
+        self._prefix = checked_prefix(prefix)
+        self._epoch = epoch
+        self._ttl = checked_ttl(marks_ttl)
+
+    def _order(
+        self,
+        body: str,
+        keys: Sequence[Any],
+        arguments: Sequence[Any],
+        lease: Fenced | int,
+        name: str | None,
+    ) -> Order:
+        theirs = claim(lease, name, self._epoch)
+        mark = str(theirs.mark).zfill(DIGITS)
+        return Order(
+            theirs,
+            guarded(body),
+            [*keys, key_of(self._prefix, theirs.name)],
+            [*arguments, self._ttl, mark],
+        )
+
+    def _enter(self, lease: Fenced | int, name: str | None) -> Order:
+        return self._order(ENTER, (), (), lease, name)
+
+    def _get(self, key: Any, lease: Fenced | int, name: str | None) -> Order:
+        return self._order(GET, (key,), (), lease, name)
+
+    def _set(
+        self,
+        key: Any,
+        value: Any,
+        lease: Fenced | int,
+        name: str | None,
+        ex: int | timedelta | None,
+        px: int | timedelta | None,
+        nx: bool,
+        xx: bool,
+        keepttl: bool,
+    ) -> Order:
+        if ex is None and px is None and not (nx or xx or keepttl):
+            return self._order(SET, (key,), (value,), lease, name)
+        if (ex is not None) + (px is not None) + keepttl > 1 or (nx and xx):
+            raise UsageError("of ex, px and keepttl only one may be given, and of nx and xx")
+        more: list[Any] = []
+        if ex is not None:
+            more += ["EX", int(ex.total_seconds()) if isinstance(ex, timedelta) else ex]
+        if px is not None:
+            more += ["PX", int(px / timedelta(milliseconds=1)) if isinstance(px, timedelta) else px]
+        flags = {"KEEPTTL": keepttl, "NX": nx, "XX": xx}
+        more += [flag for flag, wanted in flags.items() if wanted]
+        return self._order(SET, (key,), (value, *more), lease, name)
+
+    def _eval(
+        self,
+        script: str,
+        keys: Sequence[Any],
+        args: Sequence[Any],
+        lease: Fenced | int,
+        name: str | None,
+    ) -> Order:
+        for given in (keys, args):
+            if isinstance(given, (str, bytes)):
+                raise UsageError(f"keys and args are lists, not one text: {given!r}")
+        return self._order(script, keys, args, lease, name)
+
+    def _reset(self, name: str, to: int) -> Order:
+        theirs = claim(to if to != 0 else 1, name, self._epoch)
+        mark = str(theirs.mark).zfill(DIGITS) if to != 0 else "0"
+        key = key_of(self._prefix, name)
+        return Order(theirs, setting(), [key], [mark, self._ttl])
+
+    def _key(self, name: str) -> str:
+        return key_of(self._prefix, claim(1, name).name)
+
+    def _pattern(self) -> str:
+        return pattern(self._prefix)
+
+
+def highest(reply: str | bytes | None) -> int:
+    """The mark as it is stored; 0 when there is none."""
+    return 0 if reply is None else int(reply[:DIGITS])
+
+
+def checked_age(seconds: object) -> float:
+    """How old a mark must be to be forgotten, or UsageError."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise UsageError(f"marks are forgotten after a number of seconds, not after {seconds!r}")
+    return seconds

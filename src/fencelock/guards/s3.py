@@ -1,0 +1,215 @@
+"""A guard for objects of S3 and of stores like it, by conditional writes.
+
+    guard = S3Guard(boto3.client("s3"), "bucket")
+    with client.lock("report") as lease:
+        data = guard.enter("report.json", lease)        # raises the mark, and reads
+        guard.put("report.json", change(data), lease)
+
+The mark stands in the first line of the object itself; ``s3_envelope`` says why. So others read the
+object with ``guard.read``, or skip its first bytes. The store must honor If-Match and If-None-Match
+when it writes, as S3 does since the end of 2024: ``guard.probe()`` finds out.
+
+The tests run against SeaweedFS, a real object store with S3's interface, and not against AWS.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ..errors import UsageError
+from . import s3_steps
+from .aws import watch, watched
+from .fence import Claim, Fenced, claim
+from .s3_envelope import SIZE, unwrap, wrap
+from .s3_steps import Call, Pause, Steps
+
+__all__ = ["SIZE", "AsyncS3Guard", "S3Guard", "unwrap", "wrap"]
+
+T = TypeVar("T")
+
+
+class _Rules:
+    """What both flavors do: choose the steps, and check what they are given."""
+
+    def __init__(self, client: Any, bucket: str, *, epoch: int = 0) -> None:
+        claim(1, "any", epoch)  # says so if the epoch is none
+        self.bucket = bucket
+        self.epoch = epoch
+        self._client = client
+        watch(client)
+
+    def _claim(self, lease: Fenced | int, name: str | None) -> Claim:
+        return claim(lease, name, self.epoch)
+
+    def _putting(self, key: str, data: bytes, wanted: Claim, more: dict[str, Any]) -> Steps[None]:
+        if not isinstance(data, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"an object's data is bytes, not {type(data).__name__}")
+        return s3_steps.put(key, bytes(data), wanted, more)
+
+    def _resetting(self, key: str, to: int) -> Steps[None]:
+        return s3_steps.reset(key, claim(to, "any", self.epoch).mark if to else 0)
+
+    def _forgetting(self, older_than_seconds: float, prefix: str) -> Steps[int]:
+        if not older_than_seconds > 0:
+            raise UsageError(f"marks are forgotten after seconds, not after {older_than_seconds!r}")
+        return s3_steps.forget(prefix, s3_steps.old(older_than_seconds))
+
+    @property
+    def _where(self) -> str:
+        return f"the bucket {self.bucket!r}"
+
+
+class S3Guard(_Rules):
+    """Reads and writes objects of a bucket for whoever has the highest fence.
+
+    ``client`` is boto3's client of S3, for any store that speaks its protocol.
+    """
+
+    def enter(self, key: str, lease: Fenced | int, *, name: str | None = None) -> bytes | None:
+        """Raise the mark and read the data, in one step: what every tenure begins with.
+
+        The object is written again for that, with the same data. None: there is no data, and only
+        the mark was written.
+        """
+        return self._do(s3_steps.enter(key, self._claim(lease, name)))
+
+    def put(
+        self, key: str, data: bytes, lease: Fenced | int, *, name: str | None = None, **more: Any
+    ) -> None:
+        """Write the data, or raise StaleFence. ``more`` is as for ``put_object``."""
+        self._do(self._putting(key, data, self._claim(lease, name), more))
+
+    def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
+        self._do(s3_steps.put(key, None, self._claim(lease, name), {}))
+
+    def read(self, key: str) -> bytes | None:
+        """The data, without a look at fences; None when there is none."""
+        return self._do(s3_steps.look(key, whole=True)).envelope.data
+
+    def mark(self, key: str) -> int:
+        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any."""
+        return self._do(s3_steps.look(key, whole=False)).envelope.mark
+
+    def reset(self, key: str, to: int = 0) -> None:
+        """Set the mark of an object, also to a smaller fence than it has seen.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        self._do(self._resetting(key, to))
+
+    def forget(self, older_than_seconds: float, prefix: str = "") -> int:
+        """Remove the marks of what was deleted so many seconds ago, and say how many.
+
+        A holder that was frozen for longer than that is then accepted again. Objects have the time
+        of the store's clock, which is compared to ours. Call it rarely, with days, not minutes.
+        """
+        return self._do(self._forgetting(older_than_seconds, prefix))
+
+    def probe(self, key: str = "fencelock-probe") -> None:
+        """Raise Misconfigured if this store would let an old writer pass. It writes that key."""
+        self._do(s3_steps.probe(key))
+
+    def _do(self, steps: Steps[T]) -> T:
+        with watched(self._where):
+            try:
+                step = next(steps)
+                while True:
+                    try:
+                        reply = self._send(step)
+                    except Exception as error:
+                        step = steps.throw(error)
+                    else:
+                        step = steps.send(reply)
+            except StopIteration as done:
+                value: T = done.value
+                return value
+
+    def _send(self, step: Call | Pause) -> Any:
+        if isinstance(step, Pause):
+            from time import sleep
+
+            sleep(step.seconds)
+            return None
+        reply = getattr(self._client, step.method)(Bucket=self.bucket, **step.request)
+        return {**reply, "Body": reply["Body"].read()} if "Body" in reply else reply
+
+
+class AsyncS3Guard(_Rules):
+    """The same for asyncio, over the client of aiobotocore: every method is awaited."""
+
+    async def enter(
+        self, key: str, lease: Fenced | int, *, name: str | None = None
+    ) -> bytes | None:
+        """Raise the mark and read the data, in one step: what every tenure begins with.
+
+        The object is written again for that, with the same data. None: there is no data, and only
+        the mark was written.
+        """
+        return await self._do(s3_steps.enter(key, self._claim(lease, name)))
+
+    async def put(
+        self, key: str, data: bytes, lease: Fenced | int, *, name: str | None = None, **more: Any
+    ) -> None:
+        """Write the data, or raise StaleFence. ``more`` is as for ``put_object``."""
+        await self._do(self._putting(key, data, self._claim(lease, name), more))
+
+    async def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
+        await self._do(s3_steps.put(key, None, self._claim(lease, name), {}))
+
+    async def read(self, key: str) -> bytes | None:
+        """The data, without a look at fences; None when there is none."""
+        return (await self._do(s3_steps.look(key, whole=True))).envelope.data
+
+    async def mark(self, key: str) -> int:
+        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any."""
+        return (await self._do(s3_steps.look(key, whole=False))).envelope.mark
+
+    async def reset(self, key: str, to: int = 0) -> None:
+        """Set the mark of an object, also to a smaller fence than it has seen.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        await self._do(self._resetting(key, to))
+
+    async def forget(self, older_than_seconds: float, prefix: str = "") -> int:
+        """Remove the marks of what was deleted so many seconds ago, and say how many.
+
+        A holder that was frozen for longer than that is then accepted again. Objects have the time
+        of the store's clock, which is compared to ours. Call it rarely, with days, not minutes.
+        """
+        return await self._do(self._forgetting(older_than_seconds, prefix))
+
+    async def probe(self, key: str = "fencelock-probe") -> None:
+        """Raise Misconfigured if this store would let an old writer pass. It writes that key."""
+        await self._do(s3_steps.probe(key))
+
+    async def _do(self, steps: Steps[T]) -> T:
+        with watched(self._where):
+            try:
+                step = next(steps)
+                while True:
+                    try:
+                        reply = await self._send(step)
+                    except Exception as error:
+                        step = steps.throw(error)
+                    else:
+                        step = steps.send(reply)
+            except StopIteration as done:
+                value: T = done.value
+                return value
+
+    async def _send(self, step: Call | Pause) -> Any:
+        if isinstance(step, Pause):
+            from asyncio import sleep
+
+            await sleep(step.seconds)
+            return None
+        reply = await getattr(self._client, step.method)(Bucket=self.bucket, **step.request)
+        if "Body" not in reply:
+            return reply
+        async with reply["Body"] as body:
+            return {**reply, "Body": await body.read()}

@@ -1,0 +1,102 @@
+"""What a database or its driver says went wrong, in our words: one table.
+
+Nothing has happened in any case: what was asked was part of a transaction that is not committed.
+
+Passed on as they are: deadlocks, serialization failures, and waits for a lock that took too long.
+They mean that the whole transaction is to be tried again, and whoever does that, be it the caller
+or a toolkit, knows them by the driver's own errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import Denied, EngineError, FencelockError, Misconfigured, Unavailable
+
+__all__ = ["meet"]
+
+_DATABASE_ERRORS = {"DatabaseError", "InterfaceError", "OSError", "PostgresError", "MySQLError"}
+_UNREACHABLE = {"OperationalError", "InterfaceError", "OSError"}
+_CLOSED = {"Connection closed", "no active connection"}  # what aiosqlite says, with a ValueError
+
+# SQLSTATEs of PostgreSQL, of which the first two characters are a class.
+_PG_AGAIN = ("40", "55P03", "57014")
+_PG_AWAY = ("08", "53", "57P", "25006", "58")
+_PG_ABSENT = ("42P01", "42703", "3F000")
+
+_MYSQL_AGAIN = {1020, 1205, 1213, 1317, 1969, 3024, 3572}
+_MYSQL_ABSENT = {1054, 1146}
+_MYSQL_DENIED = {1044, 1045, 1142, 1143, 1227}
+_MYSQL_AWAY = {0, 1021, 1040, 1047, 1053, 1114, 1158, 1159, 1160, 1161, 1290, 1792, 1836, 1927}
+
+_SQLITE_AGAIN = {5, 6}  # busy, locked
+_SQLITE_AWAY = {7, 9, 10, 13, 14}  # memory, interrupt, disk, full, cannot be opened
+
+
+def meet(error: Exception, where: str) -> None:
+    """Raise what an error of a database means, or return when it is to be passed on as it is."""
+    if isinstance(error, FencelockError):
+        return
+    found: Any = getattr(error, "orig", None) or error.__cause__ or error
+    names = {kind.__name__ for kind in (*type(error).__mro__, *type(found).__mro__)}
+    if not names & _DATABASE_ERRORS and str(error) not in _CLOSED:
+        return  # not about a database: a mistake in the caller's parameters, or ours
+    kind = _kind(found, names)
+    if kind is None:
+        return
+    text = f"{where} could not be asked ({str(found).strip() or type(found).__name__})"
+    raise kind(f"{text}; nothing happened{_advice(kind, where)}") from error
+
+
+def _advice(kind: type[EngineError], where: str) -> str:
+    if kind is Misconfigured:
+        return (
+            ". Let a migration run what the guard's schema() prints, or call create() once; "
+            f"{where} must be as the guard was told"
+        )
+    if kind is Denied:
+        return f". Grant the account SELECT, INSERT, UPDATE and DELETE on {where}"
+    return ". Roll back, and try again later" if kind is Unavailable else ". Roll back"
+
+
+def _kind(error: Any, names: set[str]) -> type[EngineError] | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(code, int):
+        return _of_sqlite(code & 0xFF, str(error))
+    code = error.args[0] if error.args else None
+    if isinstance(code, int) and "OSError" not in names:
+        return _of_mysql(code)
+    state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if isinstance(state, str):
+        return _of_postgresql(state)
+    if names & _UNREACHABLE or str(error) in _CLOSED or "closed" in str(error):
+        return Unavailable
+    return EngineError
+
+
+def _of_postgresql(state: str) -> type[EngineError] | None:
+    if state.startswith(_PG_AGAIN):
+        return None
+    if state.startswith(_PG_AWAY):
+        return Unavailable
+    if state in _PG_ABSENT:
+        return Misconfigured
+    return Denied if state == "42501" else EngineError
+
+
+def _of_mysql(code: int) -> type[EngineError] | None:
+    if code in _MYSQL_AGAIN:
+        return None
+    if code in _MYSQL_AWAY or 2000 <= code < 3000:
+        return Unavailable
+    if code in _MYSQL_ABSENT:
+        return Misconfigured
+    return Denied if code in _MYSQL_DENIED else EngineError
+
+
+def _of_sqlite(code: int, text: str) -> type[EngineError] | None:
+    if code in _SQLITE_AGAIN:
+        return None
+    if code in _SQLITE_AWAY:
+        return Unavailable
+    return Misconfigured if code == 1 and text.startswith("no such") else EngineError

@@ -1,0 +1,89 @@
+"""A guard over what SQLAlchemy connects with: its Connection or Session, and those of asyncio.
+
+Statements go through SQLAlchemy, which writes their parameters as the driver wants them and knows
+that a transaction has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, scoped_session
+
+from ...errors import UsageError
+from . import dialects, failures, transactions
+from .steps import Ask, Entry, Steps, Told
+
+__all__ = ["SqlalchemyLink"]
+
+T = TypeVar("T")
+
+
+class SqlalchemyLink:
+    """Asks over a connection of SQLAlchemy."""
+
+    def __init__(self, connection: Any, dialect: str | None) -> None:
+        if isinstance(connection, scoped_session | async_scoped_session):
+            connection = cast("Any", connection)()
+        if not isinstance(connection, Connection | Session | AsyncConnection | AsyncSession):
+            raise UsageError(
+                "a guard works in a transaction: pass a Connection or a Session, "
+                f"not {connection!r}"
+            )
+        self._connection = connection
+        self.dialect = dialects.find(dialect or _dialect(connection))
+
+    def is_open(self) -> bool | None:
+        return self._connection.in_transaction()
+
+    def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T | Awaitable[T]:
+        within = entry is not None
+        if isinstance(self._connection, AsyncConnection | AsyncSession):
+            return self._connection.run_sync(_run, steps, where, within, self.dialect.remembers)
+        return _run(self._connection, steps, where, within, self.dialect.remembers)
+
+
+def _dialect(connection: Any) -> str:
+    if isinstance(connection, Session | AsyncSession):
+        return str(connection.get_bind().dialect.name)
+    return str(connection.dialect.name)
+
+
+def _run(
+    given: Connection | Session, steps: Steps[T], where: str, within: bool, remembers: bool
+) -> T:
+    try:
+        connection = given.connection() if isinstance(given, Session) else given
+        if not connection.in_transaction():
+            connection.begin()  # as the first statement would
+        if within:
+            transactions.demand(_belongs(connection))
+        told: Told | None = None
+        while True:
+            try:
+                ask = next(steps) if told is None else steps.send(told)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            told = _ask(connection, ask, remembers)
+    except Exception as error:
+        failures.meet(error, where)
+        raise
+
+
+def _belongs(connection: Connection) -> bool | None:
+    """SQLAlchemy says that a transaction has begun even where each statement is one of its own."""
+    pooled = connection.connection
+    if getattr(pooled.dbapi_connection, "autocommit", None) is True:
+        return False
+    return transactions.may_change(pooled.driver_connection)
+
+
+def _ask(connection: Connection, ask: Ask, remembers: bool) -> Told:
+    with connection.execute(text(ask.sql), dict(ask.parameters)) as result:
+        row = result.first() if ask.fetch else None
+        number = result.lastrowid if remembers and not result.returns_rows else None
+        return Told(result.rowcount, number, tuple(row) if row is not None else None)

@@ -1,0 +1,169 @@
+"""SQLAlchemy 2: mapped classes with a fence, and a session that refuses to flush with a stale one.
+
+    class Stock(FencedMixin, Base): ...
+
+    with client.lock("stock:42") as lease, Session() as session, guard_session(session, lease) as g:
+        stock = g.get(Stock, 42)        # raises the mark of the row and loads it
+        stock.amount -= 1
+        session.commit()                # or StaleFence, and nothing is written
+
+The mark is in the row, as for ``RowGuard``. Before SQLAlchemy updates or deletes a row, the hook
+says ``UPDATE … SET fence = :fence WHERE id = … AND fence <= :fence``, which also locks the row
+until the transaction ends. What concerns more than its rows, and Core, is for ``SqlGuard``: its
+``enter`` takes a Connection or a Session of either flavor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sqlalchemy import BigInteger, Connection, Table, and_, event, select, text, true, update
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import (
+    Mapped,
+    Mapper,
+    ORMExecuteState,
+    Session,
+    attributes,
+    class_mapper,
+    mapped_column,
+    object_session,
+)
+from sqlalchemy.sql import ColumnElement
+
+from ..errors import UsageError
+from .fence import Claim, Fenced, claim
+from .sql import failures
+
+__all__ = ["FencedMixin", "SessionGuard", "guard_session"]
+
+T = TypeVar("T")
+
+_KEY = "fencelock.guard"
+
+
+class FencedMixin:
+    """Gives a mapped class the column ``fence``: the highest that its row has seen."""
+
+    fence: Mapped[int] = mapped_column(
+        BigInteger, nullable=False, default=0, server_default=text("0")
+    )
+
+
+def guard_session(
+    session: Session | AsyncSession, lease: Fenced | int, name: str | None = None, epoch: int = 0
+) -> SessionGuard:
+    """Have every flush of this session carry a fence, inside of a ``with`` block.
+
+    The block needs no ``async`` with an AsyncSession: entering it asks nobody.
+    """
+    return SessionGuard(session, claim(lease, name, epoch))
+
+
+class SessionGuard:
+    """A session whose changes to fenced classes are refused when the fence is stale."""
+
+    def __init__(self, session: Session | AsyncSession, found: Claim) -> None:
+        self.claim = found
+        self._given = session
+        self._session = session.sync_session if isinstance(session, AsyncSession) else session
+
+    def __enter__(self) -> Self:
+        if self._session.info.get(_KEY) is not None:
+            raise UsageError("this session is guarded already: leave that block first")
+        self._session.info[_KEY] = self
+        event.listen(self._session, "do_orm_execute", self._execute)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._session.info.pop(_KEY, None)
+        event.remove(self._session, "do_orm_execute", self._execute)
+
+    def get(self, entity: type[T], key: Any) -> Any:
+        """Raise the mark of a row and load it afresh; None when there is none.
+
+        What is read so cannot be changed by an older holder any more. With an AsyncSession, await
+        it.
+        """
+        if isinstance(self._given, AsyncSession):
+            return self._given.run_sync(self._get, entity, key)
+        return self._get(self._session, entity, key)
+
+    def _get(self, session: Session, entity: type[T], key: Any) -> T | None:
+        mapper = class_mapper(entity)
+        parts: Any = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]
+        self.enter_row(session.connection({"mapper": mapper}), mapper, parts)
+        # Locked, so that it is the newest, whatever the transaction has seen before.
+        return session.get(entity, parts, populate_existing=True, with_for_update=True)
+
+    def enter_row(self, connection: Connection, mapper: Mapper[Any], key: Sequence[Any]) -> None:
+        """Raise the mark of the row with this primary key, or raise StaleFence."""
+        columns = zip(mapper.primary_key, key, strict=True)
+        self._enter(connection, mapper, and_(*(column == part for column, part in columns)), 1)
+
+    def _enter(
+        self, connection: Connection, mapper: Mapper[Any], rows: ColumnElement[bool], known: int = 0
+    ) -> None:
+        if not issubclass(mapper.class_, FencedMixin):
+            raise UsageError(f"{mapper.class_.__name__} has no fence: derive it from FencedMixin")
+        fence, mark = mapper.columns["fence"], self.claim.mark
+        table = fence.table
+        assert isinstance(table, Table)
+        raised = update(table).where(rows, fence <= mark).values({fence.name: mark})
+        above = select(fence).where(rows, fence > mark).order_by(fence.desc()).limit(1)
+        try:
+            if connection.execute(raised).rowcount == known > 0:
+                return
+            highest = connection.execute(above.with_for_update()).scalar()
+        except Exception as error:
+            failures.meet(error, table.name)
+            raise
+        if highest is not None:
+            raise self.claim.stale(int(highest))
+
+    def _execute(self, state: ORMExecuteState) -> None:
+        """An UPDATE or DELETE of many rows at once."""
+        mapper = state.bind_mapper
+        if mapper is None or not issubclass(mapper.class_, FencedMixin):
+            return
+        if not (state.is_update or state.is_delete):
+            return
+        statement: Any = state.statement
+        if isinstance(state.parameters, list):
+            raise UsageError(
+                "a guarded session cannot tell which rows an UPDATE by a list of parameters "
+                "changes: change the objects, or let SqlGuard enter the transaction"
+            )
+        rows = statement.whereclause if statement.whereclause is not None else true()
+        connection = state.session.connection({"mapper": mapper})
+        self._enter(connection, mapper, rows)
+        state.statement = statement.where(mapper.columns["fence"] <= self.claim.mark)
+
+
+def _guard(target: object) -> SessionGuard | None:
+    session = object_session(target)
+    return session.info.get(_KEY) if session is not None else None
+
+
+def _before_insert(mapper: Mapper[Any], connection: Connection, target: FencedMixin) -> None:
+    if guard := _guard(target):
+        target.fence = guard.claim.mark
+
+
+def _before_change(mapper: Mapper[Any], connection: Connection, target: FencedMixin) -> None:
+    """Also when what was assigned is what the row has: the holder must learn that it is late."""
+    if guard := _guard(target):
+        guard.enter_row(connection, mapper, mapper.primary_key_from_instance(target))
+        attributes.set_committed_value(target, "fence", guard.claim.mark)
+
+
+event.listen(FencedMixin, "before_insert", _before_insert, propagate=True)
+event.listen(FencedMixin, "before_update", _before_change, propagate=True)
+event.listen(FencedMixin, "before_delete", _before_change, propagate=True)

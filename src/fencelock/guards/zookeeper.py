@@ -1,0 +1,255 @@
+"""A guard for nodes of ZooKeeper, over the kazoo client that the program has.
+
+    guard = ZooKeeperGuard(zk)
+    with client.lock("config") as lease:
+        found = guard.enter(lease, "/config")           # raises the mark, and reads
+        guard.set("/config", change(found["/config"]), lease)
+
+The mark of a name is the data of a node of its own. Every guarded operation writes that node, on
+the condition that it still has the version that was read, in one transaction with the caller's
+operations. So whatever comes between the reading and the transaction undoes the latter, and it is
+tried again: nobody is judged by an old mark, and nobody reads what an older holder then changes.
+
+kazoo is for threads. In asyncio, call the guard through ``asyncio.to_thread``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from ..errors import Denied, EngineError, OutcomeUnknown, Unavailable, UsageError
+from .fence import Claim, Fenced, claim
+
+__all__ = ["ROOT", "ZooKeeperGuard"]
+
+ROOT = "/fencelock/marks"
+ATTEMPTS_MAX = 200  # each that fails is another's success
+
+# kazoo's errors are known by their names, so that this module does not load it.
+_NO_ANSWER = {
+    "ConnectionClosedError",
+    "ConnectionLoss",
+    "KazooTimeoutError",
+    "OperationTimeoutError",
+    "SessionExpiredError",
+    "TimeoutError",
+}
+_FOLLOWS = {"RolledBackError", "RuntimeInconsistency"}  # from another operation's failure
+
+
+class _Seen(NamedTuple):
+    """A mark as it was read. No version: its node is not there."""
+
+    mark: int
+    version: int | None
+
+
+class ZooKeeperGuard:
+    """Reads and writes nodes for whoever has the highest fence.
+
+    ``client`` is a started KazooClient, which stays the caller's. ``root`` is where the marks are
+    kept; ``patience`` is how many seconds an answer may take.
+    """
+
+    def __init__(
+        self, client: Any, root: str = ROOT, *, epoch: int = 0, patience: float = 10.0
+    ) -> None:
+        claim(1, "any", epoch)  # says so if the epoch is none
+        if not root.startswith("/") or root == "/":
+            raise UsageError(f"the marks need a path of their own, such as {ROOT}, not {root!r}")
+        self.root = root.rstrip("/")
+        self.epoch = epoch
+        self._client = client
+        self._patience = patience
+
+    def enter(
+        self, lease: Fenced | int, *paths: str, name: str | None = None
+    ) -> dict[str, bytes | None]:
+        """Raise the mark and read nodes, in one step: what every tenure begins with.
+
+        The data of each path; None where there is no node.
+        """
+        found: dict[str, bytes | None] = {}
+
+        def read(_: object) -> None:
+            found.update({path: (self._read(path) or (None,))[0] for path in paths})
+
+        self.commit(read, lease, name=name)
+        return found
+
+    def set(self, path: str, data: bytes, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Write a node that is there, or raise StaleFence."""
+        self.commit(lambda transaction: transaction.set_data(path, data), lease, name=name)
+
+    def create(
+        self, path: str, data: bytes, lease: Fenced | int, *, name: str | None = None
+    ) -> None:
+        """Make a node, or raise StaleFence."""
+        self.commit(lambda transaction: transaction.create(path, data), lease, name=name)
+
+    def delete(self, path: str, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Remove a node, or raise StaleFence. The mark stays."""
+        self.commit(lambda transaction: transaction.delete(path), lease, name=name)
+
+    def commit(
+        self,
+        fill: Callable[[Any], object],
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+    ) -> Sequence[Any]:
+        """Do what ``fill`` adds to a transaction of kazoo, or raise StaleFence; the results.
+
+        ``fill`` may be called again, with a new transaction, and reads what it needs each time.
+        If ZooKeeper refuses one of its operations, kazoo's own error for that is raised, and
+        nothing was done. OutcomeUnknown: it may have been done.
+        """
+        wanted = claim(lease, name, self.epoch)
+        for _ in range(ATTEMPTS_MAX):
+            transaction = self._begin(wanted)
+            fill(transaction)
+            results: list[Any]
+            first, *results = self._ask(transaction.commit_async, changes=True)
+            if not isinstance(first, Exception):
+                return results
+            _raise_what_failed(first, results)
+        raise Unavailable(
+            f"the mark of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
+            "could be done, so nothing was done: try again"
+        )
+
+    def mark(self, name: str) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        self._ask(lambda: self._client.sync_async(self.root), changes=False)
+        return self._look(self._path(name)).mark
+
+    def reset(self, name: str, to: int = 0) -> None:
+        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        path = self._path(name)
+        if not to:
+            self._remove(path, -1)
+            return
+        data = _written(claim(to, name, self.epoch).mark)
+        if self._if_there(partial(self._client.set_async, value=data), path, changes=True) is None:
+            self._ask(lambda: self._client.create_async(path, data, makepath=True), changes=True)
+
+    def forget(self, older_than_seconds: float) -> int:
+        """Remove the marks that nobody has raised for so many seconds; say how many.
+
+        A holder that was frozen for longer than that is then accepted again. Nodes have the time
+        of ZooKeeper's clock, which is compared to ours. Call it rarely, with days, not minutes.
+        """
+        if not older_than_seconds > 0:
+            raise UsageError(f"marks are forgotten after seconds, not after {older_than_seconds!r}")
+        before_ms = (time.time() - older_than_seconds) * 1000
+        count = 0
+        for child in self._children():
+            found = self._read(f"{self.root}/{child}")
+            if found is not None and found[1].mtime < before_ms:
+                count += self._remove(f"{self.root}/{child}", found[1].version)
+        return count
+
+    def _begin(self, wanted: Claim) -> Any:
+        """A transaction that raises the mark, if it is what it was when it was read now."""
+        path = self._path(wanted.name)
+        seen = self._look(path)
+        if seen.mark > wanted.mark:
+            raise wanted.stale(seen.mark)
+        transaction = self._client.transaction()
+        if seen.version is None:
+            self._ask(lambda: self._client.ensure_path_async(self.root), changes=False)
+            transaction.create(path, _written(wanted.mark))
+        else:
+            transaction.set_data(path, _written(wanted.mark), seen.version)
+        return transaction
+
+    def _path(self, name: str) -> str:
+        checked = claim(1, name).name
+        try:
+            node = quote(checked, safe="")
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"what is guarded has a name of valid Unicode, not {name!r}"
+            ) from error
+        return f"{self.root}/{node if node.strip('.') else node.replace('.', '%2E')}"
+
+    def _look(self, path: str) -> _Seen:
+        found = self._read(path)
+        if found is None:
+            return _Seen(0, None)
+        data, stat = found
+        if not data.isdigit():
+            raise EngineError(
+                f"{path} holds {data!r}, which no guard wrote; nothing was done: remove that node, "
+                "or give the guard a root of its own"
+            )
+        return _Seen(int(data), stat.version)
+
+    def _read(self, path: str) -> tuple[bytes, Any] | None:
+        found: tuple[bytes, Any] | None = self._if_there(self._client.get_async, path)
+        return found
+
+    def _children(self) -> Sequence[str]:
+        return self._if_there(self._client.get_children_async, self.root) or ()
+
+    def _remove(self, path: str, version: int) -> bool:
+        """Whether the node was there with that version."""
+        try:
+            self._ask(lambda: self._client.delete_async(path, version), changes=True)
+        except Exception as error:
+            if _name(error) in {"NoNodeError", "BadVersionError"}:
+                return False
+            raise
+        return True
+
+    def _if_there(self, call: Callable[[str], Any], path: str, *, changes: bool = False) -> Any:
+        """The answer, or None when there is no such node."""
+        try:
+            return self._ask(lambda: call(path), changes=changes)
+        except Exception as error:
+            if _name(error) == "NoNodeError":
+                return None
+            raise
+
+    def _ask(self, send: Callable[[], Any], *, changes: bool) -> Any:
+        """Send, and wait for the answer; put into our words why there is none."""
+        if not self._client.connected:
+            raise Unavailable("kazoo is not connected to ZooKeeper, so nothing was done")
+        try:
+            return send().get(timeout=self._patience)
+        except Exception as error:
+            if _name(error) == "NoAuthError":
+                raise Denied("ZooKeeper refused access, so nothing was done") from error
+            if _name(error) not in _NO_ANSWER:
+                raise
+            if changes:
+                raise OutcomeUnknown(
+                    f"ZooKeeper did not answer ({error!r}): the change may have taken effect; read "
+                    "before you repeat it"
+                ) from error
+            raise Unavailable(f"ZooKeeper did not answer ({error!r}); nothing was done") from error
+
+
+def _raise_what_failed(first: Exception, results: Sequence[object]) -> None:
+    """Raise what is wrong with the caller's own operations; return when the mark was changed."""
+    for error in results:
+        if isinstance(error, Exception) and _name(error) not in _FOLLOWS:
+            raise error
+    if _name(first) == "NoAuthError":
+        raise Denied("ZooKeeper does not let us write the mark, so nothing was done") from first
+
+
+def _name(error: object) -> str:
+    return type(error).__name__
+
+
+def _written(mark: int) -> bytes:
+    return str(mark).encode()

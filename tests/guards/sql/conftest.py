@@ -1,0 +1,70 @@
+"""A database of some kind, and guards with tables of their own in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from fencelock.guards.sql import RowGuard, SqlGuard
+from tests.guards.sql.hands import KINDS, Hand
+
+
+class Place:
+    """A database in which tables of a guard are nobody else's."""
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.store, self._make = KINDS[kind]
+        self._folder = folder
+        self._hands: list[Hand] = []
+        self._id = uuid4().hex[:12]
+        self.guard = SqlGuard(table=f"marks_{self._id}")
+        self.rows = RowGuard(f"stock_{self._id}")
+
+    def hand(self) -> Hand:
+        """A connection of its own."""
+        hand = self._make(self._folder)
+        self._hands.append(hand)
+        return hand
+
+    def prepare(self) -> None:
+        """Make the tables."""
+        hand = self.hand()
+        hand.do(self.guard.create(hand.connection))
+        hand.commit()
+        table = f"CREATE TABLE {self.rows.table} (id int PRIMARY KEY, n int, fence bigint)"
+        hand.execute(f"{table} {'ENGINE=InnoDB' if self.store == 'mysql' else ''}")
+        hand.execute(f"INSERT INTO {self.rows.table} VALUES (42, 1, 0), (43, 1, NULL)")
+        hand.commit()
+
+    def close(self) -> None:
+        for hand in self._hands:
+            hand.close()
+            if hand.runner is not None:
+                hand.runner.close()
+
+
+@pytest.fixture(params=sorted(KINDS))
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    found = Place(request.param, tmp_path)
+    found.prepare()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def hand(place: Place) -> Hand:
+    return place.hand()
+
+
+@pytest.fixture
+def other(place: Place) -> Hand:
+    """A second connection to the same database."""
+    return place.hand()
+
+
+@pytest.fixture
+def guard(place: Place) -> SqlGuard:
+    return place.guard

@@ -1,0 +1,314 @@
+"""What all SQL guards agree on, over every database and every way to reach it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from fencelock import Misconfigured, StaleFence, Unavailable, UsageError
+from fencelock.guards.fence import FENCE_MAX
+from fencelock.guards.sql import MissingRow, SqlGuard
+from tests.guards.sql.conftest import Place
+from tests.guards.sql.hands import KINDS, PATIENCE_S, Hand
+
+NAME = "stock:42"
+HOSTILE = [
+    "'; DROP TABLE stock; --",
+    '"quoted"',
+    "back`tick",
+    "per%cent %s %(name)s",
+    "colon :name :mark ::text",
+    "back\\slash\\",
+    "snow ☃ man",
+    "question ? mark",
+    "ends with spaces   ",
+    "x" * 512,
+    "ü" * 256,
+]
+
+
+TOOLKITS = ("sqlalchemy", "django")  # which connect again by themselves
+
+
+class Lease(NamedTuple):
+    """As much of a lease as a guard looks at."""
+
+    name: str
+    fence: int
+
+
+def seen(place: Place, hand: Hand, name: str = NAME) -> int:
+    mark = hand.do(place.guard.mark(hand.connection, name))
+    hand.rollback()
+    return int(mark)
+
+
+def n(place: Place, hand: Hand, key: int = 42) -> tuple[Any, ...]:
+    rows = hand.execute(f"SELECT n, fence FROM {place.rows.table} WHERE id = {key}")
+    hand.rollback()
+    return rows[0]
+
+
+# The table of marks
+
+
+def test_the_holders_own_second_write_passes_and_an_older_fence_does_not(
+    place: Place, hand: Hand
+) -> None:
+    for fence in (5, 5, 8):
+        assert hand.do(place.guard.enter(hand.connection, fence, NAME)) is None
+        hand.commit()
+    with pytest.raises(StaleFence) as caught:
+        hand.do(place.guard.enter(hand.connection, 7, NAME))
+    hand.rollback()
+    assert (caught.value.name, caught.value.offered, caught.value.highest) == (NAME, 7, 8)
+    assert seen(place, hand) == 8
+
+
+def test_a_lease_brings_its_name(place: Place, hand: Hand) -> None:
+    hand.do(place.guard.enter(hand.connection, Lease(NAME, 3)))
+    hand.do(place.guard.enter(hand.connection, Lease(NAME, 4), name=NAME))
+    hand.commit()
+    assert seen(place, hand) == 4
+    assert seen(place, hand, "another") == 0
+
+
+@pytest.mark.parametrize(
+    ("token", "name"),
+    [
+        (0, NAME),
+        (-1, NAME),
+        (True, NAME),
+        (FENCE_MAX + 1, NAME),
+        (1.5, NAME),
+        ("7", NAME),
+        (None, NAME),
+        (7, None),
+        (7, ""),
+        (7, b"bytes"),
+        (7, "x" * 513),
+        (7, "ü" * 257),
+        (7, "new\nline"),
+        (7, "nul\0"),
+        (7, "\ud800"),
+        (Lease("other", 7), NAME),
+        (Lease(NAME, 0), None),
+    ],
+)
+def test_what_is_no_fence_is_refused_before_anything_is_sent(
+    tmp_path: Path, token: Any, name: Any
+) -> None:
+    place = Place("sqlite3", tmp_path)
+    hand = place.hand()  # without the tables
+    with pytest.raises(UsageError):
+        hand.do(place.guard.enter(hand.connection, token, name))
+    place.close()
+
+
+def test_the_mark_is_raised_with_the_transaction_or_not_at_all(place: Place, hand: Hand) -> None:
+    hand.do(place.guard.enter(hand.connection, 5, NAME))
+    hand.execute(f"UPDATE {place.rows.table} SET n = 7")
+    hand.rollback()
+    assert seen(place, hand) == 0
+    assert n(place, hand) == (1, 0)
+    hand.do(place.guard.enter(hand.connection, 4, NAME))
+    hand.execute(f"UPDATE {place.rows.table} SET n = 7")
+    hand.commit()
+    assert seen(place, hand) == 4
+    assert n(place, hand) == (7, 0)
+
+
+def test_a_refusal_changes_nothing(place: Place, hand: Hand) -> None:
+    hand.do(place.guard.enter(hand.connection, 5, NAME))
+    hand.commit()
+    before = hand.execute(f"SELECT mark, seen_at FROM {place.guard.table}")
+    hand.rollback()
+    with pytest.raises(StaleFence):
+        hand.do(place.guard.enter(hand.connection, 4, NAME))
+    hand.commit()
+    assert hand.execute(f"SELECT mark, seen_at FROM {place.guard.table}") == before
+
+
+def test_who_comes_with_another_fence_waits_for_the_open_transaction(
+    place: Place, hand: Hand, other: Hand
+) -> None:
+    hand.do(place.guard.enter(hand.connection, 7, NAME))
+    begun, caught = threading.Event(), list[BaseException]()
+
+    def come_late() -> None:
+        begun.set()
+        try:
+            other.do(place.guard.enter(other.connection, 6, NAME))
+        except BaseException as error:
+            caught.append(error)
+        other.rollback()
+
+    late = threading.Thread(target=come_late)
+    late.start()
+    assert begun.wait(PATIENCE_S)
+    late.join(0.2)  # had it been let in meanwhile, it would have been accepted
+    hand.commit()
+    late.join(PATIENCE_S)
+    assert [type(error) for error in caught] == [StaleFence], caught
+    assert caught[0].highest == 7  # type: ignore[attr-defined]
+
+
+def test_names_do_not_disturb_each_other(place: Place, hand: Hand) -> None:
+    names = [*HOSTILE, NAME, NAME.upper(), "stock:42 ", "stöck:42", "stock:4"]
+    for fence, name in enumerate(names, 1):
+        hand.do(place.guard.enter(hand.connection, fence, name))
+    hand.commit()
+    for fence, name in enumerate(names, 1):
+        assert seen(place, hand, name) == fence, name
+        if fence > 1:
+            with pytest.raises(StaleFence) as caught:
+                hand.do(place.guard.enter(hand.connection, fence - 1, name))
+            hand.rollback()
+            assert caught.value.highest == fence
+
+
+def test_the_largest_fence_of_the_largest_epoch_fits(place: Place, hand: Hand) -> None:
+    guard = SqlGuard(place.guard.table, epoch=1023)
+    hand.do(guard.enter(hand.connection, FENCE_MAX - 1, NAME))
+    hand.do(guard.enter(hand.connection, FENCE_MAX, NAME))
+    with pytest.raises(StaleFence):
+        hand.do(guard.enter(hand.connection, FENCE_MAX - 1, NAME))
+    hand.rollback()
+
+
+def test_a_new_epoch_begins_below_and_refuses_the_old_one(place: Place, hand: Hand) -> None:
+    hand.do(place.guard.enter(hand.connection, 1000, NAME))
+    new = SqlGuard(place.guard.table, epoch=1)
+    hand.do(new.enter(hand.connection, 1, NAME))
+    hand.commit()
+    with pytest.raises(StaleFence, match="epoch 1"):
+        hand.do(place.guard.enter(hand.connection, 2000, NAME))
+    hand.rollback()
+    hand.do(new.enter(hand.connection, 2, NAME))
+    hand.commit()
+    assert seen(place, hand) == 2**53 + 2
+
+
+def test_a_reset_lets_smaller_fences_in_again(place: Place, hand: Hand) -> None:
+    hand.do(place.guard.enter(hand.connection, 1000, NAME))
+    hand.do(place.guard.reset(hand.connection, NAME, to=10))
+    hand.commit()
+    with pytest.raises(StaleFence):
+        hand.do(place.guard.enter(hand.connection, 9, NAME))
+    hand.rollback()
+    hand.do(place.guard.reset(hand.connection, NAME))
+    hand.commit()
+    hand.do(place.guard.enter(hand.connection, 1, NAME))
+    hand.commit()
+    for wrong in (-1, 2**53, "3", None, 1.5):
+        with pytest.raises(UsageError):
+            hand.do(place.guard.reset(hand.connection, NAME, to=wrong))  # type: ignore[arg-type]
+
+
+def test_only_marks_that_were_not_raised_for_long_are_forgotten(place: Place, hand: Hand) -> None:
+    for name in ("old", "new"):
+        hand.do(place.guard.enter(hand.connection, 5, name))
+    key = "UNHEX('6f6c64')" if place.store == "mysql" else "'old'"
+    hand.execute(f"UPDATE {place.guard.table} SET seen_at = seen_at - 3600 WHERE name = {key}")
+    hand.commit()
+    assert hand.do(place.guard.forget(hand.connection, 7200)) == 0
+    assert hand.do(place.guard.forget(hand.connection, 1800.5)) == 1
+    hand.commit()
+    assert (seen(place, hand, "old"), seen(place, hand, "new")) == (0, 5)
+    hand.do(place.guard.enter(hand.connection, 1, "old"))  # as is said: accepted again
+    hand.rollback()
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), "1", None, True])
+def test_forgetting_needs_a_time(tmp_path: Path, seconds: Any) -> None:
+    place = Place("sqlite3", tmp_path)
+    with pytest.raises(UsageError):
+        place.guard.forget(place.hand().connection, seconds)
+    place.close()
+
+
+def test_outside_of_a_transaction_it_refuses_to_pretend(place: Place, hand: Hand) -> None:
+    hand.alone()
+    with pytest.raises(UsageError, match="outside of a transaction"):
+        hand.do(place.guard.enter(hand.connection, 5, NAME))
+    assert hand.do(place.guard.mark(hand.connection, NAME)) == 0
+
+
+def test_a_table_is_made_once_and_told_when_it_is_missing(place: Place, hand: Hand) -> None:
+    hand.do(place.guard.create(hand.connection))
+    hand.commit()
+    elsewhere = SqlGuard(f"{place.guard.table}_x")
+    with pytest.raises(Misconfigured, match="create"):
+        hand.do(elsewhere.enter(hand.connection, 5, NAME))
+    hand.rollback()
+    for statement in elsewhere.schema(place.store).split(";"):
+        if statement.strip():
+            hand.execute(statement)
+    hand.commit()
+    hand.do(elsewhere.enter(hand.connection, 5, NAME))
+    hand.commit()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith(TOOLKITS)])
+def test_a_connection_that_is_closed_is_unavailable(kind: str, tmp_path: Path) -> None:
+    place = Place(kind, tmp_path)
+    hand = place.hand()
+    hand.do(hand.connection.close())
+    with pytest.raises(Unavailable, match="nothing happened"):
+        hand.do(place.guard.enter(hand.connection, 5, NAME))
+    if hand.runner is not None:
+        hand.runner.close()
+
+
+# The fence column
+
+
+def test_a_row_takes_values_with_its_fence(place: Place, hand: Hand) -> None:
+    for fence, value in ((5, 2), (5, 2), (5, 3), (8, 4)):
+        assert hand.do(place.rows.update(hand.connection, fence, {"id": 42}, {"n": value})) is None
+        hand.commit()
+        assert n(place, hand) == (value, fence)
+    with pytest.raises(StaleFence) as caught:
+        hand.do(place.rows.update(hand.connection, Lease(NAME, 7), {"id": 42}, {"n": 9}))
+    hand.rollback()
+    assert (caught.value.name, caught.value.offered, caught.value.highest) == (NAME, 7, 8)
+    assert n(place, hand) == (4, 8)
+
+
+def test_entering_a_row_shuts_the_older_out_before_anything_is_written(
+    place: Place, hand: Hand
+) -> None:
+    hand.do(place.rows.enter(hand.connection, 5, {"id": 42}))
+    hand.do(place.rows.enter(hand.connection, 5, {"id": 42}))
+    hand.commit()
+    assert n(place, hand) == (1, 5)
+    with pytest.raises(StaleFence):
+        hand.do(place.rows.update(hand.connection, 4, {"id": 42}, {"n": 9}))
+    hand.rollback()
+    assert hand.do(place.rows.mark(hand.connection, {"id": 42})) == 5
+
+
+def test_a_row_without_a_fence_yet_accepts_any(place: Place, hand: Hand) -> None:
+    assert hand.do(place.rows.mark(hand.connection, {"id": 43})) == 0
+    hand.do(place.rows.update(hand.connection, 1, {"id": 43, "n": 1}, {"n": 2}))
+    hand.commit()
+    assert n(place, hand, 43) == (2, 1)
+
+
+def test_a_row_that_is_not_there_is_told_apart(place: Place, hand: Hand) -> None:
+    with pytest.raises(MissingRow, match="id=44"):
+        hand.do(place.rows.update(hand.connection, 5, {"id": 44}, {"n": 1}))
+    with pytest.raises(MissingRow):
+        hand.do(place.rows.mark(hand.connection, {"id": 44}))
+
+
+def test_a_row_is_reset(place: Place, hand: Hand) -> None:
+    hand.do(place.rows.update(hand.connection, 9, {"id": 42}, {"n": 2}))
+    hand.do(place.rows.reset(hand.connection, {"id": 42}, to=3))
+    hand.do(place.rows.update(hand.connection, 4, {"id": 42}, {"n": 3}))
+    hand.do(place.rows.reset(hand.connection, {"id": 42}))
+    hand.commit()
+    assert n(place, hand) == (3, 0)

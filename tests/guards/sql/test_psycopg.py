@@ -1,0 +1,230 @@
+"""psycopg 3: the transaction that begins with the guard, and all connections that are special."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from fencelock import StaleFence, UsageError
+from fencelock.guards.sql import SqlGuard
+from tests.servers.pgbouncer import Pgbouncer
+from tests.servers.postgresql import Postgresql
+from tests.servers.proxy import Proxy
+from tests.servers.server import until
+from tests.servers.shared import shared
+
+NAME = "stöck:42'; DROP TABLE x; --"
+
+
+@pytest.fixture
+def url() -> str:
+    return shared(Postgresql).url()
+
+
+@pytest.fixture
+def db(url: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def guard(db: psycopg.Connection[Any]) -> SqlGuard:
+    guard = SqlGuard(f"marks_{uuid4().hex[:12]}")
+    guard.create(db)
+    db.commit()
+    return guard
+
+
+def check(guard: SqlGuard, db: Any, first: int) -> None:
+    """It takes part in the transaction of this connection, and is refused when it should be."""
+    guard.enter(db, first, NAME)
+    assert db.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+    db.rollback()
+    assert guard.mark(db, NAME) < first
+    db.rollback()
+    guard.enter(db, first, NAME)
+    db.commit()
+    with pytest.raises(StaleFence) as caught:
+        guard.enter(db, first - 1, NAME)
+    assert caught.value.highest == first
+    db.rollback()
+
+
+def requests(url: str, guard: SqlGuard, work: Any) -> int:
+    """How many round trips it takes."""
+    with Proxy(shared(Postgresql).port) as proxy:
+        through = url.replace(str(shared(Postgresql).port), str(proxy.port))
+        with psycopg.connect(through) as db:
+            for _ in range(6):  # whatever is prepared is prepared by then
+                guard.enter(db, 7, NAME)
+                db.commit()
+            before = proxy.requests
+            work(db)
+            return proxy.requests - before
+
+
+def test_the_guard_takes_no_round_trip_more_than_the_transaction_itself(
+    url: str, guard: SqlGuard
+) -> None:
+    def guarded(db: Any) -> None:
+        guard.enter(db, 7, NAME)
+        db.execute("SELECT 1")
+        db.commit()
+
+    def bare(db: Any) -> None:
+        db.execute("SELECT 1")
+        db.commit()
+
+    assert requests(url, guard, guarded) == requests(url, guard, bare) == 3
+
+
+def test_an_open_transaction_is_joined(db: psycopg.Connection[Any], guard: SqlGuard) -> None:
+    for fence in (2, 4):
+        with db.transaction():
+            guard.enter(db, fence, NAME)
+            with pytest.raises(StaleFence):
+                guard.enter(db, fence - 1, NAME)
+        with pytest.raises(StaleFence), db.transaction():
+            guard.enter(db, fence - 1, NAME)
+        assert guard.mark(db, NAME) == fence
+        db.rollback()
+
+
+def test_statements_that_vanish_are_prepared_again(
+    db: psycopg.Connection[Any], guard: SqlGuard
+) -> None:
+    for first in (10, 20, 30):
+        check(guard, db, first)
+        db.rollback()
+        db.autocommit = True
+        db.execute("DISCARD ALL" if first < 20 else "DEALLOCATE ALL")
+        db.autocommit = False
+    check(guard, db, 40)
+
+
+def test_a_statement_that_is_there_already_does_no_harm(
+    url: str, db: psycopg.Connection[Any], guard: SqlGuard
+) -> None:
+    check(guard, db, 10)
+    from fencelock.guards.sql.over_psycopg import _prepared
+
+    _prepared.clear()
+    check(guard, db, 20)
+    check(guard, db, 30)
+
+
+def test_an_error_leaves_a_connection_that_can_go_on(
+    db: psycopg.Connection[Any], guard: SqlGuard
+) -> None:
+    with psycopg.connect(shared(Postgresql).url()) as other:
+        guard.enter(other, 5, NAME)
+        db.execute("SET lock_timeout = '50ms'")
+        db.commit()
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            guard.enter(db, 6, NAME)
+        assert db.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
+        db.rollback()
+    check(guard, db, 10)
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        {"isolation_level": psycopg.IsolationLevel.SERIALIZABLE},
+        {"read_only": False},
+        {"deferrable": True},
+        {"prepare_threshold": None},
+        {"prepare_threshold": 0},
+    ],
+)
+def test_what_the_caller_has_set_is_kept(
+    db: psycopg.Connection[Any], guard: SqlGuard, special: dict[str, Any]
+) -> None:
+    for name, value in special.items():
+        setattr(db, name, value)
+    check(guard, db, 10)
+    guard.enter(db, 11, NAME)
+    row = db.execute("SELECT current_setting('transaction_isolation')").fetchone()
+    assert row == ("serializable" if "isolation_level" in special else "read committed",)
+    left = db.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
+    assert left == (0,) or special.get("prepare_threshold", 5) is not None
+    db.rollback()
+
+
+def test_in_a_pipeline_it_refuses_to_guess(db: psycopg.Connection[Any], guard: SqlGuard) -> None:
+    with db.pipeline(), pytest.raises(UsageError, match="pipeline"):
+        guard.enter(db, 5, NAME)
+    guard.enter(db, 5, NAME)
+    with db.pipeline():
+        db.execute("SELECT 1")
+    db.commit()
+    assert guard.mark(db, NAME) == 5
+
+
+def test_autocommit_is_refused_and_a_transaction_in_it_is_not(url: str, guard: SqlGuard) -> None:
+    with psycopg.connect(url, autocommit=True) as db:
+        with pytest.raises(UsageError, match="outside of a transaction"):
+            guard.enter(db, 5, NAME)
+        with db.transaction():
+            guard.enter(db, 5, NAME)
+        assert guard.mark(db, NAME) == 5
+
+
+def test_a_pool_of_connections_between_does_no_harm(guard: SqlGuard) -> None:
+    """PgBouncer gives each transaction another session, with other statements prepared."""
+    with psycopg.connect(shared(Pgbouncer).url()) as maker:
+        guard.create(maker)
+    clients = [psycopg.connect(shared(Pgbouncer).url()) for _ in range(3)]
+    fence = 0
+    for _ in range(4):
+        for client in clients:
+            fence += 10
+            check(guard, client, fence)
+    for client in clients:
+        client.close()
+
+
+def test_asyncio_does_the_same(url: str, guard: SqlGuard) -> None:
+    async def play() -> None:
+        async with await psycopg.AsyncConnection.connect(url) as db:
+            for fence in (5, 6, 7):
+                await guard.enter(db, fence, NAME)
+                await db.commit()
+                with pytest.raises(StaleFence):
+                    await guard.enter(db, fence - 1, NAME)
+                await db.rollback()
+                await db.set_autocommit(True)
+                await db.execute("DEALLOCATE ALL")
+                await db.set_autocommit(False)
+            async with db.transaction():
+                await guard.enter(db, 8, NAME)
+            assert await guard.mark(db, NAME) == 8
+
+    asyncio.run(play())
+
+
+def test_a_cancelled_enter_leaves_nothing_behind(url: str, guard: SqlGuard) -> None:
+    async def play() -> None:
+        async with (
+            await psycopg.AsyncConnection.connect(url) as first,
+            await psycopg.AsyncConnection.connect(url) as second,
+        ):
+            await guard.enter(first, 5, NAME)
+            task = asyncio.ensure_future(guard.enter(second, 6, NAME))
+            asks = psycopg.pq.TransactionStatus.ACTIVE
+            await asyncio.to_thread(
+                until, lambda: second.info.transaction_status == asks, "it to ask"
+            )
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await second.rollback()
+            await first.commit()
+            assert await guard.mark(second, NAME) == 5
+
+    asyncio.run(play())

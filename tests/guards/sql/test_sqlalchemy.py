@@ -1,0 +1,362 @@
+"""SQLAlchemy: sessions that refuse to flush with a stale fence, in both flavors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import ForeignKey, String, create_engine, delete, insert, select, update
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import (
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+    create_async_engine,
+)
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    mapped_column,
+    relationship,
+    scoped_session,
+    sessionmaker,
+)
+
+from fencelock import Misconfigured, StaleFence, UsageError
+from fencelock.guards.sql import SqlGuard
+from fencelock.guards.sqlalchemy import FencedMixin, guard_session
+from tests.guards.sql.hands import url_of
+
+STORES = {"sqlite": "pysqlite", "postgresql": "psycopg", "mysql": "pymysql"}
+AIO = {"sqlite": "aiosqlite", "postgresql": "psycopg", "mysql": "aiomysql"}
+ID = uuid4().hex[:12]
+
+
+class Base(DeclarativeBase):
+    pass
+
+
+class Stock(FencedMixin, Base):
+    __tablename__ = f"alchemy_stock_{ID}"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    n: Mapped[int] = mapped_column(default=0)
+    kind: Mapped[str | None] = mapped_column(String(20), ForeignKey(f"alchemy_kind_{ID}.name"))
+
+
+class Kind(Base):
+    __tablename__ = f"alchemy_kind_{ID}"
+
+    name: Mapped[str] = mapped_column(String(20), primary_key=True)  # MySQL wants the length
+    stocks: Mapped[list[Stock]] = relationship()
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def engine(store: str, tmp_path: Path) -> Iterator[Engine]:
+    engine = create_engine(url_of(store, tmp_path, STORES[store]))
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        session.add(Kind(name="pen"))
+        session.flush()
+        session.add_all([Stock(id=number, n=1, kind="pen") for number in (41, 42, 43)])
+        session.commit()
+    yield engine
+    Base.metadata.drop_all(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def session(engine: Engine) -> Iterator[Session]:
+    with Session(engine) as session:
+        yield session
+
+
+def row(engine: Engine, key: int = 42) -> tuple[int, int] | None:
+    with engine.connect() as connection:
+        found = connection.execute(select(Stock.n, Stock.fence).where(Stock.id == key)).first()
+        return (found.n, found.fence) if found else None
+
+
+def test_a_change_carries_the_fence_and_an_older_one_is_refused(
+    engine: Engine, session: Session
+) -> None:
+    for fence, value in ((5, 2), (5, 3), (7, 4)):
+        with guard_session(session, fence, "stock:42") as guarded:
+            stock = guarded.get(Stock, 42)
+            stock.n = value
+            session.commit()
+        assert row(engine) == (value, fence)
+    with guard_session(session, 6, "stock:42"):
+        session.get_one(Stock, 42).n = 9
+        with pytest.raises(StaleFence) as caught:
+            session.flush()
+    session.rollback()
+    assert (caught.value.name, caught.value.offered, caught.value.highest) == ("stock:42", 6, 7)
+    assert row(engine) == (4, 7)
+    assert session.get_one(Stock, 42).n == 4
+
+
+def test_what_is_read_through_the_guard_shuts_the_older_out(
+    engine: Engine, session: Session
+) -> None:
+    with guard_session(session, 7, "stock:42") as guarded:
+        assert guarded.get(Stock, 42).fence == 7
+        assert guarded.get(Stock, 99) is None
+        session.commit()
+    assert row(engine) == (1, 7)
+    with Session(engine) as late, guard_session(late, 6, "stock:42") as guarded:
+        with pytest.raises(StaleFence):
+            guarded.get(Stock, 42)
+
+
+def test_the_newest_is_read_and_not_what_the_session_remembers(
+    engine: Engine, session: Session
+) -> None:
+    old = session.get_one(Stock, 42)
+    session.commit()
+    with Session(engine) as other:
+        other.get_one(Stock, 42).n = 8
+        other.commit()
+    assert old.n == 8
+    with Session(engine, expire_on_commit=False) as keeper:
+        kept = keeper.get_one(Stock, 42)
+        keeper.commit()
+        with Session(engine) as other:
+            other.get_one(Stock, 42).n = 9
+            other.commit()
+        assert kept.n == 8
+        with guard_session(keeper, 5, "stock:42") as guarded:
+            assert guarded.get(Stock, 42).n == 9
+            keeper.commit()
+
+
+def test_one_stale_row_refuses_the_whole_flush(engine: Engine, session: Session) -> None:
+    with guard_session(session, 9, "a") as guarded:
+        guarded.get(Stock, 43)
+        session.commit()
+    with guard_session(session, 8, "a"):
+        for stock in session.scalars(select(Stock).order_by(Stock.id)):
+            stock.n = 5
+        with pytest.raises(StaleFence):
+            session.commit()
+    session.rollback()
+    assert [row(engine, key) for key in (41, 42, 43)] == [(1, 0), (1, 0), (1, 9)]
+
+
+def test_new_and_deleted_rows_are_guarded(engine: Engine, session: Session) -> None:
+    with guard_session(session, 7, "a"):
+        session.add(Stock(id=50, n=1))
+        session.commit()
+        assert row(engine, 50) == (1, 7)
+    with guard_session(session, 6, "a"):
+        session.delete(session.get_one(Stock, 50))
+        with pytest.raises(StaleFence):
+            session.commit()
+        session.rollback()
+    assert row(engine, 50) == (1, 7)
+    with guard_session(session, 7, "a"):
+        session.delete(session.get_one(Stock, 50))
+        session.commit()
+    assert row(engine, 50) is None
+
+
+def test_a_row_that_a_relationship_changes_is_guarded(engine: Engine, session: Session) -> None:
+    with guard_session(session, 7, "a") as guarded:
+        guarded.get(Stock, 42)
+        session.commit()
+    with guard_session(session, 6, "a"):
+        session.delete(session.get_one(Kind, "pen"))  # which empties the column of its stocks
+        with pytest.raises(StaleFence):
+            session.commit()
+        session.rollback()
+    assert row(engine) == (1, 7)
+
+
+def test_what_changes_nothing_is_refused_all_the_same(engine: Engine, session: Session) -> None:
+    with guard_session(session, 7, "a") as guarded:
+        guarded.get(Stock, 42)
+        session.commit()
+    with guard_session(session, 6, "a"):
+        session.get_one(Stock, 42).n = 1  # which it is
+        with pytest.raises(StaleFence):
+            session.commit()
+        session.rollback()
+
+
+def test_many_rows_at_once_are_all_changed_or_none(engine: Engine, session: Session) -> None:
+    with guard_session(session, 7, "a") as guarded:
+        guarded.get(Stock, 42)
+        session.commit()
+        session.execute(update(Stock).where(Stock.id > 41).values(n=Stock.n + 1))
+        session.commit()
+    assert [row(engine, key) for key in (41, 42, 43)] == [(1, 0), (2, 7), (2, 7)]
+    with guard_session(session, 6, "a"):
+        for statement in (update(Stock).values(n=9), delete(Stock).where(Stock.n > 0)):
+            with pytest.raises(StaleFence):
+                session.execute(statement)
+            session.rollback()
+        with pytest.raises(UsageError, match="list"):
+            session.execute(update(Stock), [{"id": 41, "n": 3}])
+        session.rollback()
+        session.execute(update(Kind).values(name="pen"))  # no fence, no question
+        session.execute(delete(Stock).where(Stock.id == 41))
+        session.commit()
+    assert [row(engine, key) for key in (41, 42, 43)] == [None, (2, 7), (2, 7)]
+
+
+def test_an_unguarded_session_works_and_never_lowers_a_mark(
+    engine: Engine, session: Session
+) -> None:
+    with Session(engine) as other, guard_session(other, 7, "a") as guarded:
+        before = session.get_one(Stock, 42)
+        before_fence = before.fence
+        session.rollback()
+        guarded.get(Stock, 42)
+        other.commit()
+    stock = session.get_one(Stock, 42)
+    stock.n = 3
+    session.commit()
+    assert before_fence == 0
+    assert row(engine) == (3, 7)
+
+
+def test_guarding_ends_with_the_block(engine: Engine, session: Session) -> None:
+    with guard_session(session, 5, "a"):
+        with pytest.raises(UsageError, match="already"), guard_session(session, 6, "a"):
+            pass
+    session.get_one(Stock, 42).n = 2
+    session.commit()
+    assert row(engine) == (2, 0)
+    with guard_session(session, 5, "a"):
+        session.get_one(Stock, 42).n = 3
+        session.commit()
+    assert row(engine) == (3, 5)
+
+
+def test_an_epoch_counts(engine: Engine, session: Session) -> None:
+    with guard_session(session, 1000, "a") as guarded:
+        guarded.get(Stock, 42)
+        session.commit()
+    with guard_session(session, 1, "a", epoch=1) as guarded:
+        guarded.get(Stock, 42)
+        session.commit()
+    with guard_session(session, 2000, "a") as guarded, pytest.raises(StaleFence, match="epoch 1"):
+        guarded.get(Stock, 42)
+
+
+def test_a_class_without_a_fence_is_told(session: Session) -> None:
+    with guard_session(session, 5, "a") as guarded, pytest.raises(UsageError, match="FencedMixin"):
+        guarded.get(Kind, "pen")
+    with pytest.raises(UsageError):
+        guard_session(session, 5)
+
+
+def test_a_table_without_the_column_is_misconfigured(engine: Engine, session: Session) -> None:
+    Base.metadata.drop_all(engine)
+    with guard_session(session, 5, "a") as guarded, pytest.raises(Misconfigured):
+        guarded.get(Stock, 42)
+    session.rollback()
+
+
+def test_a_session_can_enter_a_table_of_marks(engine: Engine, session: Session) -> None:
+    guard = SqlGuard(f"marks_{uuid4().hex[:12]}")
+    guard.create(session)
+    session.commit()
+    guard.enter(session, 5, "a")
+    session.get_one(Stock, 42).n = 2
+    session.commit()
+    with pytest.raises(StaleFence):
+        guard.enter(session, 4, "a")
+    session.rollback()
+    registry = scoped_session(sessionmaker(engine))
+    assert guard.mark(registry, "a") == 5
+    registry.remove()
+    session.execute(insert(Kind).values(name="ink"))
+    session.rollback()
+
+
+def test_a_busy_row_is_passed_on_as_sqlalchemy_has_it(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'db'}?timeout=0")
+    guard = SqlGuard()
+    with Session(engine) as first, Session(engine) as second:
+        guard.create(first)
+        first.commit()
+        guard.enter(first, 5, "a")
+        with pytest.raises(OperationalError, match="locked"):
+            guard.enter(second, 6, "a")
+    engine.dispose()
+
+
+# asyncio
+
+
+@asynccontextmanager
+async def opened(store: str, folder: Path) -> AsyncIterator[Any]:
+    engine = create_async_engine(url_of(store, folder, AIO[store]))
+    async with engine.begin() as connection:
+        await connection.run_sync(Base.metadata.create_all)
+    try:
+        async with AsyncSession(engine, expire_on_commit=False) as session:
+            session.add(Stock(id=42, n=1))
+            await session.commit()
+            yield session
+    finally:
+        async with engine.begin() as connection:
+            await connection.run_sync(Base.metadata.drop_all)
+        await engine.dispose()
+
+
+def test_an_asyncio_session_is_guarded_alike(store: str, tmp_path: Path) -> None:
+    async def play() -> None:
+        async with opened(store, tmp_path) as session:
+            with guard_session(session, 7, "a") as guarded:
+                stock = await guarded.get(Stock, 42)
+                stock.n = 2
+                await session.commit()
+            with guard_session(session, 6, "a") as guarded:
+                with pytest.raises(StaleFence):
+                    await guarded.get(Stock, 42)
+                await session.rollback()
+                (await session.get_one(Stock, 42)).n = 9
+                with pytest.raises(StaleFence):
+                    await session.commit()
+                await session.rollback()
+                with pytest.raises(StaleFence):
+                    await session.execute(update(Stock).values(n=9))
+                await session.rollback()
+            found = (await session.execute(select(Stock.n, Stock.fence))).one()
+            assert tuple(found) == (2, 7)
+
+    asyncio.run(play())
+
+
+def test_an_asyncio_session_can_enter_a_table_of_marks(store: str, tmp_path: Path) -> None:
+    guard = SqlGuard(f"marks_{uuid4().hex[:12]}")
+
+    async def play() -> None:
+        async with opened(store, tmp_path) as session:
+            await guard.create(session)
+            await session.commit()
+            await guard.enter(session, 5, "a")
+            await session.commit()
+            with pytest.raises(StaleFence):
+                await guard.enter(session, 4, "a")
+            await session.rollback()
+            make = async_sessionmaker(session.bind)
+            registry = async_scoped_session(make, scopefunc=asyncio.current_task)
+            assert await guard.mark(registry, "a") == 5
+            await registry.remove()
+
+    asyncio.run(play())
