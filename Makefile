@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help run servers test check format bench build lock clean
+.PHONY: help run servers test torture check format bench build lock clean
 
 
 help:  ## list the targets
@@ -37,6 +37,10 @@ run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
 
 test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
 	$(PY) -m pytest -rs -n $(JOBS) $(PYTEST_ARGS)
+
+torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
+	FENCELOCK_STORMS=6 $(PY) -m pytest -q -n $(JOBS) tests/faults/test_storm.py
+	$(PY) -m tests.judge_torture.marathon $(TORTURE_ARGS)
 
 servers:  ## install the servers that the tests start (Debian packages; root, or sudo)
 	@tests/servers/install.sh

@@ -7,6 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.faults import grid
 from tests.servers.server import Missing
 
 
@@ -39,3 +40,16 @@ def pytest_runtest_call() -> Generator[None, None, None]:
         yield
     except Missing as missing:
         pytest.skip(str(missing))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have the outcome of each test say which hazard it shows, over which engine."""
+    grid.label(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the hazards and what became of them in this run."""
+    text = grid.lines(grid.outcomes(terminalreporter.stats))
+    if text:
+        terminalreporter.section("hazards: what this run has shown, by engine and flavor")
+        terminalreporter.write("\n".join(text) + "\n")

@@ -17,7 +17,7 @@ costs about a minute, most of it leases that run out.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,11 +28,26 @@ from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
 from tests.servers.shared import shared
+from tests.servers.zookeeper import ZooKeeper
 
-PROMISES = frozenset({"processes", "server", "order", "waiters", "revoke", "scan", "fork_in_loop"})
+PROMISES = frozenset(
+    {
+        "processes",
+        "server",
+        "order",
+        "waiters",
+        "revoke",
+        "scan",
+        "fork_in_loop",
+        "long",
+        "place",
+        "loop_end",
+    }
+)
 """What a test may need: several processes, a server of its own to be cut off from, first come first
 served, waiters that can be seen, taking locks from others, listing them, a child that was forked
-inside a running event loop and connects."""
+inside a running event loop and connects, leases that differ much in length, a place in the queue
+that outlives lost answers, a release that outlives its event loop."""
 
 _number = itertools.count()
 
@@ -42,8 +57,8 @@ class Store(NamedTuple):
 
     fresh: Callable[[Path], str]
     """The URL of an empty store; the folder is the test's own."""
-    lacks: Collection[str] = ()
-    """What it does not promise, of PROMISES."""
+    lacks: Mapping[str, str] = {}
+    """What it does not promise, of PROMISES, and why."""
     dead_waiter_ttl: float = 600.0
     """The ttl of waiters that die in a test: short where a dead one may keep the lock for that long
     when its turn comes, and long where it is passed over at once."""
@@ -61,9 +76,12 @@ def _redis() -> Redis:
 
 STORES: dict[str, Store] = {
     "memory": Store(
-        lambda folder: f"memory://faults-{next(_number)}", lacks={"processes", "server"}
+        lambda folder: f"memory://faults-{next(_number)}",
+        lacks={"processes": "lives in one process", "server": "is no server"},
     ),
-    "sqlite": Store(lambda folder: f"sqlite:///{folder}/locks.db", lacks={"server"}),
+    "sqlite": Store(
+        lambda folder: f"sqlite:///{folder}/locks.db", lacks={"server": "is reached by no network"}
+    ),
     "postgresql": Store(
         lambda folder: shared(_postgresql).url(f"table=faults_{next(_number)}"),
     ),
@@ -71,15 +89,30 @@ STORES: dict[str, Store] = {
         lambda folder: f"{shared(mariadb).url()}?table=faults_{next(_number)}",
         dead_waiter_wait=5.0,  # it has half a second to claim the lock
     ),
-    "redis": Store(lambda folder: shared(_redis).fresh_url()),
+    # A waiter is handed the lock whole: if it dies at that moment, the lock is its for a ttl.
+    "redis": Store(lambda folder: shared(_redis).fresh_url(), dead_waiter_ttl=2.0),
     "redlock": Store(
         lambda folder: f"{shared(Nodes).url}?prefix=faults-{next(_number)}:",
-        lacks={"server", "order", "waiters"},  # cutting one of its servers off changes nothing
+        lacks={
+            "server": "is several servers, cut off one by one in tests/engines/redlock",
+            "order": "serves waiters in no order",
+            "waiters": "keeps no queue",
+        },
     ),
     "etcd": Store(
         lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
-        lacks={"fork_in_loop"},  # gRPC's own thread is always at work there: the child is refused
+        lacks={"fork_in_loop": "refuses that child: gRPC's own thread is always at work there"},
         dead_waiter_ttl=2.0,
+        dead_waiter_wait=10.0,
+    ),
+    # A dead client keeps its place and its locks until its session ends: hence a short one.
+    "zookeeper": Store(
+        lambda folder: f"{shared(ZooKeeper).fresh_url()}?session=2",
+        lacks={
+            "server": "is cut off in tests/engines/zookeeper",
+            "long": "keeps all locks of a client for as long as its session",
+        },
+        dead_waiter_ttl=1.5,
         dead_waiter_wait=10.0,
     ),
 }

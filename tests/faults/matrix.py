@@ -1,12 +1,14 @@
-"""Which tests show which hazard, or why a hazard has none here.
+"""Which tests show which hazard over which engine, or why there is none.
 
 The hazards are the known ways in which distributed locks go wrong. A row names the tests that
 inject it; ``test_matrix.py`` fails when a hazard is in no row, when a named test does not exist,
-and when a test that names a hazard is in no row. Tests in ``tests/engines`` count by naming it.
+when a test that names a hazard is in no row, and when an engine has neither a test for a hazard nor
+a reason why it cannot meet it. Tests in ``tests/engines`` count by naming it.
 
 Which engines a test runs over is said in ``engines.py``. Where a flavor is missing from a test, the
 hazard cannot reach it: a cancelled task or a blocked loop needs asyncio, an interrupted thread the
-blocking flavor. What only one kind of server can do is in a folder of its own.
+blocking flavor. What only one kind of server can do is in a folder of its own. ``grid.py`` shows
+the outcomes of a run.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ class NotApplicable(NamedTuple):
     why: str
 
 
-HAZARDS = [f"H{number:02}" for number in [*range(1, 43), *range(71, 75)]]
+NO_CONSUL = NotApplicable("there is no engine for Consul yet")
+NO_DYNAMODB = NotApplicable("there is no engine for DynamoDB yet")
+NO_SERVICE = NotApplicable("there is no HTTP service yet")
 
 MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [
@@ -113,6 +117,8 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_storm.py::test_no_two_hold_together_whoever_is_killed_or_frozen",
         "redis/test_pushes.py::test_a_waiter_keeps_its_place_when_its_link_breaks",
         "redis/test_pushes.py::test_a_waiter_that_cannot_be_called_is_passed_over_at_once",
+        "redis/test_hand_over.py::test_a_waiter_frozen_past_its_ttl_does_not_believe_the_old_message",
+        "redis/test_hand_over.py::test_a_frozen_client_costs_one_ttl_however_many_of_it_wait",
     ],
     "H23": [
         "test_deaths.py::test_a_waiter_gets_a_lock_that_nobody_releases",
@@ -233,4 +239,50 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_exhaustion.py::test_a_lease_survives_a_disk_that_is_full_for_a_while",
         "test_exhaustion.py::test_a_full_disk_refuses_a_new_file_cleanly",
     ],
+    "H57": NO_CONSUL,
+    "H58": NO_CONSUL,
+    "H59": NO_DYNAMODB,
+    "H60": NO_DYNAMODB,
+    **dict.fromkeys(["H75", "H76", "H77", "H78", "H79", "H80"], NO_SERVICE),
 }
+"""The tests beside this file; H43 to H56 and H61 to H70 are shown in ``tests/engines``."""
+
+# Hazards that only some engines can meet, and what keeps the others from it.
+ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
+    ("H34",): ({"redis", "redlock"}, "has no clock of a server between its clients"),
+    ("H35",): ({"redis", "redlock", "postgresql"}, "keeps its data when it restarts, or is none"),
+    ("H36",): ({"redis"}, "has every grant on disk before it tells, or none at all"),
+    ("H37",): ({"redis"}, "see H74 for a full disk"),
+    ("H38",): ({"redis", "postgresql"}, "has no replica that could be behind"),
+    ("H39",): (
+        {"redis", "redlock", "postgresql", "mysql"},
+        "is no server, or is cut off in silence in the tests of H47 and H54",
+    ),
+    ("H40",): ({"redis", "redlock"}, "runs no scripts in a server"),
+    ("H41",): ({"redis"}, "drops no locks for want of memory"),
+    ("H42",): ({"redis"}, "has no slots"),
+    ("H43", "H44", "H45", "H46"): ({"redlock"}, "asks no majority of independent servers"),
+    ("H47",): ({"zookeeper", "etcd"}, "has no session that carries its leases"),
+    ("H48", "H49", "H50"): ({"zookeeper"}, "a hazard of ZooKeeper sessions and nodes"),
+    ("H51", "H54"): ({"zookeeper", "etcd"}, "has no members that agree on a leader"),
+    ("H52", "H53", "H55"): ({"etcd"}, "a hazard of etcd's leases and watches"),
+    ("H56",): ({"zookeeper", "etcd"}, "the record is deleted in the tests of H06 and H40"),
+    ("H61", "H62", "H65", "H66", "H69"): (
+        {"postgresql", "mysql"},
+        "has no sessions that hold a lock by a number or name",
+    ),
+    ("H63", "H67"): ({"postgresql"}, "a hazard of PostgreSQL's advisory locks"),
+    ("H64",): ({"postgresql", "mysql"}, "has no standby; for Redis see H38"),
+    ("H68", "H70"): ({"mysql"}, "a hazard of MySQL and MariaDB"),
+    ("H71", "H72", "H73"): ({"sqlite"}, "keeps no locks in a file of its own"),
+    ("H74",): ({"sqlite", "postgresql", "mysql"}, "keeps no file here; for Redis see H37"),
+}
+
+UNSTEPPED = "not covered: the tests cannot step the clock of this server yet"
+ONE_SERVER = "not covered: shown for one Redis server, not for a majority of them"
+
+NOT_YET: dict[tuple[str, str], str] = {
+    **{("H34", engine): UNSTEPPED for engine in ("postgresql", "mysql", "etcd", "zookeeper")},
+    **{(hazard, "redlock"): ONE_SERVER for hazard in ("H36", "H37", "H41", "H42")},
+}
+"""Cells that could have a test and have none, with what stands in the way."""

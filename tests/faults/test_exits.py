@@ -19,6 +19,7 @@ def see_it_end(leaver: Worker, way: str) -> int:
     return leaver.wait()
 
 
+@pytest.mark.needs("loop_end")
 @pytest.mark.parametrize("way", STATUS)
 def test_a_program_that_ends_releases_at_once(
     flavor: str, shared_url: str, crew: Crew, way: str
@@ -61,7 +62,7 @@ def test_all_tasks_of_an_interrupted_loop_release(shared_url: str, crew: Crew) -
         assert client.inspect("seat").waiters == ()
 
 
-@pytest.mark.needs("scan")
+@pytest.mark.needs("scan", "loop_end")
 def test_a_task_that_nobody_awaits_releases_when_the_loop_ends(shared_url: str, crew: Crew) -> None:
     """H33: asyncio.run cancels what is left over."""
     leaver = crew.worker("leaver", "asyncio", "loose", shared_url)
@@ -70,7 +71,7 @@ def test_a_task_that_nobody_awaits_releases_when_the_loop_ends(shared_url: str, 
         assert client.scan() == [], leaver.errors()
 
 
-@pytest.mark.needs("scan")
+@pytest.mark.needs("scan", "loop_end")
 def test_a_release_under_way_is_finished_when_the_loop_ends(shared_url: str, crew: Crew) -> None:
     """H33: asyncio.run cancels all tasks, and the one that gives the lock back must not be hit."""
     leaver = crew.worker("leaver", "asyncio", "slow", shared_url)

@@ -68,6 +68,7 @@ def test_an_acquire_that_cannot_even_be_taken_back_says_until_when(
 
 
 @pytest.mark.needs("order", "waiters")
+@pytest.mark.needs("place")
 def test_a_waiter_whose_answers_are_lost_keeps_its_place(
     flavor: str, url: str, faults: Faults
 ) -> None:
@@ -127,6 +128,7 @@ def test_a_release_whose_answer_is_lost_is_a_release(
     run(flavor, scenario)
 
 
+@pytest.mark.needs("long")
 def test_a_release_that_is_never_answered_is_unknown(flavor: str, url: str, faults: Faults) -> None:
     """H14: neither "released" nor "not yours": unknown, with the time at which the doubt ends."""
 

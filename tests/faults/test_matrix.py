@@ -1,62 +1,83 @@
-"""No hazard without a test, no test without its hazard."""
+"""No hazard without a test, no test without its hazard, no engine without either or a reason."""
 
 from __future__ import annotations
 
-import ast
-import re
-from pathlib import Path
+from types import SimpleNamespace
 
-from tests.faults.matrix import HAZARDS, MATRIX, NotApplicable
+from tests.faults import grid
+from tests.faults.coverage import gaps, read_tests, row_of, why_not
+from tests.faults.matrix import MATRIX, NOT_YET, ONLY, NotApplicable
+from tests.faults.titles import HAZARDS
 
-HERE = Path(__file__).parent
-FILES = [
-    *sorted(HERE.rglob("test_*.py")),
-    HERE / "../unit/test_odd_input.py",
-    *sorted((HERE / "../engines").rglob("test_*.py")),
-]
 OWN = "../engines/"  # what an engine shows of itself counts, and need not be listed
-
-
-def read_tests() -> dict[str, set[str]]:
-    """Every test of these files with the hazards that its docstring names."""
-    found = {}
-    for file in FILES:
-        prefix = file.relative_to(HERE)
-        for node in ast.parse(file.read_text()).body:
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                words = ast.get_docstring(node) or ""
-                found[f"{prefix}::{node.name}"] = set(re.findall(r"\bH\d\d\b", words))
-    return found
 
 
 def test_every_hazard_has_a_test_or_a_reason() -> None:
     assert {*MATRIX} <= {*HAZARDS}
-    own = {test: hazards for test, hazards in read_tests().items() if test.startswith(OWN)}
     for hazard in HAZARDS:
         row = MATRIX.get(hazard, [])
-        shown = [test for test, hazards in own.items() if hazard in hazards]
-        assert row or shown, f"{hazard} has neither"
+        shown = [test.place for test in read_tests() if hazard in test.hazards]
         if isinstance(row, NotApplicable):
             assert len(row.why) > 20, f"{hazard} needs a reason that can be understood"
             assert not shown, f"{shown} shows {hazard}: it is applicable"
+        else:
+            assert shown, f"{hazard} has neither"
 
 
 def test_every_test_of_a_hazard_exists_and_names_it() -> None:
-    known = read_tests()
+    known = {test.place: test.hazards for test in read_tests()}
     for hazard, row in MATRIX.items():
-        for test in [] if isinstance(row, NotApplicable) else row:
-            assert hazard in known.get(test, set()), f"{test} does not show {hazard}"
+        for place in [] if isinstance(row, NotApplicable) else row:
+            assert hazard in known.get(place, set()), f"{place} does not show {hazard}"
 
 
 def test_every_test_that_names_a_hazard_is_in_its_row() -> None:
-    for test, hazards in read_tests().items():
-        for hazard in hazards if not test.startswith(OWN) else ():
+    for test in read_tests():
+        for hazard in test.hazards if not test.place.startswith(OWN) else ():
             row = MATRIX.get(hazard, [])
-            assert not isinstance(row, NotApplicable), f"{test} shows {hazard}: it is applicable"
-            assert test in row, f"{hazard} does not list {test}"
+            assert not isinstance(row, NotApplicable), f"{test.place} shows {hazard}"
+            assert test.place in row, f"{hazard} does not list {test.place}"
 
 
 def test_every_test_here_names_a_hazard() -> None:
-    nameless = [test for test, hazards in read_tests().items() if not hazards]
+    nameless = [test.place for test in read_tests() if not test.hazards]
     allowed = ("test_matrix.py", "test_faulty.py", "test_first_open.py", "../unit/", OWN)
-    assert [test for test in nameless if not test.startswith(allowed)] == []
+    assert [place for place in nameless if not place.startswith(allowed)] == []
+
+
+def test_every_engine_meets_every_hazard_or_there_is_a_reason() -> None:
+    assert gaps() == []
+
+
+def test_a_reason_is_given_only_where_there_is_no_test() -> None:
+    for hazards, (concerned, _) in ONLY.items():
+        for hazard in hazards:
+            row = row_of(hazard)
+            assert not isinstance(row, NotApplicable)
+            over = {engine for test in row for engine in test.engines} - {grid.ALONE}
+            assert over <= concerned, f"{hazard} is shown over {over - concerned}, too"
+    assert all(why_not(*cell) for cell in NOT_YET)
+
+
+def report(engine: str, flavor: str, **facts: object) -> SimpleNamespace:
+    label = (grid.LABEL, [["H01", "H21"], engine, flavor])
+    return SimpleNamespace(user_properties=[label], when="call", **facts)
+
+
+def test_the_grid_says_what_the_run_has_shown() -> None:
+    stats = {
+        "passed": [report("redis", "s"), report("redis", "a")],
+        "failed": [report("etcd", "a")],
+        "skipped": [report("mysql", "s", longrepr=("f", 1, "Skipped: not installed"))],
+    }
+    text = grid.lines(grid.outcomes(stats))
+    head, first, *_ = text
+    row = first[grid.TITLE_WIDTH :].replace("1s 1a", "1s1a").split()
+    cells = dict(zip(head.split(), row, strict=True))
+    assert first.startswith("H01 frozen past the ttl")
+    assert (cells["redis"], cells["etcd"], cells["mysql"]) == ("1s1a", "FAIL", "skip")
+    assert (cells["memory"], cells["sqlite"]) == ("-", ".")
+    assert any("skipped, mysql: not installed" in line for line in text)
+    assert any(line.startswith("  memory: lives in one process (") for line in text)
+    assert any("all: there is no engine for Consul yet (H57-H58)" in line for line in text)
+    assert grid.lines([]) == []

@@ -258,6 +258,7 @@ def test_a_body_that_blocked_its_loop_is_cancelled_and_raises(url: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.needs("long")
 def test_a_frozen_process_that_holds_several_locks_loses_each(
     flavor: str, shared_url: str, crew: Crew
 ) -> None:

@@ -169,7 +169,7 @@ def hand_on_to_the_dead(patch: Patch) -> None:
 DEFECTS = {
     "forget_to_undo": Defect(forget_to_undo, "cancels", 20, "something is left behind"),
     "let_a_cancellation_through": Defect(
-        let_a_cancellation_through, "cancels", 300, "something is left behind"
+        let_a_cancellation_through, "cancels", 1000, "something is left behind"
     ),
     "take_a_push_for_a_grant": Defect(take_a_push_for_a_grant, "calm", 5, "is shown as 1"),
     "sleep_through_a_push": Defect(sleep_through_a_push, "calm", 10, "somebody waits"),

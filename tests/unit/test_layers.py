@@ -36,13 +36,14 @@ SPINE = (
     ("face", "body"),
     ("sync", "aio", "sql"),
     (ROOT,),
+    ("judge",),
     ("recipes", "cli", "service", "integrations", "demo", "etcd"),
     ("__main__",),
 )
 
 # The parts beside the spine: what they may import, and which parts of the spine may import them.
 SIDES = {
-    "worlds": ({"errors", "model", "world"}, {"core", "sync", "aio"}),
+    "worlds": ({"errors", "model", "world"}, {"core", "sync", "aio", "judge"}),
     REGISTRY: ({"errors", "model", "world", "engine", "observe", "address"}, {"sync", "aio"}),
     "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo"}),
 }
@@ -224,7 +225,7 @@ def test_imports_point_the_right_way() -> None:
         ("model.py", "import fencelock", "model may not import fencelock"),
         ("__init__.py", "if not TYPE_CHECKING:\n    from . import cli", "fencelock may not import"),
         ("__init__.py", "from .recipes import Once", "fencelock may not import fencelock.recipes"),
-        ("recipes/once.py", "from fencelock.worlds.threads import X", "only aio, core, sync may"),
+        ("recipes/once.py", "from fencelock.worlds.threads import X", "core, judge, sync may"),
         ("worlds/sim.py", "from ..engine import Engine", "only errors, model, world"),
         ("guards/sql.py", "from ..engine import Engine", "only errors, model"),
         ("engines/memory.py", "from random import random", "does not import random"),

@@ -285,7 +285,7 @@ def test_an_error_in_a_task_ends_the_run_and_says_where_it_was() -> None:
         simulation.start(fail(world), world, "failing")
         with pytest.raises(ValueError, match="oh") as caught:
             simulation.run()
-        assert caught.value.__notes__ == ["in one/failing#1: seed 77, step 2, 1.500000 s"]
+        assert caught.value.__notes__ == ["in one/failing#1: seed 77, step 3, 1.500000 s"]
         simulation.run()  # the others can go on
 
 

@@ -21,6 +21,7 @@ the same way every time:
 For asyncio it is ``client, clock = await testing.aio_client()`` and ``await clock.advance(31)``.
 ``testing.lose(lease)`` takes a lease away from its holder, with any client.
 
+``testing.Faults``, in pytest the fixture ``faults``, has what can go wrong as verbs.
 ``testing.conformance`` judges engines, and ``testing.faulty`` is an engine that fails on demand.
 """
 
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
     from . import conformance as conformance
     from . import faulty as faulty
     from .clients import AioClock, Clock, aio_client, client, lose
+    from .faults import Faults
 
-__all__ = ["AioClock", "Clock", "aio_client", "client", "conformance", "faulty", "lose"]
+__all__ = ["AioClock", "Clock", "Faults", "aio_client", "client", "conformance", "faulty", "lose"]
 
 _MODULES = {"conformance", "faulty"}
+_PLACES = {"Faults": "faults"}
 
 
 def __getattr__(name: str) -> Any:
@@ -44,7 +47,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name in __all__:
-        value = getattr(import_module(f"{__name__}.clients"), name)
+        value = getattr(import_module(f"{__name__}.{_PLACES.get(name, 'clients')}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

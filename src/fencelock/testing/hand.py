@@ -6,16 +6,16 @@ What it shows is what every engine promises; ``engines/memory.py`` is the specif
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import partial
 from typing import TypeVar
 
 from ..core import Core, HasTenure
-from ..engine import Address
+from ..engine import Address, Engine
 from ..engines.memory import MemoryEngine, Store
 from ..logic.tenure import Tenure
 from ..model import Busy
 from ..spec import Spec
 from ..world import World
+from .faulty import Faults, FaultyEngine
 from .timeline import Timeline
 
 L = TypeVar("L", bound=HasTenure)
@@ -33,10 +33,16 @@ class HandCore(Core[L]):
         lease: Callable[[Core[L], Tenure], L],
         timeline: Timeline,
         who: Callable[[], Hashable],
+        faults: Faults | None = None,
     ) -> None:
         self.timeline = timeline
         self._who = who
-        super().__init__(world, partial(MemoryEngine, world, ADDRESS, store), lease)
+
+        def engine() -> Engine:
+            inner = MemoryEngine(world, ADDRESS, store)
+            return inner if faults is None else FaultyEngine(inner, faults)
+
+        super().__init__(world, engine, lease)
 
     async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
         with self.timeline.call(self._who(), f"acquire of {spec.name!r}"):

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 from .. import aio
 from ..engines.memory import Store
 from ..world import Job, Signal
 from ..worlds.aio import AioWorld
+from .faulty import Faults
 from .hand import HandCore
-from .timeline import PATIENCE_S, Flag, Timeline, seconds
+from .timeline import PATIENCE_S, Flag, Sleeper, Timeline, seconds
 
+LOOK_S = 0.001
 TURNS = 5  # turns of the loop without work after which there is none
 
 
 class TasksTimeline(Timeline):
     """A timeline whose sleepers are tasks."""
 
-    def __init__(self, patience: float = PATIENCE_S) -> None:
-        super().__init__(patience)
+    def __init__(self, patience: float = PATIENCE_S, flows: bool = False) -> None:
+        super().__init__(patience, flows)
         self._changed = asyncio.Event()
 
     def on_change(self) -> None:
@@ -36,6 +38,8 @@ class TasksTimeline(Timeline):
             return signal.is_set()
         limit = None if self.is_job(who) else self.patience
         try:
+            if self.flows and limit is not None:
+                await self._flow(sleeper, who)
             while self.sleeps(sleeper):
                 moves = self.moves
                 try:
@@ -47,6 +51,18 @@ class TasksTimeline(Timeline):
             if self.sleeps(sleeper):  # we leave by an error, still in the list
                 self.wake(sleeper)
         return signal.is_set()
+
+    async def _flow(self, sleeper: Sleeper, who: Hashable) -> None:
+        """Let time pass whenever nobody is at work, until this sleeper wakes."""
+        moves, left = self.moves, self.patience
+        while self.sleeps(sleeper) and left > 0:
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            if self.sleeps(sleeper) and not self.pass_time(who):
+                await asyncio.sleep(LOOK_S)
+                left -= LOOK_S
+            if self.moves != moves:
+                moves, left = self.moves, self.patience
 
     async def settle(self, besides: object) -> None:
         """Wait until all workers but one sleep or are done, and the loop has nothing to do."""
@@ -118,18 +134,22 @@ class AioClock:
     """The clock of a ``testing.aio_client()``. It stands still until it is moved.
 
     A body whose lease is lost is cancelled where it waits, here as everywhere. When that is in one
-    of these methods, the move is completed first.
+    of these methods, the move is completed first. One that ``flows`` also moves by itself while a
+    call waits for it.
     """
 
-    def __init__(self, patience: float = PATIENCE_S) -> None:
-        self._timeline = TasksTimeline(patience)
+    def __init__(self, patience: float = PATIENCE_S, *, flows: bool = False) -> None:
+        self._timeline = TasksTimeline(patience, flows)
         self._world = HandAioWorld(self._timeline)
         self._store = Store(self._world)
 
-    def connect(self) -> aio.Client:
-        """Another client of the same engine, on the same clock: a rival, as in another process."""
-        world = HandAioWorld(self._timeline)
-        core = HandCore(world, self._store, aio.Lease, self._timeline, asyncio.current_task)
+    def connect(self, *, faults: Faults | None = None) -> aio.Client:
+        """Another client of the same engine, on the same clock: a rival, as in another process.
+
+        With ``faults``, switches of ``testing.faulty`` stand between it and the engine.
+        """
+        world, who = HandAioWorld(self._timeline), asyncio.current_task
+        core = HandCore(world, self._store, aio.Lease, self._timeline, who, faults)
         return aio.Client(core)
 
     def now(self) -> float:

@@ -11,6 +11,7 @@ from .. import sync
 from ..engines.memory import Store
 from ..world import Job, Signal
 from ..worlds.threads import ThreadsWorld, drive
+from .faulty import Faults
 from .hand import HandCore
 from .timeline import PATIENCE_S, Flag, Timeline, seconds
 
@@ -18,8 +19,8 @@ from .timeline import PATIENCE_S, Flag, Timeline, seconds
 class ThreadsTimeline(Timeline):
     """A timeline whose sleepers are threads."""
 
-    def __init__(self, patience: float = PATIENCE_S) -> None:
-        super().__init__(patience)
+    def __init__(self, patience: float = PATIENCE_S, flows: bool = False) -> None:
+        super().__init__(patience, flows)
         self.changed = threading.Condition(self.mutex)
 
     def on_change(self) -> None:
@@ -35,6 +36,8 @@ class ThreadsTimeline(Timeline):
             limit = None if self.is_job(who) else self.patience
             try:
                 while self.sleeps(sleeper):
+                    if self.flows and limit is not None and self.pass_time(who):
+                        continue
                     if not self.changed.wait(limit):  # not a single thing has happened
                         raise self.unmoved()
             finally:
@@ -113,16 +116,22 @@ class _Thread:
 
 
 class Clock:
-    """The clock of a ``testing.client()``. It stands still until it is moved."""
+    """The clock of a ``testing.client()``. It stands still until it is moved.
 
-    def __init__(self, patience: float = PATIENCE_S) -> None:
-        self._timeline = ThreadsTimeline(patience)
+    One that ``flows`` also moves by itself while a call waits for it.
+    """
+
+    def __init__(self, patience: float = PATIENCE_S, *, flows: bool = False) -> None:
+        self._timeline = ThreadsTimeline(patience, flows)
         self._store = Store(HandThreadsWorld(self._timeline))
 
-    def connect(self) -> sync.Client:
-        """Another client of the same engine, on the same clock: a rival, as in another process."""
-        world = HandThreadsWorld(self._timeline)
-        core = HandCore(world, self._store, sync.Lease, self._timeline, threading.current_thread)
+    def connect(self, *, faults: Faults | None = None) -> sync.Client:
+        """Another client of the same engine, on the same clock: a rival, as in another process.
+
+        With ``faults``, switches of ``testing.faulty`` stand between it and the engine.
+        """
+        world, who = HandThreadsWorld(self._timeline), threading.current_thread
+        core = HandCore(world, self._store, sync.Lease, self._timeline, who, faults)
         return sync.Client(core)
 
     def now(self) -> float:

@@ -20,6 +20,7 @@ from ..world import Signal
 
 START = 1000.0
 PATIENCE_S = 10.0  # real seconds after which something must be wrong
+FLOW_MAX_S = 3600.0  # of a clock that flows: a call that waits longer waits for ever
 
 
 class Flag:
@@ -60,19 +61,22 @@ class Sleeper:
 class Worker:
     """A job, or a call that is under way."""
 
-    __slots__ = ("asleep", "is_job", "label")
+    __slots__ = ("asleep", "began_at", "is_job", "label")
 
-    def __init__(self, label: str, is_job: bool) -> None:
+    def __init__(self, label: str, is_job: bool, began_at: float) -> None:
         self.label = label
         self.is_job = is_job
+        self.began_at = began_at
         self.asleep = False
 
 
 class Timeline:
     """The time of some clients, and all that happens in it."""
 
-    def __init__(self, patience: float = PATIENCE_S) -> None:
+    def __init__(self, patience: float = PATIENCE_S, flows: bool = False) -> None:
         self.patience = patience
+        self.flows = flows
+        """Whether time passes by itself while a call waits for it and nobody is at work."""
         self.mutex = threading.RLock()  # a collected client sets a signal, wherever we are
         self.moves = 0
         self._now = START
@@ -87,7 +91,7 @@ class Timeline:
         with self.mutex:
             if who in self._workers:
                 return False
-            self._workers[who] = Worker(label, is_job)
+            self._workers[who] = Worker(label, is_job, self._now)
             return True
 
     def end(self, who: Hashable) -> None:
@@ -161,6 +165,23 @@ class Timeline:
                 return False
             self.wake(next(s for s in self._sleepers if s.deadline == soonest))
             return True
+
+    def pass_time(self, who: Hashable) -> bool:
+        """Go to the next moment at which somebody wakes, and wake it; False if it is not time.
+
+        For a clock that flows. A call that would let time pass for ever is told so.
+        """
+        with self.mutex:
+            worker, soonest = self._workers.get(who), self.soonest()
+            if soonest is None or self.busy():
+                return False
+            if worker is not None and soonest > worker.began_at + FLOW_MAX_S:
+                raise RuntimeError(
+                    f"this call would wait for more than {FLOW_MAX_S:g} s of its clock: give it a "
+                    "timeout, or have another thread or task release the lock"
+                )
+            self.move(soonest)
+            return self.wake_first()
 
     def soonest(self) -> float | None:
         """The next moment at which somebody wakes by itself."""

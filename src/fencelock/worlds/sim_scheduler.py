@@ -2,8 +2,9 @@
 
 * One seed decides everything. All chance comes from ``random.Random(seed).random()``, whose
   numbers are the same on every Python, and nothing is ever ordered by a hash or an address.
-* A step runs one task from one trap to the next; which of the ready tasks that is, is drawn.
-  A trap is the only place where a task is interrupted, cancelled, paused or crashed.
+* A step runs one task from one trap to the next, or does one thing that is due, such as
+  delivering a message. Which of the ready tasks runs is drawn. A trap is the only place where a
+  task is interrupted, cancelled, paused or crashed.
 * Time stands still while a task is ready, then jumps to the next timer.
 * Nothing runs for ever: too many steps, or too much time, is an error.
 
@@ -54,17 +55,18 @@ class Scheduler:
 
     def begin(self, work: Coroutine[Any, Any, Any], process: Process, label: str) -> Task:
         """Run a coroutine as a task of a process."""
-        number = self._next()
+        self._count = number = self._count + 1
         task = Task(process, work, f"{process.name}/{label}#{number}")
         self._tasks[task] = None
-        task.park(number)
+        task.ticket = number
         task.wake(number, None)
         return task
 
     def at(self, when: float, action: Callable[[], object]) -> Timer:
         """Do something at a moment: deliver a message, say."""
         timer = Timer(action)
-        heapq.heappush(self._timers, (when, self._next(), timer))
+        self._count = number = self._count + 1
+        heapq.heappush(self._timers, (when, number, timer))
         return timer
 
     def note(self, *words: object) -> None:
@@ -81,9 +83,10 @@ class Scheduler:
         if isinstance(until, int | float):
             self.at(until, bool)
             until = partial(self._has_come, until)
+        ready, step = self.ready, self._step
         while until is None or not until():
-            if self.ready:
-                self._step(self._draw())
+            if ready:
+                step(ready.pop() if len(ready) == 1 else self._draw())
             elif not self._advance():
                 if until is None:
                     return
@@ -97,8 +100,9 @@ class Scheduler:
         task = self.current
         if self._is_over or task is None:
             raise Cancelled("the simulation is over")
-        ticket, timer = self._next(), None
-        task.park(ticket)
+        self._count = ticket = self._count + 1
+        timer = None
+        task.ticket = ticket
         if flag is None or flag.is_set():
             task.wake(ticket, True)
         elif when is not None and when <= self.now:
@@ -127,16 +131,13 @@ class Scheduler:
             self.current.discard()
         self.current = None
 
-    def _next(self) -> int:
-        self._count += 1
-        return self._count
-
     def _draw(self) -> Task:
         """Take one of the ready tasks, each with the same chance."""
-        place, last = int(self.random() * len(self.ready)), self.ready.pop()
-        if place == len(self.ready):
+        ready = self.ready
+        place, last = int(self.random() * len(ready)), ready.pop()
+        if place == len(ready):
             return last
-        task, self.ready[place] = self.ready[place], last
+        task, ready[place] = ready[place], last
         return task
 
     def _step(self, task: Task) -> None:
@@ -156,7 +157,7 @@ class Scheduler:
             raise
         finally:
             self.current = None
-            if task.done:
+            if task.ended.is_on:
                 del self._tasks[task]
         if trap is not TRAP:
             raise RuntimeError(f"{task.label} suspended on {trap!r}, which is no verb of World")
@@ -169,9 +170,11 @@ class Scheduler:
             if timer.action is None:
                 continue
             found = True
-            self.now = max(self.now, when)
-            if self.now > self.time_max:
-                raise self._endless("time is up")
+            self.steps += 1
+            if when > self.now:
+                self.now = when
+                if when > self.time_max:
+                    raise self._endless("time is up")
             timer.action()
         return found
 

@@ -49,23 +49,24 @@ class Process:
 class Flag:
     """A signal that wakes the tasks that wait for it."""
 
-    __slots__ = ("_is_set", "waiters")
+    __slots__ = ("is_on", "waiters")
 
     def __init__(self) -> None:
-        self._is_set = False
+        self.is_on = False
         self.waiters: dict[int, Task] = {}
 
     def set(self) -> None:
-        self._is_set = True
-        waiters, self.waiters = self.waiters, {}
-        for ticket, task in waiters.items():
-            task.wake(ticket, True)
+        self.is_on = True
+        if self.waiters:
+            waiters, self.waiters = self.waiters, {}
+            for ticket, task in waiters.items():
+                task.wake(ticket, True)
 
     def clear(self) -> None:
-        self._is_set = False
+        self.is_on = False
 
     def is_set(self) -> bool:
-        return self._is_set
+        return self.is_on
 
 
 class Timer:
@@ -93,19 +94,20 @@ class Task:
         self._work = work
         self._shields = 0
         self._cancelling = False
-        self._ticket = 0  # of the trap it waits in; 0 while it is ready or runs
+        self.ticket = 0
+        """Of the trap that it waits in; 0 while it is ready or runs."""
         self._news: bool | None = None
 
     @property
     def done(self) -> bool:
-        return self.ended.is_set()
+        return self.ended.is_on
 
     def cancel(self) -> None:
         """Have Cancelled raised in it at its next step, or when its shield ends."""
         if not self.done:
             self._cancelling = True
-            if self._ticket and not self._shields:
-                self.wake(self._ticket, False)
+            if self.ticket and not self._shields:
+                self.wake(self.ticket, False)
 
     async def shield(self, work: Coroutine[Any, Any, T]) -> T:
         """Await work in this task, and hold every cancellation back until it has ended."""
@@ -118,14 +120,10 @@ class Task:
                 self._cancelling = False
                 raise Cancelled
 
-    def park(self, ticket: int) -> None:
-        """It waits from now on, until it is woken with this ticket."""
-        self._ticket = ticket
-
     def wake(self, ticket: int, news: bool | None) -> None:
         """Make it ready, with the answer to its wait."""
-        if self._ticket == ticket:
-            self._ticket, self._news = 0, news
+        if self.ticket == ticket:
+            self.ticket, self._news = 0, news
             self.process.ready.append(self)
 
     def step(self) -> object:

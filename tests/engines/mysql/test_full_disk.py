@@ -12,6 +12,7 @@ SMALL = ("innodb-log-file-size=4M", "innodb-data-file-path=ibdata1:12M", "aria-l
 
 
 def test_a_full_disk_leaves_no_half_grant(tmp_path: Path, table: str) -> None:
+    """H74: what was held stays held, and what is refused leaves nothing behind."""
     with small_disk(tmp_path / "disk", 200) as disk:
         server = MariaDB(*SMALL, folder=disk / "server")
         with server:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from fencelock.engines.redis.listener import TRUST_S, Listener
+from fencelock.engines.redis.listener import APART, Listener
 from fencelock.worlds.sim import Simulation
+
+TTL = 3.0
 
 
 @pytest.fixture
@@ -26,14 +28,14 @@ def listener() -> Listener:
 
 def test_it_counts_from_when_the_waiter_asked_plus_its_wait(listener: Listener) -> None:
     listener._hear("owner 7 1500")
-    handed = listener.handed("owner")
+    handed = listener.handed("owner", TTL)
     assert handed is not None
     fence, since = handed
     now = listener._world.now()
     assert fence == 7
-    assert since == pytest.approx(now - 2.0 + 1.5, abs=0.002)
+    assert since == pytest.approx(now - 2.0 + 1.5 * (1 - APART), abs=0.002)
     assert since <= now - 0.5, "never later than the hand-over itself"
-    assert listener.handed("owner") is None, "told once"
+    assert listener.handed("owner", TTL) is None, "told once"
 
 
 def test_a_wait_longer_than_ours_means_that_the_servers_clock_has_stepped(
@@ -41,22 +43,36 @@ def test_a_wait_longer_than_ours_means_that_the_servers_clock_has_stepped(
 ) -> None:
     """H34: nothing is believed, and the server is asked."""
     listener._hear("owner 7 2500")
-    assert listener.handed("owner") is None
+    assert listener.handed("owner", TTL) is None
 
 
 def test_a_very_long_wait_tells_nothing(listener: Listener) -> None:
-    listener._joined["owner"] -= 2 * TRUST_S
-    listener._hear(f"owner 7 {(TRUST_S + 1) * 1000:.0f}")
-    assert listener.handed("owner") is None
+    """The clocks may have run apart by more than what the lease can spare."""
+    listener._joined["owner"] -= 20 * TTL
+    listener._hear(f"owner 7 {11 * TTL * 1000:.0f}")
+    assert listener.handed("owner", TTL) is None
 
 
 def test_what_somebody_was_handed_who_gave_up_is_forgotten(listener: Listener) -> None:
     listener.unwatch("seat", "owner")
     listener._hear("owner 7 1500")
     listener.expect("seat", "owner", listener._world.now())
-    assert listener.handed("owner") is None
+    assert listener.handed("owner", TTL) is None
+
+
+def test_what_somebody_was_handed_who_gave_it_back_and_waits_on_is_over(
+    listener: Listener,
+) -> None:
+    listener.watch("seat", "owner", listener._world.signal())
+    listener._hear("owner 7 1500")
+    listener.leave("seat", "owner")
+    assert listener.handed("owner", TTL) is None
+    listener._hear("owner 7 1500")  # the word was still under way
+    assert listener.handed("owner", TTL) is None
+    listener._hear("owner")
+    assert "owner" in listener._signals, "it hears of its next turn"
 
 
 def test_a_bare_call_hands_over_nothing(listener: Listener) -> None:
     listener._hear("owner")
-    assert listener.handed("owner") is None
+    assert listener.handed("owner", TTL) is None

@@ -137,7 +137,7 @@ class RedisEngine(Engine):
         keys, packed_keys = self._places.get(name) or self._place(name)
         now = self.world.now()
         if joins:
-            if self._trusts and (handed := listener.handed(owner)) is not None:
+            if self._trusts and (handed := listener.handed(owner, ttl)) is not None:
                 return granted(name, owner, handed[0], ttl, handed[1])
             listener.expect(keys.lock, owner, now)
         if self._line is None:

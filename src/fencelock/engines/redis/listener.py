@@ -24,7 +24,7 @@ GRACE_S = 0.005  # the server removes what has expired a moment later
 AGAIN_S = 0.2  # between attempts to reach the server again
 GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
 GRAIN_S = 0.001  # the server counts a wait in whole milliseconds
-TRUST_S = 60.0  # over a longer wait, clocks that run apart could make a grant seem younger
+APART = 0.01  # of a wait: how far our clock and the server's may run apart, as over a lease
 NEVER = float("inf")
 
 Settle = Callable[[str], Awaitable[tuple[float, bool]]]
@@ -159,24 +159,31 @@ class Listener:
                     del self._names[name]
 
     def leave(self, name: str, owner: str) -> None:
-        """This owner takes an attempt back. If it waits, it may ask again and must hear of it."""
+        """This owner takes an attempt back. If it waits, it may ask again and must hear of it.
+
+        What it was told of a grant is over then, even where the word is still under way.
+        """
         if self._signals.get(owner) is None:
             self.unwatch(name, owner)
+        else:
+            self._joined[owner] = NEVER
+            self._handed.pop(owner, None)
 
-    def handed(self, owner: str) -> tuple[int, float] | None:
+    def handed(self, owner: str, ttl: float) -> tuple[int, float] | None:
         """The fence that an owner was handed, and since when it holds at the latest; told once.
 
         Its wait began, for the server, after we had asked for it: so the moment at which we asked
-        and the length of the wait, on the server's clock, are never later than the grant. A wait
-        that is said to be longer than ours was, or is very long, tells nothing: clocks step, and
-        run apart.
+        and the length of the wait, on the server's clock, are never later than the grant, but for
+        what the two clocks run apart meanwhile. A wait that is said to be longer than ours was, or
+        so long that little of the ttl would be left, tells nothing: the server is asked.
         """
         found, joined_at = self._handed.pop(owner, None), self._joined.get(owner)
         if found is None or joined_at is None:
             return None
         fence, waited = found
-        since = joined_at + waited - GRAIN_S
-        if waited > TRUST_S or since > self._world.now():
+        apart = waited * APART
+        since = joined_at + waited - apart - GRAIN_S
+        if apart > ttl / 10 or since > self._world.now():
             return None
         return fence, since
 
@@ -272,7 +279,11 @@ class Listener:
             if found is None:
                 continue
             found.look_at = now + ALIVE_S
-            look_in, known = await self._settle(name)
+            try:
+                look_in, known = await self._settle(name)
+            except (EngineError, OutcomeUnknown):
+                self.look_at(name, AGAIN_S)  # soon: the lock may be free when the server is back
+                raise
             self.look_at(name, look_in)
             if not known:  # the queue was lost: all of ours join it again
                 self._wake(found.owners)

@@ -56,20 +56,41 @@ local function tell_next(place, told)
     end
 end
 
--- A lock was handed to somebody who let it expire: if nothing was heard from that client since, all
--- its waiters are passed over. If it is alive, it finds out when it looks, and they queue again.
-local function forsake(inbox, since)
-    local seen = redis.call('HGET', waiters, '@' .. inbox)
-    if seen and tonumber(seen) <= tonumber(since) then redis.call('HDEL', waiters, '@' .. inbox) end
+-- A lock was handed to somebody who let it expire. If nothing was heard from that client since, it is
+-- doubted, until it is heard of again: when it was last seen is kept as a negative number.
+local function doubt(inbox, since)
+    local seen = tonumber(redis.call('HGET', waiters, '@' .. inbox))
+    if seen and seen > 0 and seen <= tonumber(since) then
+        redis.call('HSET', waiters, '@' .. inbox, string.format('%.0f', -seen))
+    end
 end
 
--- Give a lock that is free, or is let go of, to the first waiter that hears. Where one server hears
--- all, it is told that it holds the lock, and how long it has waited: so it knows since when at the
--- latest. Elsewhere it is called, and has a moment to claim it.
+-- Hand the lock over: the waiter is told that it holds it, and how long it has waited, so it knows
+-- since when at the latest. False when nobody heard it.
+local function hand_over(owner, inbox, fence, ttl, since, meta)
+    local word = string.format('%s %.0f %.0f', owner, fence, now - since)
+    if redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, word) == 0 then return false end
+    redis.call('SET', lock, owner, 'PX', ttl)
+    write_record(fence, owner, inbox, ttl, string.format('%.0f', now), meta)
+    remove(owner)
+    return true
+end
+
+-- Call a waiter: it has a moment to claim the lock. False when it is certain that nobody heard it.
+local function call_up(owner, inbox, fence, ttl, meta, alone)
+    local heard = redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, owner)
+    if heard == 0 and alone == '1' then return false end
+    redis.call('SET', lock, owner, 'PX', math.min(CLAIM, tonumber(ttl)))
+    write_record(fence, owner, '0', ttl, string.format('%.0f', now), meta)
+    return true
+end
+
+-- Give a lock that is free, or that its holder has left, to the first waiter that hears. Where one
+-- server hears all it is handed over; elsewhere, and to a client that is doubted, it is called.
 local function hand_on(alone, left)
     local last, called, claimed, _, before = read_record()
     if claimed == '0' then lapse(called) end
-    if #claimed > 1 and not left then forsake(claimed, before) end
+    if #claimed > 1 and not left then doubt(claimed, before) end
     local place = 0
     while true do
         local owner = redis.call('ZRANGE', queue, place, place)[1]
@@ -80,32 +101,26 @@ local function hand_on(alone, left)
         local seen, told
         if inbox then
             local found = redis.call('HMGET', waiters, '@' .. inbox, '!')
-            seen, told = found[1], found[2]
+            seen, told = tonumber(found[1]), found[2]
         end
-        if not seen or now - seen > FORGET then
+        if not seen or now - math.abs(seen) > FORGET then
             remove(owner)
             if inbox then redis.call('HDEL', waiters, '@' .. inbox) end
         elseif lapsed == '1' then
             place = place + 1
-        elseif alone == '1' then
-            local fence = draw(last)
-            local word = string.format('%s %.0f %.0f', owner, fence, now - since)
-            if redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, word) > 0 then
-                redis.call('SET', lock, owner, 'PX', ttl)
-                write_record(fence, owner, inbox, ttl, string.format('%.0f', now), meta)
-                remove(owner)
+        elseif alone == '1' and seen > 0 then
+            if hand_over(owner, inbox, draw(last), ttl, since, meta) then
                 tell_next(place, told)
                 return owner
             end
-            lapse(owner) -- nobody hears it: its connection is down, or it is dead
+            lapse(owner) -- its connection is down, or it is dead
             place = place + 1
-        else
-            local fence = draw(last)
-            redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, owner)
-            redis.call('SET', lock, owner, 'PX', math.min(CLAIM, tonumber(ttl)))
-            write_record(fence, owner, '0', ttl, string.format('%.0f', now), meta)
+        elseif call_up(owner, inbox, draw(last), ttl, meta, alone) then
             tell_next(place + 1, told)
             return owner
+        else
+            lapse(owner)
+            place = place + 1
         end
     end
 end

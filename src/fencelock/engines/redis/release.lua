@@ -7,7 +7,7 @@ if redis.call('EXISTS', KEYS[3]) == 0 then
     return held and 1 or 0
 end
 --+ queue.lua
-if not held or ARGV[2] == '0' then remove(ARGV[1]) end
+if not held or redis.call('ZREM', queue, ARGV[1]) == 1 then remove(ARGV[1]) end
 local heir = (held or redis.call('EXISTS', lock) == 0) and hand_on(ARGV[2], held)
 if held and not heir then redis.call('DEL', lock) end
 return held and 1 or 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from hiredis import ReplyError
 
@@ -276,6 +276,9 @@ def make_rounds(world: World, settings: Settings, *scripts: str) -> Rounds[Any]:
         from .round_aio import AioRounds
 
         return AioRounds(settings, known, world.now)
+    if world.flavor == "sim":
+        rounds: Rounds[Any] = cast("Any", world).edge.rounds(world, settings, known)
+        return rounds
     from .round_threads import ThreadsRounds
 
     return ThreadsRounds(settings, known, world.now)

@@ -1,0 +1,68 @@
+"""Nobody holds a lock beside another, and a holder hears of its loss in time."""
+
+from __future__ import annotations
+
+from ..history import History, Violation
+from ..promises import Promises
+from .tenures import Tenure, Troubles, locks
+
+
+def one_holder(history: History, promises: Promises) -> list[Violation]:
+    """No two holders: a tenure has ended for its holder before another is granted.
+
+    A holder that is paused acts on nothing, so its tenure may be over without its knowing; from
+    the moment it runs again it has the slack to notice. A tenure that the engine took away on
+    purpose, with a note, is over; whether its holder was told is asked elsewhere.
+    """
+    found: list[Violation] = []
+    troubles = Troubles(history, promises)
+    for lock in locks(history):
+        for place, one in enumerate(lock.tenures):  # in the order of their grants
+            for other in lock.tenures[place + 1 :]:
+                moment = other.granted_at
+                if moment >= one.believed_until:
+                    break
+                if all(_acts(each, moment, troubles, promises) for each in (one, other)):
+                    found.append(_two_holders(one, other, moment))
+    return found
+
+
+def _acts(tenure: Tenure, moment: float, troubles: Troubles, promises: Promises) -> bool:
+    """Whether its holder surely acts on it at a moment and for a while after."""
+    awake = troubles.running_since(tenure.client, moment)
+    until = min(tenure.believed_until, tenure.lost_at)
+    return tenure.granted_at <= moment and until > awake + promises.slack
+
+
+def _two_holders(one: Tenure, other: Tenure, moment: float) -> Violation:
+    message = (
+        f"{other.client} was granted {other.name!r} (fence {other.fence}) while {one.client} "
+        f"(fence {one.fence}) held it: both at {moment:.6f} s"
+    )
+    return Violation("one_holder", message, one.events + other.events)
+
+
+def told_in_time(history: History, promises: Promises) -> list[Violation]:
+    """A holder that runs hears of its loss within its bound after the engine has moved on."""
+    bound = promises.told_within
+    if bound is None:
+        return []
+    found: list[Violation] = []
+    troubles = Troubles(history, promises)
+    for lock in locks(history):
+        tenures = sorted(lock.tenures, key=lambda one: (one.fence, one.granted_at))
+        for place, one in enumerate(tenures):
+            over = min((later.granted_at for later in tenures[place + 1 :]), default=one.lost_at)
+            over = max(min(over, one.lost_at), one.granted_at)
+            latest = troubles.running_since(one.client, over) + bound + promises.slack
+            latest += promises.told_ttls * one.ttl
+            if latest <= history.ends_at and one.believed_until > latest:
+                found.append(
+                    Violation(
+                        "told_in_time",
+                        f"{one.client} lost {one.name!r} (fence {one.fence}) at {over:.6f} s and "
+                        f"was not told by {latest:.6f} s",
+                        one.events,
+                    )
+                )
+    return found

@@ -1,0 +1,100 @@
+"""The guarded register: it loses no acknowledged update, and accepts no stale operation.
+
+A register holds a number. Under a lease it is read and then written; what a tenure writes rests on
+what the same tenure read last.
+"""
+
+from __future__ import annotations
+
+from ..history import History, Operation, Violation
+from ..promises import Promises
+
+TOUCHES = ("enter", "read", "write")
+
+
+def no_lost_update(history: History, promises: Promises) -> list[Violation]:
+    """No two acknowledged writes rest on the same value, and what was acknowledged is read."""
+    found: list[Violation] = []
+    for name, here in _registers(history).items():
+        writes = [one for one in here if one.verb == "write" and one.outcome != "fail"]
+        reads = [one for one in here if one.verb == "read" and one.outcome == "ok"]
+        found += _twice_on_one(name, reads, writes)
+        found += _forgotten(name, reads, writes)
+    return found
+
+
+def _twice_on_one(name: str, reads: list[Operation], writes: list[Operation]) -> list[Violation]:
+    """Two tenures that both read a value and both wrote a new one: one of the two is lost."""
+    values = [write.value for write in writes]
+    based: dict[int | None, Operation] = {}
+    found: list[Violation] = []
+    for write in writes:
+        if write.outcome != "ok":
+            continue
+        before = [r for r in reads if _same_tenure(r, write) and r.end <= write.begin]
+        if not before or any(
+            _same_tenure(w, write) and before[-1].end < w.end <= write.begin for w in writes
+        ):
+            continue  # a blind write, or one that rests on a write of its own
+        value = before[-1].value
+        if values.count(value) > 1:
+            continue  # it was written more than once: which of them was read is not known
+        other = based.setdefault(value, write)
+        if other is not write:
+            message = (
+                f"an update of {name!r} is lost: {other.client} wrote {other.value} and "
+                f"{write.client} wrote {write.value}, both having read {value}"
+            )
+            found.append(Violation("no_lost_update", message, other.events + write.events))
+    return found
+
+
+def _forgotten(name: str, reads: list[Operation], writes: list[Operation]) -> list[Violation]:
+    """A read that shows a value although a later one was acknowledged before it began."""
+    found: list[Violation] = []
+    acknowledged = sorted((w for w in writes if w.outcome == "ok"), key=lambda write: write.end)
+    for read in reads:
+        before = [write for write in acknowledged if write.end < read.begin]
+        if not before:
+            continue
+        sources = [write for write in writes if write.value == read.value]
+        newest = max(before, key=lambda write: write.begin)
+        if not any(source.end >= newest.begin for source in sources):
+            message = (
+                f"{read.client} read {read.value} from {name!r} although {newest.client}'s "
+                f"{newest.value} was acknowledged before"
+            )
+            found.append(Violation("no_lost_update", message, newest.events + read.events))
+    return found
+
+
+def nothing_stale(history: History, promises: Promises) -> list[Violation]:
+    """Nothing with an old fence is accepted once a higher one was: reads count as well."""
+    found: list[Violation] = []
+    for name, here in _registers(history).items():
+        accepted = [one for one in here if one.outcome == "ok" and one.fence]
+        by_end = sorted(accepted, key=lambda one: one.end)
+        highest, place = None, 0
+        for one in accepted:  # in the order of their beginnings
+            while place < len(by_end) and by_end[place].end < one.begin:
+                if highest is None or by_end[place].fence > highest.fence:
+                    highest = by_end[place]
+                place += 1
+            if highest is not None and one.fence < highest.fence:
+                message = (
+                    f"{name!r} accepted a {one.verb} of {one.client} with fence {one.fence} after "
+                    f"it had accepted fence {highest.fence} of {highest.client}"
+                )
+                found.append(Violation("nothing_stale", message, highest.events + one.events))
+    return found
+
+
+def _registers(history: History) -> dict[str, list[Operation]]:
+    registers: dict[str, list[Operation]] = {}
+    for operation in history.operations(*TOUCHES):
+        registers.setdefault(operation.name, []).append(operation)
+    return registers
+
+
+def _same_tenure(one: Operation, other: Operation) -> bool:
+    return one.client == other.client and one.fence == other.fence

@@ -1,0 +1,193 @@
+"""What the checkers have in common: who held a lock from when to when, and whom what befell.
+
+Three ends of a tenure are told apart, because each answers another question. It is *believed in*
+until its holder gives it back or hears that it is lost. It is *over* when the engine is known to
+have ended it. It is *possible* as long as the engine may still keep the lock for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..history import Event, History, Operation
+from ..promises import Promises
+
+NEVER = math.inf
+LOSSES = ("lost", "told", "expired")
+_BEGINS = {"pause": "resume", "partition": "heal", "crash": "restart"}
+
+
+class Tenure(NamedTuple):
+    """One successful acquisition."""
+
+    client: str
+    name: str
+    fence: int
+    asked_at: float
+    granted_at: float
+    left_at: float
+    """When the holder began to give it back."""
+    freed_at: float
+    """When the answer to that came, if it did."""
+    lost_at: float
+    """The first word, from whomever, that it has ended."""
+    told_at: float
+    """When the holder itself knew that it has ended."""
+    crashed_at: float
+    released: bool
+    """The engine keeps it no more: it was given back, or had ended before."""
+    gave_back: bool
+    """It was the holder that ended it."""
+    events: tuple[int, ...]
+    ttl: float
+    """How long it lasts, or 0 where that is not known."""
+
+    @property
+    def believed_until(self) -> float:
+        """When the holder stopped to act on it."""
+        return min(self.left_at, self.told_at, self.crashed_at)
+
+    def possible_until(self, promises: Promises) -> float:
+        """Until when the engine may have kept the lock for it."""
+        if self.released:
+            return self.freed_at
+        heard_of = min(self.left_at, self.lost_at, self.told_at, self.crashed_at)
+        return heard_of + promises.ttl + promises.slack
+
+
+class Spell(NamedTuple):
+    """A time in which somebody was disturbed."""
+
+    verb: str
+    begin: float
+    end: float
+
+
+class Troubles:
+    """Who was paused, cut off or killed, and when."""
+
+    def __init__(self, history: History, promises: Promises) -> None:
+        self._known = {event.client for event in history if event.kind == "invoke"}
+        self._spells: dict[str, list[Spell]] = {}
+        for event in history:
+            if event.kind == "note":
+                self._take(event, promises)
+
+    def _take(self, event: Event, promises: Promises) -> None:
+        who = event.client if event.client in self._known else ""
+        spells = self._spells.setdefault(who, [])
+        if event.verb in _BEGINS:
+            spells.append(Spell(event.verb, event.at, NEVER))
+        elif event.verb in _BEGINS.values():
+            for place, spell in enumerate(spells):
+                if spell.end == NEVER and _BEGINS[spell.verb] == event.verb:
+                    spells[place] = spell._replace(end=event.at)
+        elif event.verb == "clock":
+            spells.append(Spell(event.verb, event.at, event.at + promises.ttl))
+
+    def pauses(self, client: str) -> list[Spell]:
+        """When a client did not run."""
+        return [spell for spell in self._spells.get(client, ()) if spell.verb == "pause"]
+
+    def between(self, client: str, since: float, until: float, after: float = 0.0) -> bool:
+        """Whether anything disturbed a client or the engine in a time, or shortly before it."""
+        spells = [*self._spells.get(client, ()), *self._spells.get("", ())]
+        return any(spell.begin <= until and spell.end + after >= since for spell in spells)
+
+    def crash_after(self, client: str, moment: float) -> float:
+        """When a client that ran at a moment was killed, if it was."""
+        crashes = [s.begin for s in self._spells.get(client, ()) if s.verb == "crash"]
+        return min((crash for crash in crashes if crash >= moment), default=NEVER)
+
+    def running_since(self, client: str, moment: float) -> float:
+        """The first time from a moment on at which a client runs."""
+        for spell in sorted(self.pauses(client), key=lambda spell: spell.begin):
+            if spell.begin <= moment < spell.end:
+                moment = spell.end
+        return moment
+
+
+class Tenures(NamedTuple):
+    """All that the checkers of one lock look at."""
+
+    name: str
+    tenures: list[Tenure]
+    acquires: list[Operation]
+    releases: list[Operation]
+    renewals: list[Operation]
+
+
+def locks(history: History) -> Iterator[Tenures]:
+    """Each lock of a history, with its tenures in the order in which they were granted."""
+    operations = history.operations("acquire", "release", "renew")
+    ends = [e for e in history if e.kind == "note" and e.verb in (*LOSSES, "crash")]
+    by_name: dict[str, list[Operation]] = {}
+    for operation in operations:
+        by_name.setdefault(operation.name, []).append(operation)
+    for name, here in by_name.items():
+        acquires = [operation for operation in here if operation.verb == "acquire"]
+        releases = [operation for operation in here if operation.verb == "release"]
+        renewals = [operation for operation in here if operation.verb == "renew"]
+        notes = [note for note in ends if note.name in ("", name)]
+        granted = sorted((one for one in acquires if one.outcome == "ok"), key=lambda one: one.end)
+        yield Tenures(name, list(_tenures(granted, releases, notes)), acquires, releases, renewals)
+
+
+def _tenures(
+    granted: list[Operation], releases: list[Operation], notes: list[Event]
+) -> Iterator[Tenure]:
+    mine: dict[str, list[Operation]] = {}
+    for release in releases:
+        mine.setdefault(release.client, []).append(release)
+    following: dict[str, list[float]] = {}
+    for one in granted:
+        following.setdefault(one.client, []).append(one.end)
+    for one in granted:
+        later = [moment for moment in following[one.client] if moment > one.end]
+        span = (one.end, later[0] if later else NEVER)
+        yield _tenure(one, span, mine.get(one.client, []), notes)
+
+
+def _tenure(
+    one: Operation, span: tuple[float, float], releases: list[Operation], notes: list[Event]
+) -> Tenure:
+    ours = [r for r in releases if _is_about(r.fence, r.begin, one, span)]
+    sure = [release.end for release in ours if release.outcome in ("ok", "fail")]
+    lost, told, crashed = NEVER, NEVER, NEVER
+    for note in notes:
+        if note.verb == "crash":
+            if note.client == one.client and note.at >= one.begin:
+                crashed = min(crashed, note.at)
+        elif note.op == one.op or (
+            not note.op
+            and (note.client == one.client or note.fence)
+            and _is_about(note.fence, note.at, one, span)
+        ):
+            lost = min(lost, note.at)
+            if note.verb != "expired":
+                told = min(told, note.at)
+    return Tenure(
+        one.client,
+        one.name,
+        one.fence,
+        one.begin,
+        one.end,
+        min((release.begin for release in ours), default=NEVER),
+        min(sure, default=NEVER),
+        lost,
+        told,
+        crashed,
+        bool(sure),
+        any(release.outcome == "ok" for release in ours),
+        one.events + tuple(event for release in ours for event in release.events),
+        one.ttl,
+    )
+
+
+def _is_about(fence: int, at: float, one: Operation, span: tuple[float, float]) -> bool:
+    """By its fence; where none is known, it is about the latest tenure of its client."""
+    if fence and one.fence:
+        return fence == one.fence
+    return span[0] <= at < span[1]

@@ -1,0 +1,158 @@
+"""Who waits is served: not beside a free lock, in order, and nothing is left behind."""
+
+from __future__ import annotations
+
+from ..history import Event, History, Operation, Violation
+from ..promises import Promises
+from .tenures import NEVER, Tenures, Troubles, locks
+
+REFUSALS = ("", "busy", "not in time")  # a failure that says more had another reason
+
+
+def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
+    """No waiter that runs waits beside a free lock for longer than its bound.
+
+    Each other waiter that is paused or dead may be called first, and costs a ttl.
+    """
+    bound = promises.woken_within
+    if bound is None:
+        return []
+    troubles = Troubles(history, promises)
+    found: list[Violation] = []
+    for lock in locks(history):
+        for waiter in lock.acquires:
+            since = _free_since(lock, waiter, troubles, promises)
+            ended = min(waiter.end, history.ends_at)
+            rivals = _slow_rivals(lock, waiter, since, troubles)
+            patience = bound + rivals * max(bound, promises.ttl) + promises.slack
+            if ended - since > patience and not troubles.between(
+                waiter.client, since, ended, after=patience
+            ):
+                message = (
+                    f"{waiter.client} waited for {lock.name!r} from {since:.6f} s to {ended:.6f} s "
+                    "while nobody held it"
+                )
+                found.append(Violation("nobody_sleeps", message, waiter.events))
+    return found
+
+
+def _free_since(lock: Tenures, waiter: Operation, troubles: Troubles, promises: Promises) -> float:
+    """From when on, until its end, nobody else can have held the lock.
+
+    Others that wait beside it, and run, would say so if they had got it.
+    """
+    since = waiter.begin
+    for one in lock.tenures:
+        if one.granted_at < waiter.end and one.events[0] != waiter.events[0]:
+            since = max(since, one.possible_until(promises))
+    for other in lock.acquires:
+        if other.begin >= waiter.end or other is waiter:
+            continue
+        crash = troubles.crash_after(other.client, other.begin)
+        if other.outcome == "unknown" or (other.outcome == "open" and crash < NEVER):
+            since = max(since, _gone_at(other, troubles, promises))
+    return since
+
+
+def _gone_at(acquire: Operation, troubles: Troubles, promises: Promises) -> float:
+    """When an attempt that did not succeed can have left nothing any more."""
+    if acquire.outcome == "fail":
+        return acquire.seen
+    ended = min(acquire.seen, troubles.crash_after(acquire.client, acquire.begin))
+    return ended + promises.ttl + promises.slack
+
+
+def _slow_rivals(lock: Tenures, waiter: Operation, since: float, troubles: Troubles) -> int:
+    """Attempts of others that were disturbed, and may stand in the queue without answering.
+
+    One that has failed counts as well: cut off, it could not take its place in the queue back.
+    """
+    return sum(
+        other is not waiter
+        and other.begin < waiter.end
+        and (other.end > since or other.outcome != "ok")
+        and troubles.between(other.client, other.begin, min(other.seen, waiter.end))
+        for other in lock.acquires
+    )
+
+
+def first_come_first_served(history: History, promises: Promises) -> list[Violation]:
+    """Who stood in the queue before another asked, and was never disturbed, is served before it."""
+    troubles = Troubles(history, promises)
+    recovery = promises.woken_within or promises.slack  # connections have to be made again
+    notes = [event for event in history if event.kind == "note"]
+    queued = [event for event in notes if event.verb == "queued"]
+    lapsed = {event.client for event in notes if event.verb == "lost"} if promises.forsakes else ()
+    found: list[Violation] = []
+    for lock in locks(history):
+        taken_early = {one.events[0] for one in lock.tenures if one.lost_at <= one.granted_at}
+        waiters = [  # whoever gave up left the queue some time before it said so
+            (one, at)
+            for one in lock.acquires
+            if one.outcome in ("ok", "open") and one.events[0] not in taken_early
+            if one.client not in lapsed
+            if (at := _queued_at(one, queued)) < NEVER
+        ]
+        for other in lock.acquires:
+            if other.outcome != "ok":
+                continue
+            for waiter, at in waiters:
+                if at < other.begin and waiter.end > other.end + promises.slack:
+                    if troubles.between(waiter.client, at, other.end, after=recovery):
+                        continue
+                    message = (
+                        f"{waiter.client} stood in the queue for {lock.name!r} since {at:.6f} s "
+                        f"and was overtaken by {other.client}, which asked at {other.begin:.6f} s"
+                    )
+                    events = waiter.events + other.events
+                    found.append(Violation("first_come_first_served", message, events))
+    return found
+
+
+def _queued_at(acquire: Operation, queued: list[Event]) -> float:
+    for note in queued:
+        if note.op == acquire.op or (
+            not note.op
+            and note.client == acquire.client
+            and note.name == acquire.name
+            and acquire.begin <= note.at <= acquire.end
+        ):
+            return note.at
+    return NEVER
+
+
+def no_orphan(history: History, promises: Promises) -> list[Violation]:
+    """Nobody is told that a lock is taken when nobody can have held it for the bound."""
+    bound = promises.freed_within
+    if bound is None:
+        return []
+    troubles = Troubles(history, promises)
+    found: list[Violation] = []
+    for lock in locks(history):
+        for one in lock.acquires:
+            if one.outcome != "fail" or history[one.events[1]].detail not in REFUSALS:
+                continue
+            since = _untouched_since(lock, one, troubles, promises)
+            if one.end - since > bound + promises.slack and not troubles.between(
+                one.client, one.begin, one.end
+            ):
+                message = (
+                    f"{one.client} was refused {lock.name!r} at {one.end:.6f} s although nobody "
+                    f"can have held it since {since:.6f} s: something was left behind"
+                )
+                found.append(Violation("no_orphan", message, one.events))
+    return found
+
+
+def _untouched_since(
+    lock: Tenures, newcomer: Operation, troubles: Troubles, promises: Promises
+) -> float:
+    """The last moment, before a refusal, at which anybody else held or wanted the lock."""
+    since = 0.0
+    for one in lock.tenures:
+        if one.asked_at < newcomer.end:
+            since = max(since, one.possible_until(promises))
+    for other in lock.acquires:
+        if other is not newcomer and other.outcome != "ok" and other.begin < newcomer.end:
+            since = max(since, _gone_at(other, troubles, promises))
+    return since

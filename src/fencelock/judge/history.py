@@ -1,0 +1,209 @@
+"""What happened in a run, as one list of events: the same for a simulation and for real processes.
+
+An operation begins with ``invoke`` and ends with ``ok``, ``fail`` (it surely did nothing) or
+``unknown`` (it may yet happen). Whatever else an observer saw is a ``note``. All times are of one
+clock: the observer's. This module judges nothing and knows no engine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ENDS = ("ok", "fail", "unknown")
+
+
+class Event(NamedTuple):
+    """One thing that an observer saw."""
+
+    at: float
+    """Seconds since the beginning, on the one clock of the observer."""
+    client: str
+    """Who did it, or whom it befell; a name that invokes nothing stands for a part of the engine,
+    and what befalls it befalls everybody."""
+    kind: str
+    """invoke, ok, fail, unknown or note."""
+    verb: str
+    """Of an operation: acquire, renew, release, enter, read, write. Of a note: pause, resume,
+    crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired."""
+    op: int = 0
+    """Ties an invocation to its end; a note may name the operation that it is about."""
+    name: str = ""
+    """The lock or the resource."""
+    fence: int = 0
+    """Where it is known."""
+    value: int | None = None
+    """What was read or written."""
+    detail: str = ""
+    """Words for people. An acquire that failed because another has the lock says "busy", or "not in
+    time", or nothing; one that says more failed for another reason."""
+    ttl: float = 0.0
+    """Of an acquire that succeeded: how long the lease lasts, where it is known."""
+
+
+class Operation(NamedTuple):
+    """An invocation and its end, as places in the history."""
+
+    op: int
+    client: str
+    verb: str
+    name: str
+    fence: int
+    value: int | None
+    begin: float
+    end: float
+    """Infinite where the end is unknown or was not seen."""
+    outcome: str
+    """ok, fail, unknown, or open where no end was seen."""
+    events: tuple[int, ...]
+    seen: float = math.inf
+    """When its end was seen, also where that end is unknown."""
+    ttl: float = 0.0
+
+
+class Violation(NamedTuple):
+    """A promise that was broken, with the events that show it."""
+
+    checker: str
+    message: str
+    events: tuple[int, ...] = ()
+
+
+class History:
+    """The events of one run, in the order of their time."""
+
+    def __init__(self, events: Iterable[Event] = (), clock: Callable[[], float] | None = None):
+        self.events = list(events)
+        self._clock = clock
+        last = max((event.op for event in self.events), default=0)
+        self._ops = count(last + 1)
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __getitem__(self, place: int) -> Event:
+        return self.events[place]
+
+    def append(self, event: Event) -> None:
+        """Add an event that is not earlier than the last one."""
+        self.events.append(event)
+
+    def now(self) -> float:
+        """The observer's time; it must have been given a clock."""
+        if self._clock is None:
+            raise ValueError("this history has no clock: append events with their own times")
+        return self._clock()
+
+    def invoke(
+        self, client: str, verb: str, name: str, fence: int = 0, value: int | None = None
+    ) -> int:
+        """Record that an operation begins, now; returns its number."""
+        op = next(self._ops)
+        self.append(Event(self.now(), client, "invoke", verb, op, name, fence, value))
+        return op
+
+    def end(
+        self,
+        kind: str,
+        client: str,
+        verb: str,
+        op: int,
+        name: str,
+        fence: int = 0,
+        value: int | None = None,
+        detail: str = "",
+        ttl: float = 0.0,
+    ) -> None:
+        """Record how an operation ends, now."""
+        self.append(Event(self.now(), client, kind, verb, op, name, fence, value, detail, ttl))
+
+    def note(
+        self, client: str, verb: str, name: str = "", fence: int = 0, detail: str = "", op: int = 0
+    ) -> None:
+        """Record what befell somebody, now."""
+        self.append(Event(self.now(), client, "note", verb, op, name, fence, None, detail))
+
+    @property
+    def ends_at(self) -> float:
+        """When the last event was seen."""
+        return self.events[-1].at if self.events else 0.0
+
+    def operations(self, *verbs: str) -> list[Operation]:
+        """All operations of these verbs, or of any, in the order of their beginnings."""
+        begun: dict[int, int] = {}
+        ended: dict[int, int] = {}
+        for place, event in enumerate(self.events):
+            if event.kind == "invoke":
+                begun[event.op] = place
+            elif event.kind in ENDS and event.op in begun:
+                ended.setdefault(event.op, place)
+        return [
+            self._operation(place, ended.get(op))
+            for op, place in begun.items()
+            if not verbs or self.events[place].verb in verbs
+        ]
+
+    def _operation(self, place: int, end_place: int | None) -> Operation:
+        begin = self.events[place]
+        if end_place is None:
+            end = begin._replace(at=math.inf, kind="open")
+        else:
+            end = self.events[end_place]
+        return Operation(
+            begin.op,
+            begin.client,
+            begin.verb,
+            begin.name,
+            end.fence or begin.fence,
+            begin.value if end.value is None else end.value,
+            begin.at,
+            math.inf if end.kind == "unknown" else end.at,
+            end.kind,
+            (place,) if end_place is None else (place, end_place),
+            end.at,
+            end.ttl,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write one JSON object per line; what has its default is left away."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(_line(event) + "\n" for event in self.events)
+
+    @classmethod
+    def load(cls, path: str | Path) -> History:
+        """Read what ``save`` wrote."""
+        with open(path, encoding="utf-8") as file:
+            return cls(Event(**json.loads(line)) for line in file if line.strip())
+
+    @classmethod
+    def merged(cls, histories: Iterable[History]) -> History:
+        """One history of what several observers with the same clock saw.
+
+        Their operations are numbered anew, since each began to count at 1.
+        """
+        numbers = count(1)
+        events: list[Event] = []
+        for history in histories:
+            new: dict[int, int] = {0: 0}
+            for event in history:
+                if event.op not in new:
+                    new[event.op] = next(numbers)
+                events.append(event._replace(op=new[event.op]))
+        return cls(sorted(events, key=lambda event: event.at))
+
+
+def _line(event: Event) -> str:
+    defaults = Event._field_defaults
+    fields: dict[str, Any] = {
+        field: value
+        for field, value in event._asdict().items()
+        if field not in defaults or value != defaults[field]
+    }
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))

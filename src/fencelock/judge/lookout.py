@@ -1,0 +1,65 @@
+"""Watches the queues of a torture, so that the order in which waiters are served can be judged.
+
+Clients cannot see when they stand in the queue; the engine can. A waiter that was in the queue
+before the question was asked is noted for the moment of the question.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from .. import sync
+from ..errors import FencelockError
+from .history import Event
+from .lockers import WHO
+
+EVERY_S = 0.1
+JOIN_S = 30.0
+YOUNG_S = 0.02  # an age that two clocks may disagree about
+
+
+class Lookout:
+    """A thread that asks who waits."""
+
+    def __init__(self, client: sync.Client, names: Sequence[str], now: Callable[[], float]) -> None:
+        self._client = client
+        self._names = names
+        self._now = now
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
+        self.events: list[Event] = []
+
+    def __enter__(self) -> Self:
+        if self._client.traits.fifo:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+
+    def _run(self) -> None:
+        while not self._over.wait(EVERY_S):
+            for name in self._names:
+                try:
+                    self._look(name)
+                except FencelockError:
+                    pass  # the next look may succeed, and a missing note accuses nobody
+
+    def _look(self, name: str) -> None:
+        asked_at = self._now()
+        waiters = self._client.inspect(name).waiters
+        spent = self._now() - asked_at
+        for waiter in waiters:
+            if waiter.age > spent + YOUNG_S and WHO in waiter.meta:
+                who = str(waiter.meta[WHO])
+                self.events.append(Event(asked_at, who, "note", "queued", name=name))

@@ -1,0 +1,32 @@
+"""What a run is held to: the promises of an engine, with the bounds within which they are kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Promises(NamedTuple):
+    """A bound of None means that this is not judged."""
+
+    exclusive: bool = True
+    """Never two holders. Engines that end leases by a clock that may step promise less."""
+    fence: bool = True
+    """Fences strictly grow."""
+    fifo: bool = False
+    """A waiter that is never disturbed is overtaken by nobody."""
+    forsakes: bool = False
+    """But a client that let a lease end without a word may lose its places in the queue."""
+    guarded: bool = True
+    """The resource refuses old fences, so that no acknowledged update is lost."""
+    ttl: float = 0.0
+    """The longest time for which the engine keeps a lock for somebody who is not heard of."""
+    slack: float = 0.0
+    """Seconds by which the observer may have seen things too late."""
+    told_within: float | None = None
+    """A holder that runs hears of its loss so soon after the engine has given the lock away."""
+    told_ttls: float = 0.0
+    """And so many ttls of its lease later, where the engine may take a lease away early."""
+    woken_within: float | None = None
+    """A waiter gets a lock that is free so soon."""
+    freed_within: float | None = None
+    """The lock is to be had so soon after the last holder was heard of."""

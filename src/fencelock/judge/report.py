@@ -1,0 +1,157 @@
+"""A torture in words and in figures: for people, and as an object for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .registers import Register
+from .run import Run
+
+OUTCOMES = {
+    "held": "passed",
+    "broken": "violated",
+    "not judged": "not applicable",
+    "undecided": "undecided",
+}
+SHOWN = 3  # violations of one checker that are told in words
+_COUNTED = {
+    "pause": ("pause", "pauses"),
+    "kill": ("kill", "kills"),
+    "lose": ("lost answer", "lost answers"),
+    "partition": ("partition", "partitions"),
+}
+
+
+class Row(NamedTuple):
+    """One line of the verdict."""
+
+    outcome: str
+    """passed, violated, not applicable or undecided."""
+    question: str
+    why: str
+
+
+class Updates(NamedTuple):
+    """What became of the read-modify-writes of one kind of register."""
+
+    acknowledged: int
+    lost: int
+    refused: int
+
+
+def updates(registers: Iterable[Register]) -> Updates:
+    """Add up some registers."""
+    known = list(registers)
+    return Updates(
+        sum(register.writes for register in known),
+        sum(register.lost for register in known),
+        sum(register.refused for register in known),
+    )
+
+
+def rows(run: Run) -> list[Row]:
+    """The verdict, one row for each checker.
+
+    A lock without a fence is held to the register without a guard: it is all that it can have.
+    """
+    found = [
+        Row(OUTCOMES[ruling.outcome], ruling.question, ruling.why)
+        for ruling in run.verdict.rulings
+        if run.traits is not None or ruling.checker != "no_lost_update"
+    ]
+    if run.traits is None:
+        plain = updates(run.registers.plain.values())
+        why = f"{plain.lost} of {plain.acknowledged}, and no fence to guard with"
+        outcome = "violated" if plain.lost else "passed"
+        found.insert(2, Row(outcome, "no acknowledged update is lost", why))
+    if run.deaths:
+        found.append(Row("violated", "no client ends by itself", run.deaths[0]))
+    return found
+
+
+def facts(run: Run) -> dict[str, object]:
+    """The run as plain values."""
+    orders = run.orders
+    outcomes = Counter(f"{o.verb} {o.outcome}" for o in run.history.operations())
+    return {
+        "library": orders.library,
+        "url": run.url,
+        "seconds": orders.seconds,
+        "clients": orders.clients,
+        "ttl_s": orders.ttl,
+        "kept_s": round(run.ttl, 3),
+        "seed": orders.seed,
+        "passed": run.passed,
+        "tenures": run.tenures,
+        "operations": dict(sorted(outcomes.items())),
+        "faults": {fault: run.faults.get(fault, 0) for fault in orders.faults},
+        "not_applicable": run.not_applicable,
+        "remark": run.remark,
+        "unguarded": updates(run.registers.plain.values())._asdict(),
+        "guarded": updates(run.registers.guarded.values())._asdict() if run.traits else None,
+        "verdict": [row._asdict() for row in rows(run)],
+        "violations": [
+            {"checker": one.checker, "message": one.message} for one in run.verdict.violations
+        ],
+        "deaths": run.deaths,
+    }
+
+
+def words(run: Run) -> list[tuple[str, str]]:
+    """The run in lines, each with the outcome that it tells of, or nothing."""
+    orders = run.orders
+    settings = f"{orders.seconds:g} s, {orders.clients} clients, ttl {orders.ttl:g} s"
+    lines = [
+        ("", f"{orders.library} over {run.url}"),
+        ("", f"  {settings}, seed {orders.seed}: {run.tenures} tenures"),
+        ("", f"  faults: {_faults(run)}"),
+    ]
+    if run.remark:
+        lines.append(("", f"  {run.remark}"))
+    width = max(len(outcome) for outcome in OUTCOMES.values())
+    for row in rows(run):
+        why = f" ({row.why})" if row.why else ""
+        lines.append((row.outcome, f"  {row.outcome:<{width}}  {row.question}{why}"))
+    for checker, messages in _violations(run).items():
+        more = len(messages) - SHOWN
+        lines += [("violated", f"    {checker}: {message}") for message in messages[:SHOWN]]
+        lines += [("violated", f"    {checker}: and {more} more")] if more > 0 else []
+    return [*lines, *(("", line) for line in _updates(run))]
+
+
+def _faults(run: Run) -> str:
+    said: list[str] = []
+    for fault in run.orders.faults:
+        one, many = _COUNTED[fault]
+        if fault in run.not_applicable:
+            said.append(f"{many} not applicable ({run.not_applicable[fault]})")
+        else:
+            count = run.faults.get(fault, 0)
+            said.append(f"{count} {one if count == 1 else many}")
+    return ", ".join(said)
+
+
+def _violations(run: Run) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for violation in run.verdict.violations:
+        found.setdefault(violation.checker, []).append(violation.message)
+    return found
+
+
+def _updates(run: Run) -> list[str]:
+    plain = updates(run.registers.plain.values())
+    share = 100 * plain.lost / plain.acknowledged if plain.acknowledged else 0.0
+    without = (
+        f"{plain.acknowledged} updates acknowledged, {plain.lost} of them lost ({share:.1f} %)"
+    )
+    if run.traits is None:
+        guard = "not applicable, this library has no fence that one could check"
+    else:
+        guarded = updates(run.registers.guarded.values())
+        guard = (
+            f"{guarded.acknowledged} updates acknowledged, {guarded.lost} of them lost, "
+            f"{guarded.refused} stale operations refused"
+        )
+    return [f"  without a guard: {without}", f"  with a guard: {guard}"]

@@ -1,0 +1,231 @@
+"""One torture: clients at work, a nemesis above them, and a judge in the end.
+
+Everything happens under names of its own, so that no other lock of the engine is touched, and what
+is left of them is removed. The observer is this process: it starts and ends the others, keeps the
+registers, and all times are of one clock that every process of the machine shares.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from ..engine import Engine
+from ..errors import Unavailable, UsageError
+from ..worlds import clock
+from . import network
+from .history import Event, History
+from .lockers import Doubt, Failed, Locker, Ours
+from .lookout import Lookout
+from .measure import (
+    BOUND,
+    SESSION_SHARE,
+    SOON_S,
+    is_session_bound,
+    promised,
+    session_of,
+    with_session,
+)
+from .nemesis import ON_THE_WIRE, Nemesis
+from .network import Network
+from .peers import OURS, open_locker
+from .registers import Registers
+from .run import Orders, Progress, Run
+from .troupe import Player
+from .verdict import verdict
+from .workload import Plan
+
+CLIENTS_PER_NAME = 4
+TICK_S = 0.02
+TICK_OF_SESSION_S = 2.0  # sessions end at a tick of the server's, two seconds by default
+PREFIX = "fencelock-torture-"
+
+
+def torture(orders: Orders, watch: Callable[[Progress], None] = lambda _: None) -> Run:
+    """Torture one engine for a bounded time."""
+    with ExitStack() as stack:
+        orders = orders._replace(url=with_session(orders.url, orders.ttl))
+        ours = Ours(orders.url)
+        stack.callback(ours.close)
+        engine = ours.client._core.engine  # pyright: ignore[reportPrivateUsage]
+        if ours.client.traits.scope == "process":
+            raise UsageError(
+                f"{ours.client.url} lives in one process, and a torture needs several: name "
+                "another engine, such as sqlite:///locks.db"
+            )
+        return _Stage(orders, ours, engine, stack).play(watch)
+
+
+class _Stage:
+    """Everything that takes part in one torture."""
+
+    def __init__(self, orders: Orders, ours: Ours, engine: Engine, stack: ExitStack) -> None:
+        self._orders = orders
+        self._ours = ours
+        self._address = address = engine.address
+        self._session = session_of(engine)
+        self._origin = clock.now()
+        self.prefix = f"{PREFIX}{secrets.token_hex(4)}-"
+        groups = 1 + (orders.clients - 1) // CLIENTS_PER_NAME
+        self._names = tuple(f"{self.prefix}{number + 1}" for number in range(groups))
+        self._registers = Registers(self._now)
+        self._events: list[Event] = []
+        self._audits: list[History] = []
+        self._deaths: list[str] = []
+        why_not = network.why_not(address)
+        self._not_applicable = {
+            fault: why_not for fault in orders.faults if fault in ON_THE_WIRE and why_not
+        }
+        self._networks = {} if why_not else self._wire(stack)
+        self._auditor = self._auditors(stack)
+        self._players = [self._player(number) for number in range(orders.clients)]
+        for player in self._players:
+            stack.callback(player.close)
+        faults = [fault for fault in orders.faults if fault not in self._not_applicable]
+        self._nemesis = Nemesis(self._players, self._networks, faults, orders.seed, self._now)
+        names = self._names if orders.library == OURS else ()
+        self._lookout = stack.enter_context(Lookout(ours.client, names, self._now))
+
+    def play(self, watch: Callable[[Progress], None]) -> Run:
+        """Let it run, bring it to rest, and judge it."""
+        for player in self._players:
+            player.start()
+        for player in self._players:
+            if why := player.wait_ready():
+                raise Unavailable(f"{player.name} could not begin: {why}")
+        until = time.monotonic() + self._orders.seconds
+        while time.monotonic() < until:
+            self._nemesis.step()
+            self._revive()
+            watch(self._progress())
+            time.sleep(TICK_S)
+        self._rest()
+        return self._judge()
+
+    def _now(self) -> float:
+        return clock.now() - self._origin
+
+    def _wire(self, stack: ExitStack) -> dict[str, Network]:
+        return {
+            _name(number): stack.enter_context(Network(self._orders.url, self._address))
+            for number in range(self._orders.clients)
+        }
+
+    def _auditors(self, stack: ExitStack) -> Locker:
+        if self._orders.library == OURS:
+            auditor: Locker = self._ours
+        else:
+            auditor = open_locker(self._orders.library, self._orders.url)
+            stack.callback(auditor.close)
+        stack.callback(auditor.sweep, self.prefix)
+        return auditor
+
+    def _player(self, number: int) -> Player:
+        orders, name = self._orders, _name(number)
+        plan = Plan(
+            client=name,
+            url=self._networks[name].url if name in self._networks else orders.url,
+            library=orders.library,
+            flavor="asyncio" if number % 2 else "threads",
+            names=self._names,
+            ttl=max(orders.ttl, self._session * SESSION_SHARE),
+            timeout=3 * max(orders.ttl, self._session) + SOON_S,
+            seed=orders.seed * 7919 + number,
+            origin=self._origin,
+        )
+        return Player(name, plan, self._registers)
+
+    def _revive(self) -> None:
+        """A client that died by itself is a finding; the work goes on without it being one less."""
+        for player in self._players:
+            if player.died():
+                self._deaths.append(f"{player.name}: {player.trouble()}")
+                player.kill()
+                self._note(player.name, "crash", "it ended by itself")
+                self._note(player.name, "restart")
+                player.start()
+
+    def _rest(self) -> None:
+        """Heal everything, let every client finish, and see that nothing is left."""
+        self._nemesis.end()
+        for player in self._players:
+            player.stop()
+        ttl = self._ttl()
+        until = time.monotonic() + 3 * (ttl + SOON_S) + 3 * self._orders.ttl
+        for player in self._players:
+            if not player.wait_done(until):
+                self._note(player.name, "crash", "it did not end, and was killed")
+            player.kill()
+        for name in self._names:
+            self._audit(name, ttl)
+
+    def _audit(self, name: str, ttl: float) -> None:
+        """A newcomer gets the lock, or something was left behind."""
+        begun = Event(self._now(), "auditor", "invoke", "acquire", 1, name)
+        kind, fence, detail = "fail", 0, "not in time"
+        try:
+            hold = self._auditor.acquire(name, self._orders.ttl, ttl + 2 * SOON_S)
+        except (Doubt, Failed) as error:
+            hold, kind, detail = None, "unknown", str(error)
+        ended = Event(self._now(), "auditor", kind, "acquire", 1, name, fence, None, detail)
+        if hold is not None:
+            ended = ended._replace(kind="ok", fence=hold.fence, detail="")
+            hold.release()
+        self._audits.append(History([begun, ended]))
+
+    def _ttl(self) -> float:
+        """For how long the engine keeps a lock for a client that is not heard of."""
+        session = self._session + TICK_OF_SESSION_S if self._session else 0.0
+        return max(session, *(player.ttl for player in self._players)) or self._orders.ttl
+
+    def _note(self, client: str, verb: str, detail: str = "") -> None:
+        self._events.append(Event(self._now(), client, "note", verb, detail=detail))
+
+    def _progress(self) -> Progress:
+        registers = self._registers
+        return Progress(
+            self._orders.library,
+            self._now(),
+            self._orders.seconds,
+            sum(player.tenures for player in self._players),
+            dict(self._nemesis.counts),
+            sum(register.lost for register in [*registers.plain.values()]),
+            sum(register.refused for register in [*registers.guarded.values()]),
+        )
+
+    def _judge(self) -> Run:
+        logs = [History(log) for player in self._players for log in player.logs]
+        seen = [self._registers.events, self._nemesis.events, self._lookout.events, self._events]
+        bound = is_session_bound(self._address)
+        seen.append(self._ended_sessions() if bound else [])
+        history = History.merged([*logs, *self._audits, *(History(events) for events in seen)])
+        traits = self._ours.client.traits if self._orders.library == OURS else None
+        promises = promised(traits, self._ttl(), bound)
+        return Run(
+            self._orders,
+            self._address.public,
+            traits,
+            self._ttl(),
+            history,
+            promises,
+            verdict(history, promises),
+            dict(self._nemesis.counts),
+            self._not_applicable,
+            self._registers,
+            self._deaths,
+            BOUND if bound else "",
+        )
+
+    def _ended_sessions(self) -> list[Event]:
+        """From when on the server may have ended the sessions of a client that was cut off."""
+        return [
+            event._replace(verb="expired", detail="its sessions may have ended")
+            for event in self._nemesis.events
+            if event.verb == "partition"
+        ]
+
+
+def _name(number: int) -> str:
+    return f"client {number + 1}"

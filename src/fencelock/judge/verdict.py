@@ -1,0 +1,89 @@
+"""The verdict on a run: every checker that applies, what it found, and why the others did not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from . import checkers
+from .checkers import Undecided
+from .history import History, Violation
+from .promises import Promises
+
+Checker: TypeAlias = Callable[[History, Promises], list[Violation]]
+
+
+class Ruling(NamedTuple):
+    """What became of one checker."""
+
+    checker: str
+    question: str
+    outcome: str
+    """held, broken, not judged or undecided."""
+    why: str = ""
+    violations: tuple[Violation, ...] = ()
+
+
+class Verdict(NamedTuple):
+    """All rulings on one history."""
+
+    rulings: tuple[Ruling, ...]
+
+    @property
+    def violations(self) -> list[Violation]:
+        """All that was found."""
+        return [violation for ruling in self.rulings for violation in ruling.violations]
+
+    @property
+    def passed(self) -> bool:
+        """Nothing was found. What was not judged or undecided does not count."""
+        return not self.violations
+
+    def __str__(self) -> str:
+        lines = [f"{r.outcome:>10}  {r.question}{r.why and f' ({r.why})'}" for r in self.rulings]
+        return "\n".join([*lines, *(f"! {v.checker}: {v.message}" for v in self.violations)])
+
+
+class _Article(NamedTuple):
+    checker: Checker
+    question: str
+    needs: str
+    """The promise without which it is not judged."""
+
+
+ARTICLES = (
+    _Article(checkers.one_holder, "never two holders", "exclusive"),
+    _Article(checkers.linearizable, "one order explains all answers", "exclusive"),
+    _Article(checkers.fences_grow, "fences strictly grow", "fence"),
+    _Article(checkers.no_lost_update, "no acknowledged update is lost", "guarded"),
+    _Article(checkers.nothing_stale, "no stale operation is accepted", "guarded"),
+    _Article(checkers.told_in_time, "a holder hears of its loss in time", "told_within"),
+    _Article(checkers.nobody_sleeps, "nobody waits beside a free lock", "woken_within"),
+    _Article(checkers.first_come_first_served, "first come, first served", "fifo"),
+    _Article(checkers.no_orphan, "nothing is left behind", "freed_within"),
+)
+
+EXCUSES = {
+    "exclusive": "exclusion is not promised",
+    "fence": "fences are not promised",
+    "guarded": "the resource is not guarded",
+    "fifo": "order is not promised",
+}
+
+
+def verdict(history: History, promises: Promises) -> Verdict:
+    """Hold a history to what was promised."""
+    return Verdict(tuple(_rule(article, history, promises) for article in ARTICLES))
+
+
+def _rule(article: _Article, history: History, promises: Promises) -> Ruling:
+    name, promised = article.checker.__name__, promises._asdict()[article.needs]
+    if promised is None or promised is False:
+        excuse = EXCUSES.get(article.needs, "no bound is given")
+        return Ruling(name, article.question, "not judged", excuse)
+    try:
+        found = article.checker(history, promises)
+    except Undecided as error:
+        return Ruling(name, article.question, "undecided", str(error))
+    outcome = "broken" if found else "held"
+    return Ruling(name, article.question, outcome, "", tuple(found))

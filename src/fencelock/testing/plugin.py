@@ -1,0 +1,24 @@
+"""The fixture ``faults``, for pytest: it is there wherever fencelock is installed.
+
+pytest imports this module whenever it starts. So nothing else is imported before a test asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .faults import Faults
+
+
+@pytest.fixture
+def faults() -> Iterator[Faults]:
+    """What can go wrong with a lock, at a word: see fencelock.testing.faults."""
+    from .faults import Faults
+
+    made = Faults()
+    yield made
+    made.close()

@@ -1,0 +1,166 @@
+"""``fencelock torture``: real clients are frozen and killed, and the verdict is what happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencelock.judge import History
+from tests.cli.program import Program, children, eventually
+
+SAFE = {
+    "never two holders",
+    "fences strictly grow",
+    "no acknowledged update is lost",
+    "no stale operation is accepted",
+}
+QUICK = ("--seconds", "3", "--ttl", "500ms", "--clients", "3")
+
+# An engine that takes a held lock away for whoever asks, and tells nobody: by somebody else, as it
+# would be found, in a package of its own.
+STEALING = """
+from fencelock.engines.sqlite.engine import SqliteEngine
+
+class Stealing(SqliteEngine):
+    schemes = ("stealing",)
+
+    async def acquire(self, request):
+        await self.revoke(request.name, "stolen")
+        return await super().acquire(request)
+
+    async def renew(self, grants):
+        return [grant._replace(valid_until=grant.valid_until + 1) for grant in grants]
+"""
+
+
+def outcomes(facts: dict[str, Any]) -> dict[str, str]:
+    return {row["question"]: row["outcome"] for row in facts["verdict"]}
+
+
+class Page(HTMLParser):
+    """What a browser would find."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.outside: list[str] = []
+        self.open: list[str] = []
+        self.texts: dict[str, str] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.outside += [str(given[key]) for key in ("src", "href") if key in given]
+        if tag not in ("meta", "link", "br"):
+            self.open.append(given.get("id") or tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts[self.open[-1]] = self.texts.get(self.open[-1], "") + data
+
+
+def test_a_torture_of_sqlite_keeps_its_promises_and_leaves_nothing(program: Program) -> None:
+    facts = program.json("torture", *QUICK, "--html", "page.html", "--history", "run.jsonl")
+    found = outcomes(facts)
+    assert {found[question] for question in SAFE} == {"passed"}
+    assert facts["passed"]
+    assert facts["tenures"] > 0
+    assert facts["faults"]["pause"] + facts["faults"]["kill"] > 0
+    assert {*facts["not_applicable"]} == {"lose", "partition"}
+    assert facts["guarded"]["lost"] == 0
+    assert facts["comparison"] is None
+    assert not [name for name in os.listdir(program.folder) if name.startswith("locks.db")]
+    history = History.load(program.folder / "run.jsonl")
+    grants = [one for one in history.operations("acquire") if one.outcome == "ok"]
+    assert len(grants) == facts["tenures"]
+    page = Page((program.folder / "page.html").read_text())
+    assert page.open == []
+    assert page.outside == []
+    (run,) = json.loads(page.texts["data"])["runs"]
+    assert run["clients"] == ["client 1", "client 2", "client 3"]
+    assert {bar[4] for bar in run["tenures"]} <= {grant.fence for grant in grants}
+    assert run["violations"] == []
+
+
+def test_a_file_that_was_there_stays_with_the_locks_that_are_in_it(program: Program) -> None:
+    with program.client() as client, client.lock("theirs") as lease:
+        ran = program.run("torture", *QUICK, "--faults", "kill", "--seconds", "1")
+        assert "not applicable" not in ran.stdout.partition("\n  passed")[0]
+        assert [holding.name for holding in client.scan()] == ["theirs"]
+        lease.check()
+    assert program.file.exists()
+
+
+def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
+    """The judge is no rubber stamp: it ends with its own exit code, and the page marks it."""
+    (program.folder / "stealing.py").write_text(STEALING)
+    metadata = program.folder / "stealing-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stealing\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text(
+        "[fencelock.engines]\nstealing = stealing:Stealing\n"
+    )
+    program.add_to_path(program.folder)
+    url = f"stealing:///{program.folder}/stolen.db"
+    ran = program.run("torture", url, *QUICK, "--json", "--html", "page.html")
+    facts = json.loads(ran.stdout)
+    assert (ran.returncode, facts["passed"]) == (80, False), ran.stderr
+    assert outcomes(facts)["never two holders"] == "violated"
+    assert facts["violations"]
+    text = (program.folder / "page.html").read_text()
+    (run,) = json.loads(Page(text).texts["data"])["runs"]
+    assert [one[0] for one in run["violations"] if one[0] == "one_holder"]
+    assert "a promise was broken" in text
+    told = program.run("torture", url, *QUICK, "--seconds", "2")
+    assert told.returncode == 80
+    assert re.search(r"(?m)^  violated +never two holders", told.stdout)
+    assert told.stdout.endswith("verdict: a promise was broken\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_no_client_outlives_the_torture(program: Program, number: signal.Signals) -> None:
+    process = program.start("torture", "--seconds", "60", "--faults", "pause", "--clients", "2")
+    eventually(lambda: len(children(process.pid)) == 2)
+    (program.folder / "seen").touch()
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    eventually(lambda: not program.marked())
+    expected = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
+    assert process.returncode == expected[number]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--faults", "pause,earthquake"], 78, "there is no fault 'earthquake'; known: pause"),
+        (["--faults", ","], 78, "no fault is named"),
+        (["--seconds", "0"], 78, "--seconds must be 1 to 3600"),
+        (["--seconds", "2", "--ttl", "5"], 78, "--ttl 5 is longer than --seconds 2"),
+        (["--ttl", "0"], 78, "--ttl"),
+        (["--clients", "1"], 125, "no whole number from 2 to 64"),
+        (["--library", "guesswork"], 78, "there is no library 'guesswork' to compare; known"),
+        (["--library", "redis-py"], 78, "redis-py cannot use sqlite://: it needs redis://"),
+        (["--html", "missing/page.html"], 78, "missing/page.html cannot be written"),
+        (["memory://here"], 78, "lives in one process, and a torture needs several"),
+        (["nonsense"], 78, "is no engine URL"),
+        (["redis://127.0.0.1:1/0"], 69, "127.0.0.1:1"),
+    ],
+)
+def test_a_wrong_line_is_told_in_one(
+    words: list[str], code: int, message: str, program: Program
+) -> None:
+    ran = program.run("torture", *words)
+    assert ran.returncode == code, ran.stderr
+    assert message in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+    assert ran.stdout == ""
+    assert Path(program.folder, "locks.db").exists() is False

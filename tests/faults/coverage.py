@@ -1,0 +1,121 @@
+"""Which engines each test runs over, read from its text: what the grid should be full of."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.faults import engines
+from tests.faults.grid import ALONE, ENGINES, OF_SQLITE, engine_of_path, hazards_in
+from tests.faults.matrix import MATRIX, NOT_YET, ONLY, NotApplicable
+
+HERE = Path(__file__).parent
+FILES = [
+    *sorted(HERE.rglob("test_*.py")),
+    HERE / "../unit/test_odd_input.py",
+    *sorted((HERE / "../engines").rglob("test_*.py")),
+]
+IN_THE_CLIENT = "the hazard and its cure lie in the client, above any engine"
+
+
+class Test(NamedTuple):
+    """A test of some hazards, as its text tells."""
+
+    place: str
+    hazards: frozenset[str]
+    engines: frozenset[str]
+    needs: frozenset[str]
+    """What it asks of engines: those that lack it are left out."""
+
+    @property
+    def in_the_client(self) -> bool:
+        """Whether engines have no part in it."""
+        return self.engines <= {ALONE, "memory", "sqlite"} and not self.needs
+
+
+@cache
+def read_tests() -> tuple[Test, ...]:
+    """Every test of these files."""
+    return tuple(
+        _read(file, node)
+        for file in FILES
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    )
+
+
+def _read(file: Path, node: ast.FunctionDef) -> Test:
+    place = f"{file.relative_to(HERE)}::{node.name}"
+    hazards = frozenset(hazards_in(ast.get_docstring(node)))
+    given = {argument.arg for argument in node.args.args}
+    fixture = next((name for name in engines.FIXTURES if name in given), None)
+    if fixture is not None:
+        needs = frozenset(engines.FIXTURES[fixture] | _marked(node))
+        return Test(place, hazards, frozenset(engines.suitable(needs)), needs)
+    if "client_url" in given:
+        over = {"memory", "sqlite"}
+    else:
+        folder = engine_of_path(file)
+        over = {folder or ("sqlite" if given & OF_SQLITE else ALONE)}
+    return Test(place, hazards, frozenset(over), frozenset())
+
+
+def _marked(node: ast.FunctionDef) -> set[str]:
+    """What ``@pytest.mark.needs(…)`` asks for."""
+    return {
+        str(argument.value)
+        for mark in node.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.needs"
+        for argument in mark.args
+        if isinstance(argument, ast.Constant)
+    }
+
+
+def row_of(hazard: str) -> list[Test] | NotApplicable:
+    """All tests of a hazard, or why there is none."""
+    row = MATRIX.get(hazard)
+    if isinstance(row, NotApplicable):
+        return row
+    return [test for test in read_tests() if hazard in test.hazards]
+
+
+def why_not(hazard: str, engine: str) -> str:
+    """Why an engine has no test for a hazard; nothing when there is no reason."""
+    row = row_of(hazard)
+    if isinstance(row, NotApplicable):
+        return row.why
+    if (hazard, engine) in NOT_YET:
+        return NOT_YET[hazard, engine]
+    for hazards, (concerned, why) in ONLY.items():
+        if hazard in hazards and engine not in concerned:
+            return why
+    if all(test.in_the_client for test in row):
+        return IN_THE_CLIENT
+    lacks = engines.STORES[engine].lacks if engine in engines.STORES else {}
+    wanted = [need for test in row for need in sorted(test.needs) if need in lacks]
+    return lacks[wanted[0]] if wanted else ""
+
+
+def covered(hazard: str) -> set[str]:
+    """The engines over which a hazard is shown, in a run of all tests."""
+    row = row_of(hazard)
+    if isinstance(row, NotApplicable):
+        return set()
+    return {engine for test in row for engine in test.engines}
+
+
+def gaps() -> list[tuple[str, str]]:
+    """Cells with neither a test nor a reason."""
+    found: list[tuple[str, str]] = []
+    for hazard in sorted({*MATRIX} | {one for test in read_tests() for one in test.hazards}):
+        row = row_of(hazard)
+        if isinstance(row, NotApplicable):
+            continue
+        found += [
+            (hazard, engine)
+            for engine in ENGINES
+            if engine not in covered(hazard) and not why_not(hazard, engine)
+        ]
+    return found

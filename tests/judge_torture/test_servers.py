@@ -1,0 +1,77 @@
+"""Tortures of real servers: the locks keep their promises, whatever befalls a client or its link.
+
+A few seconds, over one server. ``make torture`` is the long version, over all of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fencelock.judge.page import page
+from fencelock.judge.report import facts, rows, updates, words
+from fencelock.judge.run import Orders, Run
+from fencelock.judge.torture import PREFIX, torture
+from tests.servers.redis import Redis
+from tests.servers.shared import shared
+
+SAFE = {
+    "never two holders",
+    "fences strictly grow",
+    "no acknowledged update is lost",
+    "no stale operation is accepted",
+}
+
+
+def redis() -> Redis:
+    return Redis()
+
+
+def broken(run: Run) -> set[str]:
+    """The questions of safety that were answered with no; a busy machine may be late for others."""
+    return {row.question for row in rows(run) if row.outcome == "violated"} & SAFE
+
+
+def left(url: str) -> list[str]:
+    """The keys of the torture that stay until somebody removes them."""
+    with shared(redis).line() as line:
+        line.ask("SELECT", url.rpartition("/")[2])
+        keys: list[str] = line.ask("KEYS", f"*{PREFIX}*")
+        return [key for key in keys if line.ask("PTTL", key) == -1]
+
+
+def test_every_fault_reaches_a_server_and_breaks_nothing() -> None:
+    url = shared(redis).fresh_url()
+    run = torture(Orders(url, seconds=4.0, ttl=0.4, clients=4, seed=7))
+    assert broken(run) == set()
+    assert run.deaths == []
+    assert run.not_applicable == {}
+    assert {fault for fault, count in run.faults.items() if count} >= {"pause", "kill", "partition"}
+    assert run.tenures > 5
+    assert updates(run.registers.guarded.values()).lost == 0
+    assert left(url) == []
+    verbs = {event.verb for event in run.history if event.kind == "note"}
+    assert {"pause", "resume", "crash", "restart", "partition", "heal"} <= verbs
+
+
+@pytest.mark.parametrize("library", ["redis-py", "python-redis-lock"])
+def test_a_peer_does_the_same_work_and_is_shown_beside(library: str) -> None:
+    pytest.importorskip("redis" if library == "redis-py" else "redis_lock")
+    url = shared(redis).fresh_url()
+    orders = Orders(url, seconds=1.0, ttl=0.4, clients=3, faults=("pause", "kill"))
+    ours = torture(orders)
+    theirs = torture(orders._replace(library=library))
+    told = facts(theirs)
+    assert (told["library"], told["guarded"]) == (library, None)
+    assert theirs.tenures > 0
+    lost = updates(theirs.registers.plain.values()).lost
+    question = "no acknowledged update is lost"
+    outcome = {row.question: row.outcome for row in rows(theirs)}
+    assert outcome[question] == ("violated" if lost else "passed")
+    assert outcome["fences strictly grow"] == "not applicable"
+    text = page([ours, theirs])
+    assert [*re.findall(r"<h2>([\w-]+)", text)] == ["fencelock", library]
+    assert text.count('<figure class="timeline"') == 2
+    assert "this library has no fence" in "\n".join(line for _, line in words(theirs))
+    assert left(url) == []

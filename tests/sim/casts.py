@@ -1,0 +1,265 @@
+"""Who plays the engine in a run: a linearizable store, one Redis, or several under Redlock.
+
+The engines are the package's own, unchanged; only what they reach is simulated. The store is that
+of the memory engine, in a process of its own behind datagrams.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from fencelock.engine import Address, Engine
+from fencelock.engines.memory import MemoryEngine, Store
+from fencelock.engines.redis.engine import RedisEngine
+from fencelock.engines.redis.redlock import RedlockEngine
+from fencelock.errors import OutcomeUnknown
+from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.world import Signal
+from fencelock.worlds.sim import SimWorld
+from fencelock.worlds.sim_tasks import Flag
+from fencelock.worlds.threads import drive
+from tests.sim.edge import Edge
+from tests.sim.network import Host, Network
+from tests.sim.nodes import Node
+
+NAME = "seat"
+KEY = NAME.encode()
+PATIENCE_S = 0.5
+R = TypeVar("R")
+
+
+class Cast(ABC):
+    """The servers of one run, and the engines that reach them."""
+
+    fifo = True
+    looks_within = 1.0
+    """How soon a waiter finds a lock that came free without a word."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.hosts: list[Any] = []
+        """What can be frozen, restarted and cut off."""
+
+    @abstractmethod
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        """A new engine for a client."""
+
+    @abstractmethod
+    def owners(self) -> list[str]:
+        """For whom each server keeps the lock at this moment, or nothing."""
+
+    def holder(self) -> str:
+        """The owner that a majority of the servers keeps the lock for, or nothing."""
+        owners = self.owners()
+        for owner in owners:
+            if owner and owners.count(owner) > len(owners) // 2:
+                return owner
+        return ""
+
+    @abstractmethod
+    def queue(self) -> Sequence[str]:
+        """The owners in the queue."""
+
+    @abstractmethod
+    def revoked(self) -> list[str]:
+        """Owners from whom somebody took the lock away."""
+
+    def watch(self, served: Callable[[], object]) -> None:
+        """Have this called whenever a server has served something."""
+        for host in self.hosts:
+            host.watchers.append(lambda _: served())
+
+
+class RedisCast(Cast):
+    """One server."""
+
+    nodes = 1
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network)
+        random = network.simulation.random
+        for number in range(self.nodes):
+            ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
+            self.hosts.append(Node(network, f"node-{number}", ahead, pace))
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        world.edge = Edge(self.network, host, {node.name: node for node in self.hosts})
+        return self.make(world, tuple((node.name, 6379) for node in self.hosts))
+
+    def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
+        return RedisEngine(world, Address("redis", hosts, options={"patience": PATIENCE_S}))
+
+    def owners(self) -> list[str]:
+        return [(node.model.live(KEY) or b"").decode() for node in self.hosts]
+
+    def queue(self) -> Sequence[str]:
+        data = self.hosts[0].model.data
+        return [owner.decode() for owner in data.get(b"{seat}:fencelock:queue", ())]
+
+    def revoked(self) -> list[str]:
+        found = [node.model.data.get(b"{seat}:fencelock:revoked", ()) for node in self.hosts]
+        return [owner.decode() for owners in found for owner in owners]
+
+
+class RedlockCast(RedisCast):
+    """Three servers that do not know each other."""
+
+    nodes = 3
+    fifo = False
+    looks_within = 1.5
+
+    def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
+        return RedlockEngine(world, Address("redlock", hosts, options={"patience": 0.2}))
+
+    def queue(self) -> Sequence[str]:
+        return ()
+
+
+class StoreNode(Host):
+    """The process in which the store lives."""
+
+    def __init__(self, world: SimWorld) -> None:
+        super().__init__("store")
+        self._world = world
+        self.watchers: list[Callable[[StoreNode], None]] = []
+        self.restart(forgets=True)
+
+    def serve(self, work: Coroutine[Any, Any, R]) -> R:
+        answer = drive(work)
+        for watch in self.watchers:
+            watch(self)
+        return answer
+
+    def crash(self) -> None:
+        self.is_down = True
+        self.is_paused, self.mail = False, []
+
+    def restart(self, forgets: bool) -> None:
+        self.is_down = False
+        if forgets:
+            self.store = Store(self._world)
+            self.engine = MemoryEngine(self._world, Address("memory"), self.store)
+
+    @property
+    def ahead(self) -> float:
+        return self._world.wall_ahead
+
+    @ahead.setter
+    def ahead(self, seconds: float) -> None:
+        self._world.wall_ahead = seconds
+
+
+class StoreCast(Cast):
+    """The linearizable store."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network)
+        self.node = StoreNode(network.simulation.world("store", ahead=5e4))
+        self.hosts.append(self.node)
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        return Remote(self, world, host)
+
+    def owners(self) -> list[str]:
+        record = self.node.store.records.get(NAME)
+        now = self.node.engine.world.now()
+        return [record.owner if record is not None and record.expires_at > now else ""]
+
+    def queue(self) -> Sequence[str]:
+        return list(self.node.store.queues.get(NAME, {}))
+
+    def revoked(self) -> list[str]:
+        return list(self.node.store.revoked)
+
+
+class Remote(Engine):
+    """A client of the store: it asks, and gives up when no answer comes."""
+
+    schemes = ("remote",)
+    traits = MemoryEngine.traits
+
+    def __init__(self, cast: StoreCast, world: SimWorld, host: Host) -> None:
+        super().__init__(world, Address("remote"))
+        self._cast = cast
+        self._sim_world = world
+        self._host = host
+
+    async def open(self) -> None:
+        """Nothing to reach."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        asked_at = self.world.now()
+        answer = await self._call(lambda engine: engine.acquire(request))
+        return answer if isinstance(answer, Busy) else self._stamp(answer, asked_at)
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        asked_at = self.world.now()
+        answers = await self._call(lambda engine: engine.renew(grants))
+        return [a if isinstance(a, Gone) else self._stamp(a, asked_at) for a in answers]
+
+    async def release(self, grant: Grant) -> bool:
+        return await self._call(lambda engine: engine.release(grant))
+
+    async def withdraw(self, request: Request) -> None:
+        await self._call(lambda engine: engine.withdraw(request))
+
+    async def inspect(self, name: str) -> State:
+        return await self._call(lambda engine: engine.inspect(name))
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        return await self._call(lambda engine: engine.revoke(name, reason))
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        push = _Push(self._cast, self._host, signal)
+        await self._call(lambda engine: engine.watch(request, push))
+
+    async def unwatch(self, request: Request) -> None:
+        await self._call(lambda engine: engine.unwatch(request))
+
+    def _stamp(self, answer: Grant, asked_at: float) -> Grant:
+        return granted(answer.name, answer.owner, answer.fence, answer.ttl, asked_at)
+
+    async def _call(self, ask: Callable[[MemoryEngine], Coroutine[Any, Any, R]]) -> R:
+        network, node = self._cast.network, self._cast.node
+        answers, answered = list[R](), Flag()
+
+        def arrive() -> None:
+            answer = node.serve(ask(node.engine))
+            network.datagram(node, self._host, lambda: take(answer))
+
+        def take(answer: R) -> None:
+            answers.append(answer)
+            answered.set()
+
+        await self._sim_world.simulation.turn()  # a cancellation may come before it is sent
+        network.datagram(self._host, node, arrive)
+        await self.world.wait(answered, self.world.now() + PATIENCE_S)
+        if not answers:
+            raise OutcomeUnknown("no answer")
+        return answers[0]
+
+
+class _Push:
+    """What the store sets: the waiter hears of it a little later, or not at all."""
+
+    def __init__(self, cast: StoreCast, host: Host, signal: Signal) -> None:
+        self._cast = cast
+        self._host = host
+        self._signal = signal
+
+    def set(self) -> None:
+        self._cast.network.datagram(self._cast.node, self._host, self._signal.set)
+
+    def clear(self) -> None:
+        self._signal.clear()
+
+    def is_set(self) -> bool:
+        return self._signal.is_set()
+
+
+CASTS: dict[str, type[Cast]] = {"store": StoreCast, "redis": RedisCast, "redlock": RedlockCast}

@@ -1,0 +1,171 @@
+"""A simulated client: a process that visits the lock as planned, and writes down what it does."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fencelock.core import Core
+from fencelock.engine import Engine
+from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
+from fencelock.logic.tenure import Tenure
+from fencelock.model import Busy, Grant, Request
+from fencelock.spec import Spec, make_spec
+from fencelock.world import sleep
+from fencelock.worlds.sim import Cancelled, Task
+from tests.sim.casts import NAME
+from tests.sim.network import Host
+from tests.sim.plan import Visit
+from tests.sim.resource import Desk, increase
+
+if TYPE_CHECKING:
+    from tests.sim.theater import Run
+
+REACH_S = 1.0  # between two attempts to open a client
+
+
+class Hold:
+    """A lease, in so far as core needs one."""
+
+    def __init__(self, tenure: Tenure) -> None:
+        self._tenure = tenure
+
+    @property
+    def tenure(self) -> Tenure:
+        return self._tenure
+
+
+class Client:
+    """One process with one client, which several tasks of it use to visit the lock."""
+
+    def __init__(self, run: Run, name: str, visits: tuple[Visit, ...]) -> None:
+        random = run.simulation.random
+        self._run = run
+        self.name = name
+        self.planned = visits
+        pace = 1 + (random() - 0.5) * 0.006  # two such clocks stay within the drift
+        self.world = run.simulation.world(name, ahead=random() * 1e5, pace=pace)
+        self.host = Host(name)
+        self.core: Core[Hold] = Core(self.world, self._engine, self._lease)
+        self.desk = Desk(run.network, run.register, self.world, self.host, run.history)
+        self.tenures: list[Tenure] = []
+        self.visits: list[Task] = []
+        self._acquiring: dict[Task | None, int] = {}
+
+        self.is_gone = False
+
+    def _engine(self) -> Engine:
+        engine: Any = self._run.cast.engine(self.world, self.host)
+        ask = engine.acquire
+
+        async def acquire(request: Request) -> Grant | Busy:
+            op = self._acquiring.get(self.world.simulation.current, 0)
+            self._run.witness.asked(request.owner, self.name, op)
+            answer: Grant | Busy = await ask(request)
+            return answer
+
+        engine.acquire = acquire
+        return engine  # type: ignore[no-any-return]
+
+    def _lease(self, core: Core[Hold], tenure: Tenure) -> Hold:
+        fence = tenure.grant.fence
+        tenure.hook = partial(self._run.history.note, self.name, "lost", NAME, fence)
+        self.tenures.append(tenure)
+        return Hold(tenure)
+
+    async def live(self) -> None:
+        """Come as planned; close the client when all visits are over."""
+        await self._open()
+        for visit in self.planned:
+            await sleep(self.world, visit.after)
+            task = self.world.simulation.start(self._visit(visit), self.world, "visit")
+            self.visits.append(task)
+            if not visit.joins:
+                await self.world.wait(task.ended, None)
+        for task in self.visits:
+            await self.world.wait(task.ended, None)
+        await self.core.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """It comes no more."""
+        if not self.is_gone:
+            self.is_gone = True
+            self._run.present -= 1
+
+    async def _open(self) -> None:
+        while True:
+            try:
+                await self.core.open()
+                return
+            except (EngineError, OutcomeUnknown):
+                await sleep(self.world, REACH_S)
+
+    async def _visit(self, visit: Visit) -> None:
+        spec = make_spec(NAME, visit.ttl, None, visit.renews, None, None, False, None, None)
+        hold = await self.acquire(spec, visit.timeout)
+        if hold is None:
+            return
+        try:
+            await self._work(hold.tenure, visit)
+        except FencelockError as error:
+            self.world.simulation.note(self.name, type(error).__name__)
+        finally:
+            await self.release(hold.tenure)
+
+    async def acquire(self, spec: Spec, timeout: float | None) -> Hold | None:
+        """Acquire, and write down how it ended."""
+        history, task = self._run.history, self.world.simulation.current
+        op = self._acquiring[task] = history.invoke(self.name, "acquire", NAME)
+        end = partial(history.end, client=self.name, verb="acquire", op=op, name=NAME)
+        try:
+            hold = await self.core.attempt(spec, timeout)
+        except (EngineError, NotAcquired) as error:
+            end("fail", detail=str(error))
+            return None
+        except OutcomeUnknown as error:
+            end("unknown", detail=str(error))
+            return None
+        except Cancelled:
+            end("fail" if self._run.is_kind else "unknown", detail="cancelled")
+            raise
+        finally:
+            del self._acquiring[task]
+        if isinstance(hold, Busy):
+            end("fail", detail="busy")
+            return None
+        end("ok", fence=hold.tenure.grant.fence, ttl=spec.ttl)
+        return hold
+
+    async def _work(self, tenure: Tenure, visit: Visit) -> None:
+        """Change the register, and use the lease for a while; stop when it is lost."""
+        check = partial(self.core.check, tenure)
+        await increase(self.desk, self.world, tenure.grant.fence, visit.hold / 2, check)
+        if visit.renew_ttl is not None:
+            await self._renew(tenure, visit.renew_ttl or None)
+        await sleep(self.world, visit.hold / 2)
+        check()
+
+    async def _renew(self, tenure: Tenure, ttl: float | None) -> None:
+        fence = tenure.grant.fence
+        op = self._run.history.invoke(self.name, "renew", NAME, fence)
+        outcome = "unknown"
+        try:
+            await self.core.renew(tenure, ttl)
+            outcome = "ok"
+        except LeaseLost:
+            outcome = "fail"
+            raise
+        finally:
+            self._run.history.end(outcome, self.name, "renew", op, NAME, fence)
+
+    async def release(self, tenure: Tenure) -> None:
+        fence = tenure.grant.fence
+        op = self._run.history.invoke(self.name, "release", NAME, fence)
+        outcome = "unknown"  # also of an error: the record may stay until its ttl is over
+        try:
+            outcome = "ok" if await self.core.release(tenure) else "fail"
+        except FencelockError:
+            pass
+        finally:
+            self._run.history.end(outcome, self.name, "release", op, NAME, fence)

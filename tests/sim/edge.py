@@ -1,0 +1,202 @@
+"""The edge of the simulated network for the redis engines: their third wire and their third rounds.
+
+Each is as thin as those for threads and asyncio, and behaves like asyncio's: one connection for
+each node and lane serves all tasks of a client, replies come in order, and a connection that owes
+an answer for too long is let go of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from fencelock.engines.redis.scripts import Script
+from fencelock.engines.redis.settings import Node as Address
+from fencelock.engines.redis.settings import Settings
+from fencelock.engines.redis.wire import CLOSED, Lane, cannot_connect, packed
+from fencelock.errors import OutcomeUnknown, Unavailable
+from fencelock.worlds.sim import SimWorld
+from fencelock.worlds.sim_tasks import Flag
+from tests.sim.edge_rounds import SimRounds, Way
+from tests.sim.nodes import Connection
+
+
+class Edge(Way):
+    """The way of one client, as its world hands it to the engines."""
+
+    def wire(self, world: SimWorld, settings: Settings) -> SimWire:
+        return SimWire(self, world, settings)
+
+    def rounds(self, world: SimWorld, settings: Settings, scripts: Sequence[Script]) -> SimRounds:
+        return SimRounds(self, world, settings, scripts)
+
+
+class _Answer:
+    """What one call waits for."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.flag = Flag()
+        self.replies: list[Any] = []
+        self.error = ""
+
+
+class SimLink:
+    """One connection, used by all who have something to ask."""
+
+    def __init__(self, edge: Edge, world: SimWorld, address: Address, patience: float) -> None:
+        self._world = world
+        self._address = address
+        self._patience = patience
+        self._made = Flag()
+        self._pending: deque[_Answer] = deque()
+        self._why = ""
+        node = edge.nodes[address[0]]
+        self._connection = Connection(edge.network, edge.host, node, self._hear, self.fail)
+        self._connection.dial(self._made.set)
+
+    @property
+    def usable(self) -> bool:
+        return self._connection.is_open
+
+    async def made(self) -> None:
+        """Wait until it can be used."""
+        if not self._made.is_set():
+            await self._world.wait(self._made, self._world.now() + self._patience)
+        if self._made.is_set() and not self._why:
+            return
+        self._connection.close()
+        raise cannot_connect(self._address, ConnectionError(self._why or "no answer in time"))
+
+    async def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
+        answer = _Answer(count)
+        self._pending.append(answer)
+        self._connection.send(payload)
+        await self._world.wait(answer.flag, self._world.now() + patience)
+        if not answer.flag.is_set():  # what came while the process was paused is heard first
+            self.fail("no answer in time")
+        if answer.error:
+            where = f"{self._address[0]}:{self._address[1]}"
+            raise OutcomeUnknown(f"the connection to {where} broke ({answer.error})")
+        return answer.replies
+
+    def _hear(self, replies: list[Any]) -> None:
+        for reply in replies:
+            answer = self._pending[0]
+            answer.replies.append(reply)
+            if len(answer.replies) == answer.count:
+                self._pending.popleft()
+                answer.flag.set()
+
+    def fail(self, why: str) -> None:
+        """Let go of it; whoever waits for a reply does not know what became of the request."""
+        self._why = self._why or why
+        self.close()
+        self._made.set()
+        pending, self._pending = self._pending, deque()
+        for answer in pending:
+            answer.error = why
+            answer.flag.set()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class SimInbox(SimLink):
+    """A connection that, after its first reply, only listens."""
+
+    def __init__(self, edge: Edge, world: SimWorld, address: Address, patience: float) -> None:
+        self.broken = ""
+        self._messages: list[bytes] = []
+        self._news = Flag()
+        super().__init__(edge, world, address, patience)
+
+    def _hear(self, replies: list[Any]) -> None:
+        if self._pending:
+            super()._hear(replies[:1])
+            replies = replies[1:]
+        self._messages += [reply[2] for reply in replies]
+        if self._messages:
+            self._news.set()
+
+    async def receive(self, seconds: float) -> list[bytes]:
+        if not self._messages and not self.broken:
+            await self._world.wait(self._news, self._world.now() + max(0.0, seconds))
+        self._news.clear()
+        messages, self._messages = self._messages, []
+        if self.broken and not messages:
+            raise Unavailable(f"the inbox was cut off ({self.broken})")
+        return messages
+
+    def nudge(self) -> None:
+        self._news.set()
+
+    def fail(self, why: str) -> None:
+        self.broken = why
+        super().fail(why)
+        self._news.set()
+
+
+class SimWire:
+    """All connections of one client."""
+
+    def __init__(self, edge: Edge, world: SimWorld, settings: Settings) -> None:
+        self._edge = edge
+        self._world = world
+        self._patience = settings.patience
+        self._links: dict[tuple[Address, Lane], SimLink] = {}
+        self._closed = False
+
+    async def call(
+        self, node: Address, payload: bytes, count: int, patience: float, lane: Lane
+    ) -> Sequence[Any]:
+        return await (await self._link(node, lane)).ask(payload, count, patience)
+
+    def line(self, node: Address) -> SimLine:
+        return SimLine(self, node)
+
+    async def _link(self, node: Address, lane: Lane) -> SimLink:
+        if self._closed:
+            raise Unavailable(CLOSED)
+        link = self._links.get((node, lane))
+        if link is None or not link.usable:
+            link = self._links[node, lane] = SimLink(self._edge, self._world, node, self._patience)
+        await link.made()
+        return link
+
+    async def subscribe(self, node: Address, channel: str) -> SimInbox:
+        inbox = SimInbox(self._edge, self._world, node, self._patience)
+        try:
+            await inbox.made()
+            await inbox.ask(packed("SUBSCRIBE", channel), 1, self._patience)
+        except BaseException as error:
+            inbox.close()
+            if isinstance(error, OutcomeUnknown):
+                raise Unavailable(str(error)) from error
+            raise
+        return inbox
+
+    def drop(self, node: Address) -> None:
+        for key in [key for key in self._links if key[0] == node]:
+            self._links.pop(key).fail("dropped")
+
+    async def close(self) -> None:
+        self.abandon()
+
+    def abandon(self) -> None:
+        self._closed = True
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+
+class SimLine:
+    """The quick way to one node."""
+
+    def __init__(self, wire: SimWire, node: Address) -> None:
+        self._wire = wire
+        self._node = node
+
+    async def ask(self, payload: bytes, patience: float) -> Any:
+        return (await self._wire.call(self._node, payload, 1, patience, "main"))[0]

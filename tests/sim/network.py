@@ -1,0 +1,160 @@
+"""The simulated network: ordered connections and loose datagrams between hosts that may be cut off.
+
+What is sent on a connection arrives in order, late, or never when the connection breaks. A cut
+holds back what is under way in its direction, as retransmission does, and lets it go when it is
+healed: a request may land long after its sender gave up. Datagrams may also be lost, doubled and
+overtaken. Whatever reaches a paused process is handled when it runs again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from fencelock.worlds.sim import Simulation
+
+Action = Callable[[], object]
+
+
+class Conditions(NamedTuple):
+    """What may befall a message. Chances are per message."""
+
+    delay_max: float = 0.02
+    breaks: float = 0.0
+    """The connection breaks, before the message arrives or after."""
+    lost: float = 0.0
+    """A datagram does not arrive."""
+    doubled: float = 0.0
+    """It arrives twice."""
+    overtaken: float = 0.0
+    """It is late, and others come first."""
+
+
+class Host:
+    """A process on the network: it runs, is paused, or is gone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_paused = False
+        self.is_down = False
+        self.mail: list[Action] = []
+
+    def deliver(self, action: Action) -> None:
+        """Let the process handle what has arrived, now or when it runs again."""
+        if self.is_down:
+            return
+        if self.is_paused:
+            self.mail.append(action)
+        else:
+            action()
+
+    def wake(self) -> None:
+        """Go on, and handle what has come meanwhile."""
+        self.is_paused = False
+        mail, self.mail = self.mail, []
+        for action in mail:
+            self.deliver(action)
+
+
+class Pipe:
+    """One direction of a connection."""
+
+    def __init__(self, network: Network, source: Host, target: Host) -> None:
+        self._network = network
+        self._way = (source.name, target.name)
+        self._target = target
+        self._last = 0.0
+        self._held: list[Action] = []
+        self.broken = False
+
+    def send(self, action: Action) -> None:
+        """Have something happen at the other end."""
+        network = self._network
+        if self._held or network.is_cut(self._way):
+            self._hold(action)
+            return
+        now = network.simulation.now
+        when = self._last = max(self._last, now + network.delay())
+        network.simulation.at(when, partial(self._arrive, action))
+
+    def _arrive(self, action: Action) -> None:
+        if self.broken:
+            return
+        if self._held or self._network.is_cut(self._way):
+            self._hold(action)
+        else:
+            self._target.deliver(action)
+
+    def _hold(self, action: Action) -> None:
+        if not self._held:
+            self._network.holding(self._way, self)
+        self._held.append(action)
+
+    def let_go(self) -> None:
+        """The way is open again."""
+        held, self._held = self._held, []
+        for action in held:
+            self.send(action)
+
+
+class Network:
+    """All ways between hosts."""
+
+    def __init__(self, simulation: Simulation, conditions: Conditions) -> None:
+        self.simulation = simulation
+        self.conditions = conditions
+        self._cuts: dict[tuple[str, str], int] = {}
+        self._holding: dict[tuple[str, str], list[Pipe]] = {}
+        self._last: dict[tuple[str, str], float] = {}
+        self.delivered = 0
+
+    def delay(self) -> float:
+        """Draw how long a message is under way: short most of the time."""
+        self.delivered += 1
+        return self.conditions.delay_max * self.simulation.random() ** 3
+
+    def happens(self, chance: float) -> bool:
+        """Draw whether something happens."""
+        return chance > 0 and self.simulation.random() < chance
+
+    def datagram(self, source: Host, target: Host, action: Action) -> None:
+        """Send something that may be lost, doubled or overtaken."""
+        conditions = self.conditions
+        way = (source.name, target.name)
+        copies = 2 if self.happens(conditions.doubled) else 1
+        for _ in range(copies):
+            when = self.simulation.now + self.delay()
+            if self.happens(conditions.overtaken):
+                when += 5 * conditions.delay_max * self.simulation.random()
+            else:
+                when = self._last[way] = max(when, self._last.get(way, 0.0))
+            if not self.happens(conditions.lost):
+                self.simulation.at(when, partial(self._land, source, target, action))
+
+    def _land(self, source: Host, target: Host, action: Action) -> None:
+        if not self.is_cut((source.name, target.name)):
+            target.deliver(action)
+
+    # Cuts
+
+    def is_cut(self, way: tuple[str, str]) -> bool:
+        return bool(self._cuts) and self._cuts.get(way, 0) > 0
+
+    def cut(self, ways: list[tuple[str, str]]) -> None:
+        """Let nothing through from one host to another."""
+        for way in ways:
+            self._cuts[way] = self._cuts.get(way, 0) + 1
+
+    def heal(self, ways: list[tuple[str, str]]) -> None:
+        """End a cut; what was held back goes on its way."""
+        for way in ways:
+            self._cuts[way] -= 1
+            if not self._cuts[way]:
+                del self._cuts[way]
+                for pipe in self._holding.pop(way, ()):
+                    pipe.let_go()
+
+    def holding(self, way: tuple[str, str], pipe: Pipe) -> None:
+        """A pipe holds something back until this way is open."""
+        self._holding.setdefault(way, []).append(pipe)

@@ -1,0 +1,158 @@
+"""What will happen in a run, drawn from a seed before it begins: visits of clients, and faults.
+
+A plan is plain data, so that a run that fails can be made smaller: clients and faults are left out
+one by one for as long as it still fails. How long messages take, and whose turn it is, is drawn
+while the run goes on, from the same seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from tests.sim.network import Conditions
+
+T = TypeVar("T")
+
+TTLS = (0.3, 1.0, 3.0)
+HORIZON_S = 4.0  # faults come within this time
+FLAKY = Conditions(breaks=0.03, lost=0.05, doubled=0.05, overtaken=0.1)
+
+
+class Climate(NamedTuple):
+    """Which faults may come, and how many."""
+
+    faults: tuple[str, ...] = ()
+    many: int = 0
+    conditions: Conditions = Conditions()
+
+
+CUTS = ("cut", "cut_up", "cut_down", "cut_node", "cut_part")
+CLIMATES = {
+    "calm": Climate(),
+    "cancels": Climate(("cancel",), 8),
+    "pauses": Climate(("pause",), 5),
+    "naps": Climate(("pause",), 20),
+    "crashes": Climate(("crash", "restart", "pause"), 3),
+    "revokes": Climate(("revoke",), 5),
+    "cuts": Climate(CUTS, 5),
+    "flaky": Climate(("cancel",), 2, FLAKY),
+    "slow": Climate(("cancel", "pause"), 3, Conditions(delay_max=0.6)),
+    "reboots": Climate(("reboot", "freeze"), 4),
+    "freezes": Climate(("freeze",), 10),
+    "amnesia": Climate(("amnesia", "pause"), 3),
+    "clocks": Climate(("step", "wall", "pause"), 5),
+    "storm": Climate(
+        ("pause", "crash", "restart", "cancel", "freeze", "reboot", *CUTS),
+        9,
+        FLAKY._replace(delay_max=0.05, breaks=0.01),
+    ),
+}
+
+
+class Visit(NamedTuple):
+    """One wish of a client to hold the lock."""
+
+    after: float
+    ttl: float
+    timeout: float | None
+    hold: float
+    renews: bool
+    joins: bool
+    """The next visit begins while this one goes on."""
+    renew_ttl: float | None
+    """Renewed by hand in the middle, with this ttl; 0 for the same."""
+
+
+class Fault(NamedTuple):
+    """One thing that goes wrong."""
+
+    kind: str
+    at: float
+    place: int
+    """Which client, or which node, counted around."""
+    seconds: float
+    chance: float
+    """What is left to decide."""
+
+
+class Plan(NamedTuple):
+    """All that is decided before a run. Each part has a name, by which it can be kept alone."""
+
+    seed: int
+    climate: str
+    conditions: Conditions
+    clients: dict[str, tuple[Visit, ...]]
+    faults: dict[str, Fault]
+
+    def kinds(self) -> set[str]:
+        return {fault.kind for fault in self.faults.values()}
+
+    def parts(self) -> list[str]:
+        return [*self.clients, *self.faults, *(["net"] if _is_flaky(self.conditions) else [])]
+
+    def only(self, parts: Sequence[str]) -> Plan:
+        """The same plan with these parts of it alone."""
+        calm = Conditions(delay_max=self.conditions.delay_max)
+        return self._replace(
+            conditions=self.conditions if "net" in parts else calm,
+            clients={name: visits for name, visits in self.clients.items() if name in parts},
+            faults={name: fault for name, fault in self.faults.items() if name in parts},
+        )
+
+
+def draw_plan(climate: str, seed: int) -> Plan:
+    """Draw a plan."""
+    chosen = CLIMATES[climate]
+    draw = random.Random(seed * 1000 + 7).random
+    clients = {
+        f"c{number}": tuple(_visit(draw) for _ in range(2 + int(draw() * 4)))
+        for number in range(2 + int(draw() * 3))
+    }
+    faults = {
+        f"f{number}": Fault(
+            _any_of(draw, chosen.faults),
+            draw() * HORIZON_S,
+            int(draw() * 60),
+            draw() * 2.0,
+            draw(),
+        )
+        for number in range(chosen.many)
+    }
+    return Plan(seed, climate, chosen.conditions, clients, faults)
+
+
+def _visit(draw: Callable[[], float]) -> Visit:
+    ttl = _any_of(draw, TTLS)
+    return Visit(
+        after=draw() * 0.3,
+        ttl=ttl,
+        timeout=_any_of(draw, (0.0, 0.5, 4.0, None)),
+        hold=draw() * 2.5 * min(ttl, 1.0),
+        renews=draw() < 0.8,
+        joins=draw() < 0.3,
+        renew_ttl=_any_of(draw, (0.0, *TTLS)) if draw() < 0.2 else None,
+    )
+
+
+def _any_of(draw: Callable[[], float], choices: Sequence[T]) -> T:
+    return choices[int(draw() * len(choices))]
+
+
+def _is_flaky(conditions: Conditions) -> bool:
+    return conditions != Conditions(delay_max=conditions.delay_max)
+
+
+def shrink(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
+    """Leave out what is not needed for a failure, one part after the other, until nothing is."""
+    parts = plan.parts()
+    smaller = True
+    while smaller:
+        smaller = False
+        for part in reversed(list(parts)):
+            fewer = [other for other in parts if other != part]
+            candidate = plan.only(fewer)
+            if candidate.clients and fails(candidate):
+                parts, smaller = fewer, True
+    return plan.only(parts)

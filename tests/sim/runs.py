@@ -1,0 +1,92 @@
+"""Play runs and judge them: `PYTHONPATH=src python -m tests.sim.runs CAST CLIMATE SEED`.
+
+Prints the history and the verdict. A run that fails is made smaller first, and what it raises names
+the command that plays the small one again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from contextlib import ExitStack
+
+from fencelock.judge import Event
+from tests.sim.casts import CASTS
+from tests.sim.plan import CLIMATES, Plan, draw_plan, shrink
+from tests.sim.theater import Run
+
+
+class Broken(AssertionError):
+    """A promise was broken, in a run that is as small as it could be made."""
+
+
+def examine(cast: str, climate: str, seed: int, guarded: bool = True) -> Run:
+    """Play a run; raise Broken with the way to play it again if the verdict is no."""
+    plan = draw_plan(climate, seed)
+    run = Run(cast, plan, guarded).play()
+    if run.verdict().passed:
+        return run
+    wanted = {violation.checker for violation in run.verdict().violations}
+    small = shrink(plan, lambda fewer: bool(wanted & faults(cast, fewer, guarded)))
+    found = Run(cast, small, guarded).play().verdict().violations
+    lines = [f"{violation.checker}: {violation.message}" for violation in found]
+    raise Broken("\n".join([*lines, f"replay: {command(cast, small, guarded)}"]))
+
+
+def faults(cast: str, plan: Plan, guarded: bool = True) -> set[str]:
+    """The checkers that say no to a plan."""
+    found = Run(cast, plan, guarded).play().verdict().violations
+    return {violation.checker for violation in found}
+
+
+def command(cast: str, plan: Plan, guarded: bool = True) -> str:
+    """What plays a plan again."""
+    words = [f"PYTHONPATH=src python -m tests.sim.runs {cast} {plan.climate} {plan.seed}"]
+    if plan.parts() != draw_plan(plan.climate, plan.seed).parts():
+        words.append(f"--only {','.join(plan.parts())}")
+    return " ".join(words if guarded else [*words, "--unguarded"])
+
+
+def told(event: Event) -> str:
+    """An event as a line."""
+    words = [event.kind, event.verb, event.name, event.fence or "", event.detail]
+    value = "" if event.value is None else f"= {event.value}"
+    return f"{event.at:10.6f}  {event.client:9} {' '.join(str(w) for w in words if w)} {value}"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.runs", description=__doc__)
+    parser.add_argument("cast", choices=CASTS)
+    parser.add_argument("climate", choices=CLIMATES)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--only", help="these clients and faults alone, with commas between")
+    parser.add_argument("--unguarded", action="store_true", help="let the register take all")
+    parser.add_argument("--defect", help="plant this one of flaws.py first")
+    parser.add_argument("--digest", action="store_true", help="print only the name of the trace")
+    parser.add_argument("--save", metavar="FILE", help="write the history as JSON lines")
+    options = parser.parse_args(arguments)
+    plan = draw_plan(options.climate, options.seed)
+    if options.only:
+        plan = plan.only(options.only.split(","))
+    with ExitStack() as stack:
+        if options.defect:
+            from tests.sim.flaws import planted  # it needs pytest, and a plain replay does not
+
+            stack.enter_context(planted(options.defect))
+        began = time.process_time()
+        run = Run(options.cast, plan, guarded=not options.unguarded).play()
+        took = time.process_time() - began
+    if options.save:
+        run.history.save(options.save)
+    found = run.verdict()
+    lines = [run.simulation.digest()]
+    if not options.digest:
+        steps = run.simulation.steps
+        lines = [*map(told, run.history), str(found), f"{steps} steps, {steps / took:,.0f}/s"]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0 if found.passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,198 @@
+"""The models answer as the real ones do: the same operations, drawn at random, on both.
+
+Redis: the package's scripts at a real server, whose clock is in our hands, and at the model. The
+model is given the server's own time with each request, so answers agree but for what passes in
+between. All leases last x.5 s and time jumps by whole seconds, so that nothing hangs on that.
+
+Store: the memory engine is the model of a linearizable store; SQLite is a real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fencelock.engines.redis.keys import keys_of
+from fencelock.engines.redis.scripts import script
+from tests.servers.clock import Clock
+from tests.servers.redis import Redis
+from tests.servers.resp import Line, ReplyError
+from tests.servers.server import Missing, until
+from tests.sim.model_redis import ModelRedis
+
+KEYS = keys_of("seat", "")
+SIDE = f"{KEYS.record}:revoked"
+OWNERS = [f"{letter * 8}" for letter in "abc"]
+HEARD, DEAF = "1111111111111111", "2222222222222222"
+APART_MS = 250  # what may pass between the server's time and the server's answer
+
+owners = st.sampled_from(OWNERS)
+ttls = st.sampled_from([2500, 10500, 100500])
+inboxes = st.sampled_from([HEARD, DEAF])
+fences = st.sampled_from([0, 10**15 + 1, 10**15 + 2, 10**15 + 3])
+alone = st.sampled_from([1, 1, 1, 0])
+
+
+def _run(name: str, keys: int, *words: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.tuples(st.just(name), st.just(keys), st.tuples(*words))
+
+
+keep, meta = st.just(3_600_000 + 2500), st.just("{}")
+queueing = st.one_of(
+    _run("acquire", 4, owners, ttls, meta, st.one_of(inboxes, st.just("")), alone, keep),
+    _run("acquire", 4, owners, ttls, meta, st.just(HEARD), st.just(1), keep),
+    _run("release", 4, owners, alone),
+    _run("renew", 2, ttls, owners),
+    _run("settle", 4, inboxes, alone),
+    _run("inspect", 4, st.sampled_from([0, 1]), alone),
+    _run("revoke", 4, st.just("why"), alone),
+)
+voting = st.one_of(
+    _run("redlock_acquire", 2, owners, ttls, fences, meta),
+    _run("redlock_fence", 2, owners, ttls, fences.filter(bool), meta),
+    _run("redlock_release", 1, owners),
+    _run("redlock_inspect", 2),
+    _run("redlock_revoke", 2, owners, st.just("why")),
+    _run("renew", 2, ttls, owners),
+)
+passing = st.tuples(st.just("wait"), st.sampled_from([1, 3, 11, 31, 61, -7]), st.just(()))
+stories = st.one_of(
+    st.lists(st.one_of(queueing, queueing, queueing, passing), max_size=25),
+    st.lists(st.one_of(voting, voting, voting, passing), max_size=25),
+)
+
+
+class Pair:
+    """A real server with a listener, and the model beside it."""
+
+    def __init__(self, server: Redis, clock: Clock) -> None:
+        self._server, self._clock = server, clock
+        self._line, self._ear = Line(server.port), Line(server.port)
+        self._ear.ask("SUBSCRIBE", f"fencelock:inbox:{HEARD}")
+        self._now_us = 0
+        self.model = ModelRedis(lambda: self._now_us)
+        self.model.publish = self._publish
+        self._heard: list[str] = []
+        self._ranks: tuple[dict[str, int], dict[str, int]] = ({}, {})
+
+    def _publish(self, channel: bytes, message: bytes) -> int:
+        if not channel.endswith(HEARD.encode()):
+            return 0
+        self._heard.append(message.decode())
+        return 1
+
+    def begin(self) -> None:
+        self._line.ask("FLUSHALL")
+        self.model.forget()
+        self._heard = []
+        self._ranks = ({}, {})
+
+    def close(self) -> None:
+        self._line.close()
+        self._ear.close()
+
+    def wait(self, seconds: int) -> None:
+        before = self._server.time()
+        self._clock.step(seconds)
+        until(lambda: abs(self._server.time() - before - seconds) < 0.9, "the clock to step")
+
+    def ask(self, name: str, keys: int, words: tuple[Any, ...]) -> None:
+        """Run a script at both, and see that they say the same."""
+        request = ["EVAL", script(name).source, keys, *KEYS[:keys], *words]
+        theirs, ours = self._both(request)
+        assert self.alike(theirs, ours), f"{name} {words}: {theirs!r} and not {ours!r}"
+        while self._heard:
+            theirs, ours = self._ear.read()[2].split(" "), self._heard.pop(0).split(" ")
+            assert self.alike(theirs[:2], ours[:2])
+            assert abs(int((theirs[2:] or ["0"])[0]) - int((ours[2:] or ["0"])[0])) <= APART_MS
+
+    def _both(self, request: list[Any]) -> tuple[Any, Any]:
+        self._line.send("TIME")
+        self._line.send(*request)
+        seconds, micros = self._line.read()
+        try:
+            theirs: Any = self._line.read()
+        except ReplyError as error:
+            theirs = error
+        self._now_us = int(seconds) * 1_000_000 + int(micros)
+        packed = [word if isinstance(word, bytes) else str(word).encode() for word in request]
+        return theirs, _text(self.model.execute(packed))
+
+    def compare_what_is_kept(self) -> None:
+        """All keys, with what is in them and how long they live."""
+        for key in (*KEYS, SIDE):
+            ours: Any
+            theirs, ours = self._both(["PTTL", key])
+            assert self.alike(theirs, ours), f"{key} lives {theirs} ms and not {ours}"
+            kind = self._line.ask("TYPE", key)
+            looks: dict[str, list[Any]] = {
+                "string": ["GET", key],
+                "hash": ["HGETALL", key],
+                "zset": ["ZRANGE", key, 0, -1, "WITHSCORES"],
+            }
+            theirs = self._line.ask(*looks.get(kind, ["EXISTS", key]))
+            ours = _text(self.model.data[key.encode()]) if self.model.has(key.encode()) else 0
+            if kind == "hash":
+                theirs = sorted(zip(theirs[::2], theirs[1::2], strict=True))
+                ours = sorted(ours.items())
+            elif kind == "zset":
+                ours = _text(self.model.call(b"ZRANGE", [key.encode(), b"0", b"-1", b"WITHSCORES"]))
+            assert self.alike(theirs, ours), f"{key}: {theirs!r} and not {ours!r}"
+
+    def alike(self, theirs: Any, ours: Any) -> bool:
+        """The same, but for the moments at which they were asked."""
+        if isinstance(theirs, list | tuple) and isinstance(ours, list | tuple):
+            return len(theirs) == len(ours) and all(map(self.alike, theirs, ours))
+        if isinstance(theirs, str) and isinstance(ours, str) and " " in theirs:
+            return self.alike(theirs.split(" "), ours.split(" "))
+        one, other = str(theirs), str(ours)
+        if not (one.isdigit() and other.isdigit()) or int(one) < 100:
+            return one == other
+        if len(one) == 16 and one[0] == "1" and one[1] != "0":  # a fence of the server's clock
+            ranks, others = self._ranks
+            return ranks.setdefault(one, len(ranks)) == others.setdefault(other, len(others))
+        return abs(int(one) - int(other)) <= APART_MS
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [_text(one) for one in value]
+    if isinstance(value, dict):
+        return {_text(key): _text(one) for key, one in value.items()}
+    return value
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    try:
+        clock = Clock(tmp_path_factory.mktemp("clock"))
+    except Missing as missing:
+        pytest.skip(str(missing))
+    server = Redis()
+    server.environment |= clock.environment
+    with server:
+        pair = Pair(server, clock)
+        yield pair
+        pair.close()
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(story=stories)
+def test_the_model_of_redis_answers_as_a_server_does(pair: Pair, story: list[Any]) -> None:
+    pair.begin()
+    for name, argument, words in story:
+        if name == "wait":
+            pair.wait(argument)
+        else:
+            pair.ask(name, argument, words)
+    pair.compare_what_is_kept()

@@ -1,0 +1,128 @@
+"""The unchanged engines on a simulated network: every promise holds, in every climate.
+
+A failure is made as small as it can be, and names the command that plays it again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fencelock.judge import History, verdict
+from tests.sim.casts import CASTS
+from tests.sim.flaws import FLAWS, planted
+from tests.sim.plan import CLIMATES, Plan, Visit, draw_plan
+from tests.sim.runs import Broken, command, examine, faults, main
+from tests.sim.theater import Run
+
+ROOT = Path(__file__).parents[2]
+PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13, 14)]
+SEEDS = {"store": 60, "redis": 50, "redlock": 25}
+
+
+@pytest.mark.parametrize("climate", CLIMATES)
+@pytest.mark.parametrize("cast", CASTS)
+def test_every_promise_holds_in_every_climate(cast: str, climate: str) -> None:
+    grants = sum(examine(cast, climate, seed).witness.grants for seed in range(SEEDS[cast]))
+    assert grants > 3 * SEEDS[cast], "a run in which nothing happens shows nothing"
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_after_a_long_wait_nobody_believes_in_a_short_lease_for_too_long(cast: str) -> None:
+    """While one waits, clocks run apart by more than a short lease can spare."""
+    visit = Visit(0.0, 0.3, None, 0.6, renews=False, joins=True, renew_ttl=None)
+    clients: dict[str, tuple[Visit, ...]] = {f"c{number}": (visit,) * 8 for number in range(4)}
+    for seed in range(SEEDS[cast] // 3):
+        plan = Plan(seed, "calm", CLIMATES["calm"].conditions, clients, {})
+        found = Run(cast, plan).play().verdict()
+        assert found.passed, f"seed {seed}:\n{found}"
+
+
+@pytest.mark.parametrize("name", FLAWS)
+def test_a_planted_flaw_is_found(name: str) -> None:
+    flaw, said = FLAWS[name], set[str]()
+    with planted(name):
+        for seed in range(flaw.seeds):
+            said |= faults(flaw.cast, draw_plan(flaw.climate, seed))
+            if said & flaw.says:
+                return
+    pytest.fail(f"the judge said {said or 'nothing'} in {flaw.seeds} seeds, and not {flaw.says}")
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_without_a_guard_a_paused_holder_loses_an_update(cast: str) -> None:
+    """And with the same seeds and a guard it does not: see the climates above."""
+    for seed in range(SEEDS[cast]):
+        run = Run(cast, draw_plan("naps", seed), guarded=False).play()
+        found = verdict(run.history, run.promises._replace(guarded=True)).violations
+        if any(violation.checker == "no_lost_update" for violation in found):
+            return
+    pytest.fail("no update was lost")
+
+
+def test_a_failure_is_made_smaller_and_says_how_to_play_it_again() -> None:
+    with planted("half_is_enough"), pytest.raises(Broken) as caught:
+        for seed in range(20):
+            examine("redlock", "storm", seed)
+    replay = str(caught.value).splitlines()[-1]
+    assert replay.startswith("replay: PYTHONPATH=src python -m tests.sim.runs redlock storm ")
+    words = replay.split()
+    seed, only = int(words[7]), words[9].split(",")
+    full = draw_plan("storm", seed)
+    assert set(only) < set(full.parts())
+    with planted("half_is_enough"):
+        assert faults("redlock", full.only(only))
+        for part in only:  # nothing in it can be left out
+            fewer = full.only([other for other in only if other != part])
+            assert not fewer.clients or not faults("redlock", fewer)
+
+
+def test_a_replay_prints_the_history_and_the_verdict(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = tmp_path / "history.jsonl"
+    assert main(["redis", "pauses", "3", "--save", str(saved)]) == 0
+    printed = capsys.readouterr().out
+    assert "never two holders" in printed
+    assert "steps" in printed
+    run = Run("redis", draw_plan("pauses", 3)).play()
+    assert History.load(saved).events == run.history.events
+    flaw = FLAWS["half_is_enough"]
+    assert main([flaw.cast, flaw.climate, "0", "--defect", "half_is_enough"]) == 1
+    assert "! one_holder" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_the_same_seed_gives_the_same_history(cast: str) -> None:
+    first, again, other = (Run(cast, draw_plan("storm", seed)).play() for seed in (1, 1, 2))
+    assert first.history.events == again.history.events
+    assert first.simulation.digest() == again.simulation.digest()
+    assert first.simulation.digest() != other.simulation.digest()
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("cast", CASTS)
+def test_every_python_and_every_order_of_hashes_gives_the_same_history(
+    cast: str, python: str
+) -> None:
+    here = sys.version_info[:2] == tuple(int(part) for part in python[6:].split("."))
+    python = sys.executable if here else python
+    if shutil.which(python) is None:
+        pytest.skip(f"no {python} on PATH")
+    needs = "import hiredis, lupa, redis"
+    if subprocess.run([python, "-c", needs], capture_output=True).returncode:
+        pytest.skip(f"{python} has no hiredis, lupa or redis")
+    replay = [python, "-W", "error", "-m", "tests.sim.runs", cast, "storm", "5", "--digest"]
+    environment = {**os.environ, "PYTHONPATH": "src", "PYTHONHASHSEED": "4000000000"}
+    run = subprocess.run(replay, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == Run(cast, draw_plan("storm", 5)).play().simulation.digest()
+
+
+def test_the_command_of_a_whole_plan_names_no_parts() -> None:
+    assert command("store", draw_plan("calm", 4)).endswith("tests.sim.runs store calm 4")

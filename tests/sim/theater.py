@@ -1,0 +1,147 @@
+"""A run: clients and servers on a faulty network, what goes wrong there, and a history of it all.
+
+    run = Run("redlock", draw_plan("storm", 7))
+    run.play()
+    run.verdict()
+
+The history is judged by the checkers of `fencelock.judge`, as real runs are. The witness sees what
+no client can, the servers' own records, and tells at once when a lock is given away that somebody
+still believes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from fencelock.judge import History, Promises, Ruling, Verdict, verdict
+from fencelock.spec import make_spec
+from fencelock.worlds.sim import Simulation
+from tests.sim.casts import CASTS, NAME, Cast
+from tests.sim.client import Client
+from tests.sim.nemesis import FAULTS
+from tests.sim.network import Conditions, Network
+from tests.sim.plan import TTLS, Fault, Plan, Visit
+from tests.sim.resource import REGISTER, Register
+from tests.sim.witness import WITNESSED, Witness
+
+STEPS_MAX = 200_000
+PATIENCE_S = 20.0  # of a newcomer, when dead waiters may stand in the queue and are called first
+SETTLE_S = 8.0  # after the last fault: every lease that nobody keeps is over
+
+
+class Run:
+    """One plan, played by one cast."""
+
+    def __init__(self, cast: str, plan: Plan, guarded: bool = True) -> None:
+        self.name = cast
+        self.plan = plan
+        self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
+        self.history = History(clock=lambda: self.simulation.now)
+        self.network = Network(self.simulation, plan.conditions)
+        self.cast: Cast = CASTS[cast](self.network)
+        self.register = Register(guarded)
+        self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
+        self.is_kind = self.is_prompt and not plan.kinds() - {"cancel", "pause", "wall", "revoke"}
+        """Everybody can clean up after itself."""
+        self.promises = self._promised()
+        self.clients: list[Client] = []
+        self.present = 0
+        self.witness = Witness(self)
+        self.cast.watch(self.witness.look)
+        for name, visits in plan.clients.items():
+            self.enter(name, visits)
+
+    @property
+    def is_flaky(self) -> bool:
+        return self.plan.conditions != Conditions(delay_max=self.plan.conditions.delay_max)
+
+    def _promised(self) -> Promises:
+        """What this cast promises under these faults."""
+        kinds = self.plan.kinds()
+        sane = not kinds & ({"amnesia"} if self.name == "store" else {"amnesia", "step"})
+        calls = 8 * self.plan.conditions.delay_max
+        return Promises(
+            exclusive=sane,
+            fifo=self.cast.fifo and self.is_prompt and sane,
+            forsakes=False,
+            guarded=self.register.guarded,
+            ttl=TTLS[-1] * 1.01,
+            slack=1e-6,
+            told_within=0.0 if sane and "revoke" not in kinds else calls,
+            told_ttls=0.0 if sane and "revoke" not in kinds else 1.0,
+            woken_within=self.cast.looks_within + calls if self.is_prompt and sane else None,
+            freed_within=calls if self.is_kind else PATIENCE_S / 2,
+        )
+
+    def enter(self, name: str, visits: tuple[Visit, ...]) -> Client:
+        client = Client(self, name, visits)
+        self.clients.append(client)
+        self.present += 1
+        self.simulation.start(client.live(), client.world, "life")
+        return client
+
+    def play(self) -> Run:
+        """Play it to its end."""
+        with self.simulation:
+            for name, fault in self.plan.faults.items():
+                self.simulation.at(fault.at, partial(self._strike, name, fault))
+            self.simulation.run(until=self._is_over)
+            self._end()
+        return self
+
+    def verdict(self) -> Verdict:
+        """What the checkers and the witness say."""
+        found = verdict(self.history, self.promises)
+        return Verdict((*found.rulings, *self._witnessed()))
+
+    def _witnessed(self) -> Iterator[Ruling]:
+        for name, question in WITNESSED.items():
+            found = tuple(one for one in self.witness.found if one.checker == name)
+            yield Ruling(name, question, "broken" if found else "held", "", found)
+
+    def _is_over(self) -> bool:
+        return self.present == 0
+
+    def _end(self) -> None:
+        """All have gone or crashed: a newcomer finds the lock free."""
+        now = self.simulation.now
+        last = max((fault.at + fault.seconds for fault in self.plan.faults.values()), default=now)
+        wait = 0.25 + 4 * self.network.conditions.delay_max if self.is_kind else SETTLE_S
+        self.simulation.run(until=max(now, last + 0.1) + wait)
+        self.network.conditions = Conditions()
+        if self.is_kind:
+            self.witness.nothing_left()
+        client = Client(self, "newcomer", ())
+        self.clients.append(client)
+        spec = make_spec(NAME, 1.0, None, True, None, None, False, None, None)
+
+        async def visit() -> None:
+            await client.core.open()
+            hold = await client.acquire(spec, 0.0 if self.is_kind else PATIENCE_S)
+            if hold is not None:
+                await client.release(hold.tenure)
+            await client.core.close()
+
+        self.simulation.play(visit(), client.world)
+        op = self.history.invoke("observer", "read", REGISTER)
+        self.history.end("ok", "observer", "read", op, REGISTER, value=self.register.value)
+
+    # Faults
+
+    def _strike(self, name: str, fault: Fault) -> None:
+        if not self._is_over():
+            FAULTS[fault.kind](self, fault)
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do something after a while."""
+        self.simulation.at(self.simulation.now + seconds, action)
+
+    def client(self, fault: Fault) -> Client:
+        """Whom a fault of a client befalls."""
+        return self.clients[fault.place % len(self.clients)]
+
+    def node(self, fault: Fault) -> Any:
+        """Which server a fault befalls."""
+        return self.cast.hosts[fault.place % len(self.cast.hosts)]

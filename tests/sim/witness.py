@@ -1,0 +1,81 @@
+"""The witness of a run: it sees the servers' own records, which no client can.
+
+It writes down who stands in the queue and from whom the lock was taken away, and tells at once when
+a lock is given away that somebody still believes in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fencelock.judge import Violation
+from tests.sim.casts import NAME
+
+if TYPE_CHECKING:
+    from tests.sim.theater import Run
+
+WITNESSED = {
+    "believed": "nobody believes in what was given away",
+    "left_behind": "the servers are as they were before",
+}
+
+
+class Witness:
+    """Sees every grant in the order of the servers, and who believes what at that moment."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._holder = ""
+        self._asked: dict[str, tuple[str, int]] = {}
+        self._queued: set[str] = set()
+        self._revoked: set[str] = set()
+        self.found: list[Violation] = []
+        self.grants = 0
+
+    def asked(self, owner: str, client: str, op: int) -> None:
+        """An owner id belongs to this attempt."""
+        self._asked.setdefault(owner, (client, op))
+
+    def look(self) -> None:
+        """A server has served something."""
+        cast, history = self._run.cast, self._run.history
+        for owner in cast.queue():
+            if owner not in self._queued and owner in self._asked:
+                self._queued.add(owner)
+                client, op = self._asked[owner]
+                history.note(client, "queued", NAME, op=op)
+        for owner in cast.revoked():
+            if owner not in self._revoked:
+                self._revoked.add(owner)
+                client, op = self._asked[owner]
+                history.note(client, "expired", NAME, op=op, detail="revoked")
+        holder = cast.holder()
+        if holder and holder != self._holder:
+            self.grants += 1
+            if self._run.promises.exclusive:
+                self._see_that_nobody_else_believes(holder)
+        self._holder = holder
+
+    def nothing_left(self) -> None:
+        """Everybody has gone without trouble: the servers are as they were before."""
+        left = [owner[:6] for owner in (*self._run.cast.owners(), *self._run.cast.queue()) if owner]
+        if left:
+            message = f"all are gone and something is left behind: {left}"
+            self.found.append(Violation("left_behind", message, (len(self._run.history) - 1,)))
+
+    def _see_that_nobody_else_believes(self, holder: str) -> None:
+        now = self._run.simulation.now
+        for client in self._run.clients:
+            if client.world.is_crashed:
+                continue
+            client.tenures = [one for one in client.tenures if not one.ended]
+            for tenure in client.tenures:
+                if tenure.grant.owner in self._revoked:
+                    continue  # it may believe until it hears of it
+                believed = client.world.true_time(tenure.valid_until())
+                if tenure.grant.owner != holder and believed > now:
+                    message = (
+                        f"at {now:.6f} s the lock was given away while {client.name} believed in "
+                        f"fence {tenure.grant.fence} until {believed:.6f} s"
+                    )
+                    self.found.append(Violation("believed", message, (len(self._run.history),)))
