@@ -8,6 +8,7 @@ Benchmarks use the same classes.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
+PORTS = (12_000, 32_000)  # below those that the kernel gives to connections
 START_S = 60.0  # far more than any of them takes on a busy machine
 STOP_S = 10.0
 LOOK_S = 0.02
@@ -173,10 +175,18 @@ def program(name: str, package: str, *folders: str) -> str:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of loopback that nobody uses at this moment.
+
+    Not one of those that the kernel gives to connections: until a server has it, it may be gone.
+    """
+    while True:
+        port = random.SystemRandom().randrange(*PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def until(

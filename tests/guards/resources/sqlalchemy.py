@@ -55,9 +55,9 @@ class Counter:
     def enter(self, fence: int) -> int:
         with Session(self._engine) as session:
             with guard_session(session, fence, self._name) as guarded:
-                row: Row = guarded.get(Row, self._name)
+                value: int = guarded.get(Row, self._name).value  # after the commit it is read anew
                 session.commit()
-                return row.value
+                return value
 
     def write(self, value: int, fence: int) -> None:
         with Session(self._engine) as session, guard_session(session, fence, self._name):
