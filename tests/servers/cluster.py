@@ -91,8 +91,13 @@ class Cluster(Group):
         return int(self.running()[0].cli("CLUSTER", "KEYSLOT", key))
 
     def fail_over(self, key: str) -> Redis:
-        """Kill the node that serves a key and return the one that takes its place."""
+        """Kill the node that serves a key and return the one that takes its place.
+
+        Its replica has all that was written until then; the kill is not meant to lose anything.
+        """
         old = self.owner_of(key)
+        written = int(old.info("replication")["master_repl_offset"])
+        until(lambda: _behind(old, written) == [], "the replica to have all")
         old.kill()
         slot = self.slot_of(key)
         until(
@@ -140,6 +145,16 @@ def known(node: Redis) -> list[str]:
 def _owner(node: Redis, slot: int) -> int | None:
     ranges: list[Any] = node.cli("CLUSTER", "SLOTS")
     return next((int(own[1]) for low, high, own, *_ in ranges if low <= slot <= high), None)
+
+
+def _behind(node: Redis, written: int) -> list[str]:
+    """The replicas of a node that have not said that they have so much."""
+    told = [value for key, value in node.info("replication").items() if key.startswith("slave")]
+    replicas = [
+        dict(part.split("=") for part in one.split(",")) for one in told if "offset=" in one
+    ]
+    behind = [one["port"] for one in replicas if int(one["offset"]) < written]
+    return behind if replicas else ["there is none"]
 
 
 def _auth(node: Redis) -> list[str]:

@@ -17,7 +17,7 @@ from tests.faults.flavors import Lab, run
 from tests.servers.server import until
 from tests.servers.zookeeper import Ensemble, ZooKeeper
 
-SESSION = 24.0  # a lease of 18 s, renewed every 6: more than an election on a busy machine takes
+SESSION = 36.0  # a lease of 27 s, renewed every 9: more than an election on a busy machine takes
 LATE = 60.0
 
 FAULTS = ["killed", "frozen", "partitioned"]

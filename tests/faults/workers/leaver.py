@@ -53,6 +53,10 @@ def blocking_with_waiter(url: str) -> None:
 
 async def awaiting(way: str, url: str) -> None:
     async with aio.connect(url) as client, client.lock("seat", ttl=60) as lease:
+        # asyncio does not survive an exception of a signal's handler in a task that nobody awaits.
+        connecting = [t for t in asyncio.all_tasks() if t.get_name() == "fencelock-connect"]
+        if connecting:
+            await asyncio.wait(connecting)
         say(event="acquired", fence=lease.fence)
         if way in ("SIGTERM", "SIGINT"):
             await asyncio.sleep(60)

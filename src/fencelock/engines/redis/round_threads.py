@@ -273,6 +273,8 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         self.abandon()
 
     def abandon(self) -> None:
+        if self._closed:  # seen without the mutex: when the interpreter ends, a thread that has it
+            return  # is stopped for ever, and the last to let go of us would wait for it
         with self._mutex:
             if self._closed:
                 return
