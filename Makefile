@@ -36,7 +36,7 @@ run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
 	$(PY) -m fencelock.demo $(if $(UNSAFE),--unsafe)
 
 test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
-	$(PY) -m pytest -rs -n $(JOBS) $(PYTEST_ARGS)
+	$(PY) -m tests.run -rs -n $(JOBS) $(PYTEST_ARGS)
 
 torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
 	FENCELOCK_STORMS=6 $(PY) -m pytest -q -n $(JOBS) tests/faults/test_storm.py

@@ -7,6 +7,7 @@ Benchmarks use the same classes.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -17,12 +18,13 @@ import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-PORTS = (12_000, 32_000)  # below those that the kernel gives to connections
+PORTS = range(12_000, 32_000)  # below those that the kernel gives to connections
+SHARES = 8  # of them, one for each worker of a test run
 START_S = 60.0  # far more than any of them takes on a busy machine
 STOP_S = 10.0
 LOOK_S = 0.02
@@ -175,18 +177,34 @@ def program(name: str, package: str, *folders: str) -> str:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses at this moment.
+    """A port of loopback that nobody uses now, and that nobody else in this run is given later.
 
     Not one of those that the kernel gives to connections: until a server has it, it may be gone.
     """
-    while True:
-        port = random.SystemRandom().randrange(*PORTS)
+    for port in _ports:
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
             return port
+    raise NotStarted("all ports are in use")  # the iterator has no end: for the type checker
+
+
+def _own_ports() -> Iterator[int]:
+    """The share of this worker, round and round, beginning anywhere.
+
+    A port drawn at random would now and then be drawn twice, by one process or by two, before
+    the first server that was given it listens.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    share = int(worker.removeprefix("gw") or 0) % SHARES if worker.startswith("gw") else SHARES - 1
+    ports = PORTS[share::SHARES]
+    begin = random.SystemRandom().randrange(len(ports))
+    return itertools.cycle([*ports[begin:], *ports[:begin]])
+
+
+_ports = _own_ports()
 
 
 def until(

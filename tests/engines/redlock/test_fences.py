@@ -109,11 +109,11 @@ def test_a_proposal_that_is_not_high_enough_is_lifted_in_a_second_round(
         ahead = lease.fence + 10**12
         for node in network.nodes.nodes[:2]:
             node.cli("SET", RECORD, f"{ahead} somebody 1 1000 0 {{}}", "PX", 60_000)
-        network.count_from_now()
+        await network.count_from_now(lab)
         async with client.lock("seat", ttl=60) as lease:
             assert lease.fence == ahead + 1
             assert fences(network.nodes).count(lease.fence) >= 2
-            assert max(network.requests) == 2
+            assert sorted(network.requests)[1] == 2  # a majority; a late third may lack the script
             (holding,) = await client.holders("seat")
             assert holding.fence == lease.fence
 

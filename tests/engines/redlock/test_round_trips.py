@@ -21,7 +21,7 @@ async def one_each(lab: Lab, network: Network) -> None:
     """Each node was asked once. Nobody waits for the last one, so its answer may come later."""
     await lab.until(lambda: all(proxy.received for proxy in network.proxies), "all answers")
     assert network.requests == [1, 1, 1]
-    network.count_from_now()
+    await network.count_from_now(lab)
 
 
 def test_each_verb_is_one_parallel_round(flavor: str, network: Network) -> None:
@@ -31,7 +31,7 @@ def test_each_verb_is_one_parallel_round(flavor: str, network: Network) -> None:
         client = await lab.connect(network.url)
         await warm(lab, client, network)
         lock = client.lock("seat", ttl=60)
-        network.count_from_now()
+        await network.count_from_now(lab)
         lease = await lock.acquire()
         await one_each(lab, network)
         await lease.renew()
@@ -40,7 +40,7 @@ def test_each_verb_is_one_parallel_round(flavor: str, network: Network) -> None:
         assert await lock.try_acquire() is None
         await lab.until(lambda: all(proxy.received for proxy in network.proxies), "all answers")
         assert sorted(network.requests)[:2] == [1, 1]
-        network.count_from_now()
+        await network.count_from_now(lab)
         assert await lease.release() is True
         await one_each(lab, network)
         assert [proxy.connections for proxy in network.proxies] == [0, 0, 0]
@@ -53,7 +53,7 @@ def test_many_leases_are_renewed_by_one_request_to_each_node(flavor: str, networ
         client = await lab.connect(network.url)
         await warm(lab, client, network)
         leases = [await client.lock(f"seat {n}", ttl=60).acquire() for n in range(100)]
-        network.count_from_now()
+        await network.count_from_now(lab)
         grants = [lease._tenure.grant for lease in leases]
         answers = await client._core.engine.renew(grants)
         renewed = [answer for answer in answers if isinstance(answer, Grant)]

@@ -74,9 +74,9 @@ def test_the_minority_never_grants_and_says_so_in_time(flavor: str, ensemble: En
     url = ensemble.url()
 
     async def scenario(lab: Lab) -> None:
-        lonely, *_ = ensemble.followers
+        lonely, *others = ensemble.followers
         outside = await lab.connect(alone(url, lonely), session=2.0)
-        inside = await lab.connect(url, session=SESSION)
+        inside = await lab.connect(alone(url, *others, ensemble.leader), session=SESSION)
         ensemble.isolate(lonely)
         for _ in range(5):
             with pytest.raises((Unavailable, OutcomeUnknown)):
