@@ -10,12 +10,15 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from bench.contestant import Target
 from bench.postgresql_server import OnPostgresql
 from bench.writing import Writing
 from fencelock.guards.sql import RowGuard, SqlGuard
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 LIMIT = 1.3
 TABLE = (
@@ -113,6 +116,32 @@ class PostgresqlGuarded(OnPostgresql, Writing):
         return _postgresql(self.place, guarded=True)
 
 
+class PostgresqlBlockBare(OnPostgresql, Writing):
+    """One UPDATE in a block of ``connection.transaction()``."""
+
+    name = "postgresql bare write in a block"
+    field = "guarded row in postgresql, in a block"
+    works = frozenset({"guards"})
+    yardstick = works
+
+    def writer(self) -> AbstractContextManager[Callable[[], object]]:
+        return _postgresql_block(self.place, guarded=False)
+
+
+class PostgresqlBlockGuarded(OnPostgresql, Writing):
+    """The same, behind SqlGuard.enter: one round trip more, as the transaction has begun."""
+
+    name = "postgresql guarded write in a block"
+    field = PostgresqlBlockBare.field
+    works = frozenset({"guards"})
+    targets: ClassVar = {
+        "guards": (Target("wall_us", "at most", LIMIT, versus=PostgresqlBlockBare.name),)
+    }
+
+    def writer(self) -> AbstractContextManager[Callable[[], object]]:
+        return _postgresql_block(self.place, guarded=True)
+
+
 class PostgresqlColumn(OnPostgresql, Writing):
     """With the mark in the row itself, so that there is only one statement."""
 
@@ -131,16 +160,8 @@ class PostgresqlColumn(OnPostgresql, Writing):
 def _postgresql(
     place: str, guarded: bool, by_column: bool = False
 ) -> Iterator[Callable[[], object]]:
-    import psycopg
-
-    with psycopg.connect(place) as db:
-        guard = SqlGuard()
-        guard.create(db)
-        db.execute(TABLE)
-        db.execute("INSERT INTO stock (id, n) VALUES (42, 0) ON CONFLICT DO NOTHING")
-        db.commit()
-
-        numbers, row = count(), RowGuard("stock")
+    with _stock(place) as db:
+        guard, numbers, row = SqlGuard(), count(), RowGuard("stock")
 
         def bare() -> None:
             db.execute("UPDATE stock SET n = %s WHERE id = %s", (next(numbers), 42))
@@ -155,3 +176,30 @@ def _postgresql(
             db.commit()
 
         yield (write_row if by_column else write) if guarded else bare
+
+
+@contextmanager
+def _postgresql_block(place: str, guarded: bool) -> Iterator[Callable[[], object]]:
+    with _stock(place) as db:
+        guard, numbers = SqlGuard(), count()
+
+        def write() -> None:
+            with db.transaction():
+                if guarded:
+                    guard.enter(db, 7, "stock:42")
+                db.execute("UPDATE stock SET n = %s WHERE id = %s", (next(numbers), 42))
+
+        yield write
+
+
+@contextmanager
+def _stock(place: str) -> Iterator[Connection]:
+    """A connection to a database with a row to be written and a table of marks."""
+    import psycopg
+
+    with psycopg.connect(place) as db:
+        SqlGuard().create(db)
+        db.execute(TABLE)
+        db.execute("INSERT INTO stock (id, n) VALUES (42, 0) ON CONFLICT DO NOTHING")
+        db.commit()
+        yield db

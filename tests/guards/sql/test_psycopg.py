@@ -107,6 +107,25 @@ def test_statements_that_vanish_are_prepared_again(
     check(guard, db, 40)
 
 
+def test_statements_that_vanish_in_an_open_transaction_cost_nothing_of_it(
+    db: psycopg.Connection[Any], guard: SqlGuard
+) -> None:
+    """What the caller did before the guard is still there, and the transaction goes on."""
+    db.execute("CREATE TEMPORARY TABLE work (n integer)")
+    guard.enter(db, 10, NAME)
+    db.commit()
+    for fence in (11, 12, 13):
+        with db.transaction():
+            db.execute("INSERT INTO work VALUES (%s)", (fence,))
+            db.execute("DEALLOCATE ALL")
+            guard.enter(db, fence, NAME)
+            guard.enter(db, fence, NAME)
+            with pytest.raises(StaleFence):
+                guard.enter(db, fence - 1, NAME)
+        assert guard.mark(db, NAME) == fence
+    assert db.execute("SELECT n FROM work ORDER BY n").fetchall() == [(11,), (12,), (13,)]
+
+
 def test_a_statement_that_is_there_already_does_no_harm(
     url: str, db: psycopg.Connection[Any], guard: SqlGuard
 ) -> None:
@@ -202,8 +221,12 @@ def test_asyncio_does_the_same(url: str, guard: SqlGuard) -> None:
                 await db.execute("DEALLOCATE ALL")
                 await db.set_autocommit(False)
             async with db.transaction():
+                await db.execute("DEALLOCATE ALL")
                 await guard.enter(db, 8, NAME)
-            assert await guard.mark(db, NAME) == 8
+                await guard.enter(db, 9, NAME)
+                with pytest.raises(StaleFence):
+                    await guard.enter(db, 8, NAME)
+            assert await guard.mark(db, NAME) == 9
 
     asyncio.run(play())
 
