@@ -7,77 +7,16 @@ transaction is ever the lock.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ...model import Grant, Request, next_fence
 from .handle import Handle
+from .rows import CURRENT, GIVE_BACK, SOONEST, STIRRED, TAKE_FREE, Answer, Call, Row
 
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead
 NEVER = float("inf")
 CONTENDED_MAX = 1000
 TIDY_EVERY = 1000  # grants between two looks for rows that nobody will ask for again
-
-# The two statements of a lock that nobody contends for, each a transaction by itself.  They change
-# nothing when anything is unusual, and the long way decides.  A trigger keeps the highest fence.
-_TAKE_FREE = """
-INSERT INTO locks SELECT ?, ?, ?, ?, ?, ?, 1, ?
-WHERE ? > (SELECT fence FROM locks WHERE name = '')
-  AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = ?)
-  AND NOT EXISTS (SELECT 1 FROM locks WHERE name = ?)
-"""
-_GIVE_BACK = """
-DELETE FROM locks WHERE name = ? AND owner = ? AND expires_at > ?
-  AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = ?)
-"""
-
-_CURRENT = """
-SELECT mark.fence, l.owner, l.fence, l.expires_at, l.claimed, l.meta,
-       EXISTS (SELECT 1 FROM waiters WHERE waiters.name = ?)
-FROM locks mark LEFT JOIN locks l ON l.name = ? WHERE mark.name = ''
-"""
-
-
-_STIRRED = """
-SELECT w.name, w.owner, w.lapsed OR (l.owner IS w.owner AND l.expires_at > ?)
-FROM waiters w LEFT JOIN locks l ON l.name = w.name
-WHERE w.inbox = ?
-  AND (l.name IS NULL OR l.expires_at <= ? OR (l.owner = w.owner AND NOT l.claimed))
-"""
-_SOONEST = """
-SELECT MIN(l.expires_at) FROM waiters w JOIN locks l ON l.name = w.name
-WHERE w.inbox = ? AND l.expires_at > ?
-"""
-
-
-class Call(NamedTuple):
-    """A waiter that was handed the lock and has to be told."""
-
-    name: str
-    owner: str
-    inbox: str
-
-
-class Answer(NamedTuple):
-    """What a request came to: a fence, or who is in the way."""
-
-    fence: int = 0
-    remaining: float = 0.0
-    position: int = 0
-    holder: str = ""
-    call: Call | None = None
-
-
-class Row(NamedTuple):
-    """What is known of one name at the beginning of a transaction."""
-
-    mark: int
-    owner: str | None
-    fence: int
-    expires_at: float
-    claimed: int
-    meta: str
-    queued: int
 
 
 class Ledger:
@@ -96,7 +35,7 @@ class Ledger:
         if not queue and name not in self._contended:
             fence = next_fence(0, self._wall_us())
             row = (name, owner, fence, ttl, now, now + ttl, meta, fence, name, name)
-            taken = self._handle.alone(now, _TAKE_FREE, row)
+            taken = self._handle.alone(now, TAKE_FREE, row)
             if taken:
                 self._grants += 1
                 if self._grants % TIDY_EVERY == 0:
@@ -152,7 +91,7 @@ class Ledger:
 
     def _current(self, name: str, now: float) -> tuple[Row, Call | None]:
         """The state of a name; an expired record is over, and the lock is handed on."""
-        row = Row(*self._handle.execute(_CURRENT, (name, name)).fetchone())
+        row = Row(*self._handle.execute(CURRENT, (name, name)).fetchone())
         if row.owner is not None and row.expires_at > now:
             return row, None
         if row.owner is not None:
@@ -219,13 +158,13 @@ class Ledger:
     def leave(self, name: str, owner: str, now: float) -> tuple[bool, Call | None]:
         """Take an owner out of the lock and out of the queue; True when it held the lock."""
         if name not in self._contended and self._handle.alone(
-            now, _GIVE_BACK, (name, owner, now, name)
+            now, GIVE_BACK, (name, owner, now, name)
         ):
             return True, None
         return self._handle.transact(now, self._leave, name, owner)
 
     def _leave(self, now: float, name: str, owner: str) -> tuple[bool, Call | None]:
-        row = Row(*self._handle.execute(_CURRENT, (name, name)).fetchone())
+        row = Row(*self._handle.execute(CURRENT, (name, name)).fetchone())
         if row.queued:
             self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
         else:
@@ -293,8 +232,8 @@ class Ledger:
         A waiter has to look (1) if it was handed the lock, or passed over while the lock is free;
         else (0) the lock was left by its holder and has to be handed on.
         """
-        rows = self._handle.look(now, _STIRRED, (now, inbox, now))
-        soonest = self._handle.look(now, _SOONEST, (inbox, now))[0][0]
+        rows = self._handle.look(now, STIRRED, (now, inbox, now))
+        soonest = self._handle.look(now, SOONEST, (inbox, now))[0][0]
         return [(name, owner, wakes) for name, owner, wakes in rows], soonest or NEVER
 
     def settle(self, name: str, now: float) -> Call | None:

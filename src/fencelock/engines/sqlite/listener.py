@@ -15,7 +15,8 @@ from ...errors import FencelockError
 from ...world import Adopted, Job, Signal, World, sleep
 from .handle import Handle
 from .inbox import Delivery, Inbox, Post
-from .ledger import Call, Ledger
+from .ledger import Ledger
+from .rows import Call
 
 SWEEP_S = 0.3  # how long a death can go unnoticed
 ALIVE_S = 10.0  # how often the waiters are said to be alive
