@@ -7,6 +7,7 @@ import random
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from types import FrameType
 
@@ -20,6 +21,7 @@ from fencelock.engines.redis.link_threads import Link, Stale
 from fencelock.engines.redis.settings import settings
 from fencelock.engines.redis.wire import packed
 from tests.servers.redis import Redis
+from tests.servers.server import until
 from tests.servers.shared import shared
 
 THREADS = 24
@@ -98,6 +100,42 @@ def test_a_thread_that_is_interrupted_leaves_nobody_waiting() -> None:
     finally:
         signal.signal(signal.SIGALRM, old)
     assert wrong == []
+
+
+class OnceInterrupted(deque[object]):
+    """A queue whose first reader is interrupted when it has read all."""
+
+    hit = False
+
+    def __iter__(self) -> Iterator[object]:
+        yield from super().__iter__()
+        if not self.hit:
+            self.hit = True
+            raise Interrupted
+
+
+def test_a_leader_that_is_interrupted_passes_the_turn_on_once(link: Link) -> None:
+    """Passed on twice, two threads would read from one connection."""
+    met: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            echo(link, "any")
+        except (Interrupted, OutcomeUnknown, Stale, RuntimeError) as error:
+            met.append(error)
+
+    link._turn.acquire()  # as one who asks at this moment
+    link._queue = OnceInterrupted()  # type: ignore[assignment]
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(link._queue) == 3, "all to queue")
+    link._appoint()
+    for thread in threads:
+        thread.join(30)
+    kinds = sorted(type(error).__name__ for error in met)
+    assert kinds == ["Interrupted", "OutcomeUnknown", "OutcomeUnknown"]
+    assert not link._turn.locked()
 
 
 def test_threads_with_different_locks_need_one_connection() -> None:

@@ -36,15 +36,15 @@ class Stale(Exception):
 class _Call:
     """A request that waits for whoever leads."""
 
-    __slots__ = ("count", "error", "leads", "payload", "replies", "sent", "woken")
+    __slots__ = ("count", "error", "leads", "payload", "replies", "told", "woken")
 
     def __init__(self, payload: bytes, count: int) -> None:
         self.payload = payload
         self.count = count
         self.replies: list[Any] | None = None
         self.error: Exception | None = None
-        self.sent = False
         self.leads = False
+        self.told = False
         self.woken = threading.Lock()
         self.woken.acquire()
 
@@ -148,31 +148,36 @@ class Link:
 
     def _queue_up(self, payload: bytes, count: int, patience: float) -> list[Any]:
         call = _Call(payload, count)
-        with self._mutex:
-            self._queue.append(call)
         try:
+            with self._mutex:
+                self._queue.append(call)
             self._step_in()
             in_time = call.woken.acquire(timeout=patience)
-            if call.leads:
-                self._lead(patience)
-            elif not in_time:
-                call.error = self._give_up(call, patience)
+            if in_time or not self._withdraw(call):
+                if call.leads:
+                    self._lead(call, patience)
+            else:
                 self.close()  # whoever has the turn hangs, or was interrupted before it began
+                call.error = OutcomeUnknown(no_answer(self.node, patience, TimeoutError()))
         except BaseException:  # interrupted: nobody may count on us any more
-            if self._give_up(call, patience) is None:
-                self._appoint()
+            self._withdraw(call)
+            if call.leads:
+                self._remove([call])
+                self._pass_on(call)
             raise
         if call.error is not None:
             raise call.error
         assert call.replies is not None
         return call.replies
 
-    def _give_up(self, call: _Call, patience: float) -> Exception | None:
-        """Wait no more; None when we were just appointed to lead, and somebody must."""
-        self._remove([call])
-        if call.leads and not call.sent:
-            return None
-        return OutcomeUnknown(no_answer(self.node, patience, TimeoutError()))
+    def _withdraw(self, call: _Call) -> bool:
+        """Wait no more, unless we were appointed to lead meanwhile: then somebody counts on us."""
+        with self._mutex:
+            if call.leads:
+                return False
+            if call in self._queue:
+                self._queue.remove(call)
+            return True
 
     def _step_in(self) -> None:
         """Appoint a leader if nobody leads."""
@@ -192,7 +197,12 @@ class Link:
             if not self._queue or not self._turn.acquire(blocking=False):
                 return
 
-    def _lead(self, patience: float) -> None:
+    def _pass_on(self, leader: _Call) -> None:
+        """End to lead; told once, or two would lead."""
+        leader.leads = False
+        self._appoint()
+
+    def _lead(self, leader: _Call, patience: float) -> None:
         """Send and receive for all who are in the queue."""
         batch: list[_Call] = []
         error: Exception | None = None
@@ -200,8 +210,6 @@ class Link:
         try:
             with self._mutex:
                 batch.extend(self._queue)
-                for call in batch:
-                    call.sent = True
                 self._queue.clear()
             if not self.usable:
                 raise Stale
@@ -218,8 +226,13 @@ class Link:
             self._remove(batch)
             raise
         finally:
-            self._deliver(batch, replies, error)
-            self._appoint()
+            try:
+                self._deliver(leader, batch, replies, error)
+            except BaseException:  # interrupted: the rest of them still wait
+                self._deliver(leader, batch, replies, error)
+                raise
+            finally:
+                self._pass_on(leader)
 
     def _remove(self, calls: list[_Call]) -> None:
         """Take these out of the queue, if they are in it."""
@@ -228,14 +241,18 @@ class Link:
                 if call in self._queue:
                     self._queue.remove(call)
 
-    def _deliver(self, batch: list[_Call], replies: list[Any], error: Exception | None) -> None:
+    def _deliver(
+        self, leader: _Call, batch: list[_Call], replies: list[Any], error: Exception | None
+    ) -> None:
         place = 0
         for call in batch:
-            call.error = error
-            call.replies = replies[place : place + call.count]
+            if not call.told:
+                call.error = error
+                call.replies = replies[place : place + call.count]
+                call.told = True
+                if call is not leader:
+                    call.woken.release()
             place += call.count
-            if not call.leads:
-                call.woken.release()
 
 
 def _parser() -> tuple[Any, Any]:
