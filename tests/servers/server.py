@@ -26,7 +26,7 @@ from typing import ClassVar, Self
 PORTS = range(12_000, 32_000)  # below those that the kernel gives to connections
 SHARES = 8  # of them, one for each worker of a test run
 START_S = 60.0  # far more than any of them takes on a busy machine
-STOP_S = 10.0
+STOP_S = 30.0
 LOOK_S = 0.02
 
 
