@@ -30,11 +30,13 @@ def main(arguments: Sequence[str]) -> int:
     failed = last_failed()
     if code != FAILED or not 0 < len(failed) <= FEW:
         return code
+    record = RECORD.read_text(encoding="utf-8")
     for time in range(1, TIMES + 1):
         print(f"\nby themselves, {time} of {TIMES}: {len(failed)} that failed", flush=True)
-        code = pytest("-p", "no:xdist", *failed)
-        if code:
-            return code
+        RECORD.write_text(record, encoding="utf-8")
+        code = pytest(*arguments, "-n", "0", "--last-failed", "--last-failed-no-failures", "none")
+        if code or last_failed():  # what was not found stays on record
+            return code or FAILED
     print(f"\nfailed beside the others, then passed {TIMES} times alone (their failures: above):")
     for name in failed:
         print(f"  UNSTEADY {name}")

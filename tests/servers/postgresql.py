@@ -85,7 +85,8 @@ class Postgresql(Server):
 
     def resume(self) -> None:
         self._signal_backends(signal.SIGCONT)
-        super().resume()
+        if self.process is not None and self.process.poll() is None:
+            super().resume()
 
     def _signal_backends(self, number: int) -> None:
         for pid in self.backends():
