@@ -14,6 +14,7 @@ import pytest
 import fencelock
 from fencelock import LeaseLost, Misconfigured
 from fencelock.engines.sqlite import file as lock_file
+from fencelock.engines.sqlite.mounts import refuse_network
 from tests.faults.crew import Crew, Refused
 from tests.faults.flavors import Lab, run
 
@@ -158,7 +159,7 @@ a line that makes no sense
 def test_a_network_file_system_is_refused(path: str, kind: str) -> None:
     """H73: judged by the last mount over the deepest folder above the file."""
     with pytest.raises(Misconfigured, match=rf"network file system \({kind} ") as caught:
-        lock_file.refuse_network(path, MOUNTS)
+        refuse_network(path, MOUNTS)
     assert "use a local path" in str(caught.value)
 
 
@@ -168,8 +169,8 @@ def test_a_network_file_system_is_refused(path: str, kind: str) -> None:
 )
 def test_a_local_file_system_is_not_refused(path: str) -> None:
     """H73: a neighbor's name that merely begins the same is another folder."""
-    lock_file.refuse_network(path, MOUNTS)
-    lock_file.refuse_network(path, "")
+    refuse_network(path, MOUNTS)
+    refuse_network(path, "")
 
 
 def test_a_file_on_a_network_file_system_is_not_even_made(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import fencelock
@@ -43,6 +45,23 @@ def test_processes_that_make_the_file_together_never_hold_together(tmp_path: Pat
         assert sorted(answers) == ["busy", "busy", "busy", "held"], answers
         outputs = [process.communicate("\n", timeout=30)[0] for process in crew]
         assert "".join(outputs).split() == ["True"]
+
+
+def test_whoever_is_in_the_way_of_a_new_file_is_waited_for(tmp_path: Path) -> None:
+    """SQLite itself gives up at once when it cannot change to a log beside a file in use."""
+    url = f"sqlite:///{tmp_path}/new.db"
+    fencelock.connect(url).close()
+    with closing(sqlite3.connect(tmp_path / "new.db")) as writer:
+        assert writer.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
+        writer.execute("BEGIN IMMEDIATE")
+        opened: list[fencelock.Client] = []
+        opener = threading.Thread(target=lambda: opened.append(fencelock.connect(url)))
+        opener.start()
+        opener.join(0.3)
+        assert not opened
+        writer.rollback()
+        opener.join(30)
+    opened.pop().close()
 
 
 def _tell(process: subprocess.Popen[str]) -> None:

@@ -19,6 +19,7 @@ import sys
 import time
 
 from ...errors import Denied, EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from .mounts import mounts, refuse_network
 
 APPLICATION_ID = 0x464E434C  # "FNCL"
 SCHEMA_VERSION = 1
@@ -58,15 +59,6 @@ SCHEMA = (
     f"PRAGMA user_version={SCHEMA_VERSION}",
 )
 
-# fmt: off
-NETWORK_FILE_SYSTEMS = {
-    "9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "fuse.ceph", "fuse.cephfs",
-    "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.smbnetfs", "fuse.sshfs",
-    "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "smb2",
-    "smb3", "smbfs", "vboxsf", "virtiofs",
-}
-# fmt: on
-
 
 def open_file(path: str, now: float) -> sqlite3.Connection:
     """Open the file, making it if need be; raise of our tree otherwise, with nothing changed."""
@@ -100,12 +92,28 @@ def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
             f"{path} has schema version {version} and this fencelock knows {SCHEMA_VERSION}: "
             "use the same release in all processes, or another file"
         )
-    execute("PRAGMA journal_mode=WAL")
+    _use_wal(connection)
     execute("PRAGMA synchronous=NORMAL")
     execute("PRAGMA journal_size_limit=4194304")
     execute("PRAGMA cache_size=-200")  # the rows in use are few; the system caches the file anyway
     _end_other_boots(connection, path, now)
     execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Have a log beside the file. Here SQLite waits for nobody, so whoever is in the way is ours
+    to wait for: others who open a new file at this moment.
+    """
+    give_up = time.monotonic() + CREATION_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > give_up:
+                raise
+        time.sleep(0.005)
 
 
 def _create(connection: sqlite3.Connection, path: str) -> None:
@@ -193,46 +201,6 @@ def _refuse_foreign(path: str) -> None:
 
 def _application(head: bytes) -> int:
     return int.from_bytes(head[68:72], "big")
-
-
-def mounts() -> str:
-    try:
-        with open("/proc/self/mountinfo") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def file_system(path: str, mountinfo: str) -> tuple[str, str]:
-    """Kind and mount point of a path's file system, going by the text of ``mountinfo``."""
-    best, kind = "", ""
-    for line in mountinfo.split("\n"):  # other line breaks and blanks may be part of a path
-        left, _, right = line.partition(" - ")
-        fields = left.split(" ")
-        if len(fields) < 5 or not right:
-            continue
-        point = _unescaped(fields[4])
-        inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):
-            best, kind = point, right.split()[0]
-    return kind, best
-
-
-def _unescaped(text: str) -> str:
-    """A path as the kernel writes it: blanks and backslashes are given in octal."""
-    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, char)
-    return text
-
-
-def refuse_network(path: str, mountinfo: str) -> None:
-    """Raise if the path lies on a network file system."""
-    kind, best = file_system(path, mountinfo)
-    if kind in NETWORK_FILE_SYSTEMS:
-        raise Misconfigured(
-            f"{path} lies on a network file system ({kind} at {best}), where SQLite cannot lock "
-            "safely: use a local path, or an engine made for many machines"
-        )
 
 
 def mapped(
