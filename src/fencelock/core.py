@@ -74,6 +74,7 @@ class Core(Generic[L]):
     def _begin(self) -> None:
         self.engine = self._make_engine()
         self.keeper = Keeper(self.world, self.engine)
+        self.engine.on_gone = self.keeper.heed
         self._waitlist = waiting.Waitlist()
         self._about = About(self.world)
         self.generation = self.world.generation()
@@ -90,6 +91,7 @@ class Core(Generic[L]):
         keeper = getattr(self, "keeper", None)
         if keeper is not None and self.generation == self.world.generation():
             keeper.stop()  # nobody can reach this client any more
+            self.engine.on_gone = None
             self.engine.abandon()
 
     async def close(self) -> None:
@@ -113,6 +115,7 @@ class Core(Generic[L]):
                 observe.warn(f"{tenure.grant.name!r} was not released on closing: {error}")
             tenure.loss = tenure.loss or tenure.lost_error("session", "its client was closed")
         await self.keeper.close(deadline)
+        self.engine.on_gone = None
         await self.engine.close()
 
     async def ready(self) -> None:

@@ -24,7 +24,7 @@ Register a class in ``fencelock.engines`` or, from another package, by an entry 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from .errors import Misconfigured, Unsupported
@@ -85,6 +85,10 @@ class Engine(ABC):
     takes_keys: bool = False
     """Whether a lock may be asked for by a number that other users of the store know."""
 
+    on_gone: Callable[[Collection[str], Gone], None] | None = None
+    """Set by the client. An engine that notices by itself that grants have ended tells their
+    owners here, from any thread, and need not wait to be asked by ``renew``."""
+
     def __init__(self, world: World, address: Address) -> None:
         self.world = world
         self.address = address
@@ -132,6 +136,13 @@ class Engine(ABC):
         An engine whose pushes the waiting thread can hear by itself does so here.
         """
         await self.world.wait(signal, deadline)
+
+    def handed(self, request: Request) -> Grant | None:
+        """The grant that a push has brought to the one who waits; told once.
+
+        Engines whose pushes only say "look again" have none.
+        """
+        return None
 
     async def unwatch(self, request: Request) -> None:
         """End a watch."""

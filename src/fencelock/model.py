@@ -140,11 +140,23 @@ class Traits(NamedTuple):
 # On the hot path a named tuple is made as the plain one that it is, in half the time.
 _make_grant: Callable[[type[Grant], tuple[object, ...]], Grant] = cast("Any", tuple).__new__
 _make_request: Callable[[type[Request], tuple[object, ...]], Request] = cast("Any", tuple).__new__
+_make_busy: Callable[[type[Busy], tuple[object, ...]], Busy] = cast("Any", tuple).__new__
 
 
 def wished(name: str, owner: str, ttl: float, meta: str, waits: bool, key: int | None) -> Request:
     """Make the first request for a lock."""
     return _make_request(Request, (name, owner, ttl, meta, False, waits, key))
+
+
+def queued(request: Request) -> Request:
+    """The same request, to join the engine's queue."""
+    name, owner, ttl, meta, _, waits, key = request
+    return _make_request(Request, (name, owner, ttl, meta, True, waits, key))
+
+
+def refused(look_in: float, position: int | None, queued: bool, holder: str) -> Busy:
+    """Make a definite no."""
+    return _make_busy(Busy, (look_in, position, queued, holder))
 
 
 def granted(name: str, owner: str, fence: int, ttl: float, asked_at: float) -> Grant:

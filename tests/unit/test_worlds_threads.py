@@ -165,3 +165,40 @@ print(world.generation() - before, os.waitstatus_to_exitcode(status))
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == ["0", "12"], "the parent, its child and its grandchild all differ"
+
+
+def test_a_signal_wakes_all_who_wait_however_often_it_is_set() -> None:
+    world = ThreadsWorld()
+    signal, woken = world.signal(), threading.Semaphore(0)
+
+    def wait() -> None:
+        for _ in range(2):
+            if drive(world.wait(signal, world.now() + 30.0)):
+                woken.release()
+            again.wait(30.0)
+
+    again = threading.Barrier(9)
+    threads = [threading.Thread(target=wait, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(2):
+        setters = [threading.Thread(target=signal.set) for _ in range(4)]
+        for setter in setters:
+            setter.start()
+        for setter in setters:
+            setter.join()
+        assert all(woken.acquire(timeout=30.0) for _ in threads)
+        signal.clear()
+        again.wait(30.0)
+    for thread in threads:
+        thread.join(30.0)
+
+
+def test_a_signal_that_is_not_set_lets_go_when_time_is_up() -> None:
+    world = ThreadsWorld()
+    signal = world.signal()
+    assert drive(world.wait(signal, world.now())) is False
+    signal.set()
+    assert drive(world.wait(signal, world.now() - 1.0)) is True
+    signal.clear()
+    assert drive(world.wait(signal, world.now() + 0.001)) is False

@@ -26,7 +26,8 @@ async def free(engine: Engine, tenure: Tenure) -> bool:
         except BaseException:
             tenure.owed = True
             raise
-        tenure.owed = False
+        if tenure.rare is not None:
+            tenure.owed = False
         # After a try without an answer, "not yours" most likely means that it was heard.
         return freed or (attempt > 1 and tenure.loss is None)
     raise AssertionError("unreachable")

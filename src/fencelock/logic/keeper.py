@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 
 from .. import observe
 from ..engine import Engine
@@ -58,7 +58,8 @@ class Keeper:
         """Look after a tenure from now on."""
         self._schedule(tenure)
         self._tenures[tenure] = None
-        self._rouse(tenure)
+        if tenure.attend_at < self._next:
+            self._wake.set()
         if self._job is None:
             self._start()
 
@@ -91,9 +92,15 @@ class Keeper:
         observe.warn(str(error))
         observe.emit(observe.Event("lost", error.name, error.fence, reason))
 
+    def heed(self, owners: Collection[str], gone: Gone) -> None:
+        """The engine has noticed by itself that these grants have ended."""
+        for tenure in self.held():
+            if tenure.grant.owner in owners:
+                self.lose(tenure, gone.loss, gone.reason)
+
     def retire(self, tenure: Tenure) -> bool:
         """End a tenure because its holder wishes so; False when it had ended before."""
-        self.drop(tenure)
+        self._tenures.pop(tenure, None)
         with self._mutex:
             first = not tenure.released and tenure.loss is None
             tenure.released = True
@@ -264,13 +271,14 @@ class Keeper:
                 observe.emit(observe.Event("renew_failed", name, fence, str(error)))
 
     def _schedule(self, tenure: Tenure) -> None:
-        asked_at, ttl = tenure.grant.asked_at, tenure.grant.ttl
+        _, _, _, ttl, asked_at, valid_until = tenure.grant
         if tenure.renews and (tenure.rare is None or tenure.hold_until is None):
-            plan = self._plan
-            if asked_at is not plan[0] or ttl is not plan[1]:
-                due = min(tenure.grant.valid_until, policy.renew_at(asked_at, ttl))
-                plan = self._plan = (asked_at, ttl, due)
-            tenure.attend_at = plan[2]  # one number for all grants of one moment
+            moment, same_ttl, due = self._plan
+            if asked_at is not moment or ttl is not same_ttl:
+                due = policy.renew_at(asked_at, ttl)
+                due = due if due < valid_until else valid_until
+                self._plan = (asked_at, ttl, due)
+            tenure.attend_at = due  # one number for all grants of one moment
             return
         end = tenure.valid_until()
         tenure.attend_at = min(end, policy.renew_at(asked_at, ttl)) if tenure.renews else end

@@ -48,10 +48,10 @@ def deadline(now: float, timeout: float | None) -> float | None:
 
 def earlier(one: float | None, other: float) -> float:
     """The earlier of two moments, where one may be never."""
-    return other if one is None else min(one, other)
+    return other if one is None or other < one else one
 
 
 def look_at(now: float, look_in: float, chance: float) -> float:
     """When a waiter looks again by itself: as advised, spread so that a crowd comes apart."""
-    wait = min(max(look_in, LOOK_MIN_S), LOOK_MAX_S)
-    return now + wait + min(wait, 0.05) * chance * 0.2
+    wait = LOOK_MIN_S if look_in < LOOK_MIN_S else look_in if look_in < LOOK_MAX_S else LOOK_MAX_S
+    return now + wait + (wait if wait < 0.05 else 0.05) * chance * 0.2

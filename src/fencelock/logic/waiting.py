@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..engine import Engine
 from ..errors import OutcomeUnknown, Unavailable, UsageError
-from ..model import Busy, Grant, Request
+from ..model import Busy, Grant, Request, queued
 from ..world import Signal, World, sleep
 from . import policy
 
@@ -22,7 +22,7 @@ class Waitlist:
         self.closed = False
         self.attempts: set[str] = set()
         """Owners that are trying, and have not yet got their lease or taken the attempt back."""
-        self.signals: set[Signal] = set()
+        self.signals: dict[Signal, None] = {}  # in the order in which they came
 
     def close(self) -> None:
         """End all waits."""
@@ -52,7 +52,7 @@ async def acquire(
             answer = await _insist(world, engine, request, None)
         if timeout == 0 or isinstance(answer, Grant):
             return answer
-        request = request._replace(queue=True)
+        request = queued(request)
         answer = await _contend(world, engine, request, deadline, waitlist, answer)
         if isinstance(answer, Grant) and answer.valid_until <= world.now():
             raise _too_late(request)  # ending the watch took longer than the lease lasts
@@ -78,39 +78,44 @@ async def _contend(
 
     An engine that queued the request at once remembers a push that comes before we listen.
     """
-    answer: Grant | Busy
-    look = not first.queued
+    busy, look = first, not first.queued
     signal = world.signal()
     healthy_at = world.now()
-    waitlist.signals.add(signal)
+    waitlist.signals[signal] = None
     try:
         await engine.watch(request, signal)
         while True:
-            waitlist.check()
-            try:
-                answer = await _ask(world, engine, request) if look else first
-                look, healthy_at = True, world.now()
-            except Unavailable:  # a short outage costs a waiter nothing, a long one is its to know
-                if world.now() >= healthy_at + request.ttl:
-                    raise
-                answer = Busy(policy.RETRY_MAX_S)
-            now = world.now()
-            if isinstance(answer, Grant) or (deadline is not None and now >= deadline):
-                return answer
-            look_at = policy.look_at(now, answer.look_in, world.random())
+            if waitlist.closed:
+                waitlist.check()
+            if look:
+                try:
+                    handed = engine.handed(request)
+                    if handed is None:
+                        answer = await _ask(world, engine, request)
+                    elif handed.valid_until > world.now():
+                        return handed
+                    else:
+                        answer = await _insist(world, engine, request, None)
+                    if isinstance(answer, Grant):
+                        return answer
+                    busy, healthy_at = answer, world.now()
+                except Unavailable:  # a short outage costs nothing, a long one is ours to know
+                    if world.now() >= healthy_at + request.ttl:
+                        raise
+                    busy = Busy(policy.RETRY_MAX_S)
+            look, now = True, world.now()
+            if deadline is not None and now >= deadline:
+                return busy
+            look_at = policy.look_at(now, busy.look_in, world.random())
             await engine.wait(signal, policy.earlier(deadline, look_at))
             signal.clear()
     finally:
-        waitlist.signals.discard(signal)
-        await _unwatch(world, engine, request)
-
-
-async def _unwatch(world: World, engine: Engine, request: Request) -> None:
-    try:
-        await engine.unwatch(request)
-    except BaseException:  # cancelled at this very moment: end the watch all the same
-        await world.shield(engine.unwatch(request))
-        raise
+        waitlist.signals.pop(signal, None)
+        try:
+            await engine.unwatch(request)
+        except BaseException:  # cancelled at this very moment: end the watch all the same
+            await world.shield(engine.unwatch(request))
+            raise
 
 
 async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _generation = 0
 _owners: list[str] = []  # made by the hundred: asking the kernel for each would cost more
+_chances: list[float] = []  # likewise
 OWNERS = 128
 
 
@@ -20,6 +21,7 @@ def _in_child() -> None:
     global _generation
     _generation += 1
     _owners.clear()  # they are the parent's to use
+    _chances.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -41,7 +43,14 @@ class HostWorld:
         return clock.wall_us()
 
     def random(self) -> float:
-        return (int.from_bytes(os.urandom(7), "big") >> 3) / 2**53
+        try:
+            return _chances.pop()
+        except IndexError:
+            bits = os.urandom(4 * OWNERS)
+            _chances.extend(
+                int.from_bytes(bits[at : at + 4], "big") / 2**32 for at in range(4, len(bits), 4)
+            )
+            return int.from_bytes(bits[:4], "big") / 2**32
 
     def owner(self) -> str:
         try:

@@ -44,7 +44,7 @@ class Simulation(Scheduler):
     def play(self, work: Coroutine[Any, Any, T], world: SimWorld) -> T:
         """Run a coroutine to its end and return its result."""
         task = self.start(work, world)
-        self.run(until=task.ended.is_set)
+        self.run(until=task.ended)
         result: T = task.result
         return result
 

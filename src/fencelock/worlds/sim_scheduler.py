@@ -15,14 +15,14 @@ message that is under way), one Process per node, and ``turn()`` wherever a node
 from __future__ import annotations
 
 import hashlib
-import heapq
+import math
 import random
 from collections.abc import Callable, Coroutine, Generator
-from functools import partial
+from heapq import heappop, heappush
 from types import coroutine
 from typing import Any
 
-from .sim_tasks import TRAP, Cancelled, Flag, Process, Task, Timer
+from .sim_tasks import TRAP, Cancelled, Flag, Process, Task
 
 STEPS_MAX = 1_000_000
 TIME_MAX_S = 86_400.0
@@ -49,7 +49,9 @@ class Scheduler:
         self.current: Task | None = None
         self.ready: list[Task] = []
         self._tasks: dict[Task, None] = {}
-        self._timers: list[tuple[float, int, Timer]] = []
+        self._timers: list[tuple[float, int, Task | None, Any, Any]] = []
+        """By moment and number: a task and the ticket that it waits with; or what to do, and with
+        which words. Plain tuples, because most of what a simulation does is to sort them."""
         self._count = 0
         self._is_over = False
 
@@ -62,12 +64,10 @@ class Scheduler:
         task.wake(number, None)
         return task
 
-    def at(self, when: float, action: Callable[[], object]) -> Timer:
+    def at(self, when: float, action: Callable[..., object], *words: object) -> None:
         """Do something at a moment: deliver a message, say."""
-        timer = Timer(action)
         self._count = number = self._count + 1
-        heapq.heappush(self._timers, (when, number, timer))
-        return timer
+        heappush(self._timers, (when, number, None, action, words))
 
     def note(self, *words: object) -> None:
         """Put something into the trace: values whose repr() is the same in every process."""
@@ -78,16 +78,22 @@ class Scheduler:
         text = "\n".join(map(repr, self.trace))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def run(self, until: Callable[[], bool] | float | None = None) -> None:
-        """Run until a condition holds or a moment has come; else until nothing is left to run."""
-        if isinstance(until, int | float):
-            self.at(until, bool)
-            until = partial(self._has_come, until)
-        ready, step = self.ready, self._step
-        while until is None or not until():
+    def run(self, until: Callable[[], bool] | Flag | float | None = None) -> None:
+        """Run until a condition holds, a flag is set or a moment has come; else until nothing is
+        left to run."""
+        flag, holds = Flag(), None
+        if isinstance(until, Flag):
+            flag = until
+        elif isinstance(until, int | float):
+            self.at(until, flag.set)
+            flag.is_on = self.now >= until
+        else:
+            holds = until
+        ready, step, draw, advance = self.ready, self._step, self._draw, self._advance
+        while not flag.is_on and (holds is None or not holds()):
             if ready:
-                step(ready.pop() if len(ready) == 1 else self._draw())
-            elif not self._advance():
+                step(ready.pop() if len(ready) == 1 else draw())
+            elif not advance():
                 if until is None:
                     return
                 raise self._endless("nothing is left to run, and what was waited for did not come")
@@ -101,23 +107,21 @@ class Scheduler:
         if self._is_over or task is None:
             raise Cancelled("the simulation is over")
         self._count = ticket = self._count + 1
-        timer = None
-        task.ticket = ticket
-        if flag is None or flag.is_set():
+        task.ticket = task.trap = ticket
+        if flag is None or flag.is_on:
             task.wake(ticket, True)
-        elif when is not None and when <= self.now:
-            task.wake(ticket, False)
-        else:
-            flag.waiters[ticket] = task
-            if when is not None:
-                timer = self.at(when, partial(task.wake, ticket, False))
+            return (yield TRAP)
+        if when is not None:
+            if when <= self.now:
+                task.wake(ticket, False)
+                return (yield TRAP)
+            self._count = number = ticket + 1
+            heappush(self._timers, (when, number, task, ticket, None))
+        flag.waiters[ticket] = task
         try:
             return (yield TRAP)
         finally:
-            if flag is not None:
-                flag.waiters.pop(ticket, None)
-            if timer is not None:
-                timer.cancel()
+            flag.waiters.pop(ticket, None)
 
     async def turn(self) -> None:
         """Let others run, for no time at all."""
@@ -141,11 +145,12 @@ class Scheduler:
         return task
 
     def _step(self, task: Task) -> None:
-        if task.process.is_halted:
-            task.process.held.append(task)
+        process = task.process
+        if process.is_halted:
+            process.held.append(task)
             return
-        self.steps += 1
-        if self.steps > self.steps_max:
+        self.steps = steps = self.steps + 1
+        if steps > self.steps_max:
             raise self._endless(f"{task.label} is still busy")
         self.trace.append((self.now, task.label))
         self.current = task
@@ -164,22 +169,22 @@ class Scheduler:
 
     def _advance(self) -> bool:
         """Jump to the next timer and do all that is due then; False when there is none."""
-        timers, found = self._timers, False
-        while timers and (not found or timers[0][0] <= self.now):
-            when, _, timer = heapq.heappop(timers)
-            if timer.action is None:
-                continue
-            found = True
+        timers, due = self._timers, math.inf
+        while timers and timers[0][0] <= due:
+            when, _, task, action, words = heappop(timers)
+            if task is not None and task.trap != action:
+                continue  # it has gone on meanwhile
             self.steps += 1
             if when > self.now:
                 self.now = when
                 if when > self.time_max:
                     raise self._endless("time is up")
-            timer.action()
-        return found
-
-    def _has_come(self, moment: float) -> bool:
-        return self.now >= moment
+            due = self.now
+            if task is None:
+                action(*words)
+            else:
+                task.wake(action, False)
+        return due < math.inf
 
     def _endless(self, why: str) -> Endless:
         return Endless(f"{why}: {self._place()}")

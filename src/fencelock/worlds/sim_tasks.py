@@ -1,4 +1,4 @@
-"""What the scheduler of a simulation moves about: processes, their tasks, flags and timers.
+"""What the scheduler of a simulation moves about: processes, their tasks and flags.
 
 A task that waits has a ticket. Whoever wakes it (a flag, a timer, a cancellation) shows that
 ticket, and a ticket counts once: it does not matter that two of them come together.
@@ -6,7 +6,7 @@ ticket, and a ticket counts once: it does not matter that two of them come toget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -57,10 +57,13 @@ class Flag:
 
     def set(self) -> None:
         self.is_on = True
-        if self.waiters:
-            waiters, self.waiters = self.waiters, {}
+        waiters = self.waiters
+        if waiters:
             for ticket, task in waiters.items():
-                task.wake(ticket, True)
+                if task.ticket == ticket:  # as in wake(), without the cost of a call
+                    task.ticket, task.news = 0, True
+                    task.process.ready.append(task)
+            waiters.clear()
 
     def clear(self) -> None:
         self.is_on = False
@@ -69,20 +72,22 @@ class Flag:
         return self.is_on
 
 
-class Timer:
-    """Something that is done at its moment, unless it is cancelled before."""
-
-    __slots__ = ("action",)
-
-    def __init__(self, action: Callable[[], object]) -> None:
-        self.action: Callable[[], object] | None = action
-
-    def cancel(self) -> None:
-        self.action = None
-
-
 class Task:
     """One coroutine of one process."""
+
+    __slots__ = (
+        "_cancelling",
+        "_shields",
+        "_work",
+        "ended",
+        "label",
+        "news",
+        "process",
+        "result",
+        "ticket",
+        "trap",
+        "was_cancelled",
+    )
 
     def __init__(self, process: Process, work: Coroutine[Any, Any, Any], label: str) -> None:
         self.process = process
@@ -96,7 +101,9 @@ class Task:
         self._cancelling = False
         self.ticket = 0
         """Of the trap that it waits in; 0 while it is ready or runs."""
-        self._news: bool | None = None
+        self.trap = 0
+        """The ticket of the trap that it came to last; 0 when it has ended."""
+        self.news: bool | None = None
 
     @property
     def done(self) -> bool:
@@ -123,7 +130,7 @@ class Task:
     def wake(self, ticket: int, news: bool | None) -> None:
         """Make it ready, with the answer to its wait."""
         if self.ticket == ticket:
-            self.ticket, self._news = 0, news
+            self.ticket, self.news = 0, news
             self.process.ready.append(self)
 
     def step(self) -> object:
@@ -132,11 +139,12 @@ class Task:
             if self._cancelling and not self._shields:
                 self._cancelling = False
                 return self._work.throw(Cancelled())
-            return self._work.send(self._news)
+            return self._work.send(self.news)
         except StopIteration as stop:
             self.result = stop.value
         except Cancelled:
             self.was_cancelled = True
+        self.trap = 0
         self.ended.set()
         return TRAP
 

@@ -82,6 +82,40 @@ class _Inline:
         """Nothing to let go of."""
 
 
+class _Signal:
+    """A flag that threads wait for. A lock is made by whoever does: most are set before."""
+
+    __slots__ = ("_flag", "_waiters")
+
+    def __init__(self) -> None:
+        self._flag = False
+        self._waiters: list[threading.Lock] = []
+
+    def set(self) -> None:
+        self._flag = True  # first: whoever comes to wait looks at it once it can be woken
+        if self._waiters:
+            for waiter in list(self._waiters):
+                try:
+                    waiter.release()
+                except RuntimeError:
+                    pass  # it was woken before, and has not left yet
+
+    def clear(self) -> None:
+        self._flag = False
+
+    def is_set(self) -> bool:
+        return self._flag
+
+    def wait(self, seconds: float | None) -> bool:
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        try:
+            return self._flag or waiter.acquire(timeout=-1 if seconds is None else seconds)
+        finally:
+            self._waiters.remove(waiter)
+
+
 class _Here(threading.local):
     """One object per thread. Thread idents are used again after a thread has ended; this is not."""
 
@@ -107,13 +141,13 @@ class ThreadsWorld(HostWorld):
         return {**self.identity(), "thread": threading.current_thread().name}
 
     def signal(self) -> Signal:
-        return threading.Event()
+        return _Signal()
 
     async def wait(self, signal: Signal, deadline: float | None) -> bool:
-        assert isinstance(signal, threading.Event)
-        if deadline is None:
-            return signal.wait()
-        return signal.wait(max(0.0, deadline - self.now()))
+        assert isinstance(signal, _Signal)
+        if signal.is_set():
+            return True
+        return signal.wait(None if deadline is None else max(0.0, deadline - self.now()))
 
     async def gather(
         self,

@@ -27,7 +27,7 @@ def listener() -> Listener:
 
 
 def test_it_counts_from_when_the_waiter_asked_plus_its_wait(listener: Listener) -> None:
-    listener._hear("owner 7 1500")
+    listener._hear(b"owner 7 1500")
     handed = listener.handed("owner", TTL)
     assert handed is not None
     fence, since = handed
@@ -42,20 +42,20 @@ def test_a_wait_longer_than_ours_means_that_the_servers_clock_has_stepped(
     listener: Listener,
 ) -> None:
     """H34: nothing is believed, and the server is asked."""
-    listener._hear("owner 7 2500")
+    listener._hear(b"owner 7 2500")
     assert listener.handed("owner", TTL) is None
 
 
 def test_a_very_long_wait_tells_nothing(listener: Listener) -> None:
     """The clocks may have run apart by more than what the lease can spare."""
-    listener._joined["owner"] -= 20 * TTL
-    listener._hear(f"owner 7 {11 * TTL * 1000:.0f}")
+    listener._waiters["owner"].joined_at -= 20 * TTL
+    listener._hear(b"owner 7 %d" % (11 * TTL * 1000))
     assert listener.handed("owner", TTL) is None
 
 
 def test_what_somebody_was_handed_who_gave_up_is_forgotten(listener: Listener) -> None:
-    listener.unwatch("seat", "owner")
-    listener._hear("owner 7 1500")
+    listener.unwatch("owner")
+    listener._hear(b"owner 7 1500")
     listener.expect("seat", "owner", listener._world.now())
     assert listener.handed("owner", TTL) is None
 
@@ -64,15 +64,15 @@ def test_what_somebody_was_handed_who_gave_it_back_and_waits_on_is_over(
     listener: Listener,
 ) -> None:
     listener.watch("seat", "owner", listener._world.signal())
-    listener._hear("owner 7 1500")
-    listener.leave("seat", "owner")
+    listener._hear(b"owner 7 1500")
+    listener.leave("owner")
     assert listener.handed("owner", TTL) is None
-    listener._hear("owner 7 1500")  # the word was still under way
+    listener._hear(b"owner 7 1500")  # the word was still under way
     assert listener.handed("owner", TTL) is None
-    listener._hear("owner")
-    assert "owner" in listener._signals, "it hears of its next turn"
+    listener._hear(b"owner")
+    assert "owner" in listener._waiters, "it hears of its next turn"
 
 
 def test_a_bare_call_hands_over_nothing(listener: Listener) -> None:
-    listener._hear("owner")
+    listener._hear(b"owner")
     assert listener.handed("owner", TTL) is None

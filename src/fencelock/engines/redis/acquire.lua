@@ -28,40 +28,48 @@ if call('EXISTS', KEYS[3]) == 0 and call('SET', KEYS[1], ARGV[1], 'NX', 'PX', AR
 end
 --+ queue.lua
 local owner, ttl, meta, inbox, alone = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local holder = redis.call('GET', lock) or hand_on(alone)
-if holder and holder ~= owner then
-    local _, grantee, claimed, _, _, holder_meta = read_record()
-    if inbox ~= '' then
-        local since = string.format('%.0f', now)
-        local old = redis.call('HGET', waiters, owner)
-        local known = old and redis.call('ZSCORE', queue, owner)
-        if old then since = string.match(old, '^%d+ %S+ %d (%d+)') or since end
-        redis.call('HSET', waiters, '@' .. inbox, string.format('%.0f', now),
-            owner, ttl .. ' ' .. inbox .. ' 0 ' .. since .. ' ' .. meta)
-        if not known then
-            local last = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
-            local place = math.max(now_us, last and last + 1 or 0)
-            redis.call('ZADD', queue, string.format('%.0f', place), owner)
+
+-- Stand in the queue; who does already keeps its place. Answers the place.
+local function join()
+    local since, place = now, nil
+    if call('ZADD', queue, 'NX', text_us, owner) == 0 then
+        since = match(call('HGET', waiters, owner) or '', '^%d+ %S+ %d (%d+)') or since
+        place = call('ZRANK', queue, owner)
+    else
+        local count = call('ZCARD', queue)
+        place = call('ZRANK', queue, owner)
+        if place + 1 < count then -- the clock ran back, or two came in one microsecond
+            local last = call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]
+            call('ZADD', queue, string.format('%.0f', last + 1), owner)
+            place = count - 1
         end
-        redis.call('PEXPIRE', queue, QUEUE)
-        redis.call('PEXPIRE', waiters, QUEUE)
     end
-    local look_in = redis.call('PTTL', lock)
+    call('HSET', waiters, '@' .. inbox, now,
+        owner, ttl .. ' ' .. inbox .. ' 0 ' .. since .. ' ' .. meta)
+    if call('PTTL', queue) < FRESH then keep_queue() end
+    return place
+end
+
+local holder = call('GET', lock) or hand_on(alone)
+if holder and holder ~= owner then
+    local place = inbox ~= '' and join() or call('ZRANK', queue, owner) or -1
+    local grantee, holder_meta = match(
+        call('GET', record) or '', '^%d+ (%S+) %S+ %d+ %d+ (.*)$')
+    local look_in = call('PTTL', lock)
     if grantee ~= holder then
         holder_meta = '' -- taken by another program
         if look_in < 0 or look_in > 1000 then look_in = 1000 end
     end
-    local place = redis.call('ZRANK', queue, owner)
-    return {look_in, place or -1, holder_meta}
+    return {look_in, place, holder_meta}
 end
 
 local last, grantee, _, _, since = read_record()
 local fence = last
 if not holder or grantee ~= owner then
     fence = draw(last)
-    since = string.format('%.0f', now)
+    since = now
 end
-redis.call('SET', lock, owner, 'PX', ttl)
-write_record(fence, owner, '1', ttl, since, meta)
+call('SET', lock, owner, 'PX', ttl)
+write_record(text_of(fence), owner, '1', ttl, since, meta)
 remove(owner)
-return string.format('%.0f', fence)
+return text_of(fence)

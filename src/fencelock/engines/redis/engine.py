@@ -14,7 +14,7 @@ the outage took.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from hiredis import ReplyError
@@ -32,20 +32,24 @@ from ...model import (
     Traits,
     Waiting,
     granted,
+    refused,
     renewed,
 )
 from ...world import Signal, World
 from .dispatch import Dispatch, Job
 from .keys import Keys, beside, keys_of, lock_of, name_of, pattern, record_of
-from .listener import Listener
+from .listener import ALIVE_S, Listener
 from .scripts import script
 from .settings import OPTIONS, settings
 from .wire import Inbox, Word, opening, packed, packed_words
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 SCAN_COUNT = 1000
+ALIVE_MS = ALIVE_S * 1000  # a name is looked after so soon in any case
 KEPT_MAX = 300  # names, and threads or tasks, whose part of a request is kept packed
 KEEP_MS = 3_600_000  # how long a fence is remembered after its lease: longer than clocks step back
+
+_PAYLOAD = b"%b%b$%d\r\n%b\r\n%b"  # beginning, keys, the length of an owner, the owner, the rest
 
 ADVICE = (
     "Redis can lose a lock in a failover or a restart, and ends leases by its wall clock. Check "
@@ -91,6 +95,7 @@ class RedisEngine(Engine):
         """What a server says is enough: no replica has to confirm it."""
         if not self._trusts:
             self._line = None
+        self._direct = self._line.direct if self._line is not None else None
         self._take = opening(self._acquire, 4, 6)
         self._leave = opening(self._release, 4, 2)
         self._ending = packed_words(self._alone)
@@ -133,31 +138,33 @@ class RedisEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         name, owner, ttl, meta, queue, waits, _ = request
         listener = self._listener
+        if queue and (handed := self.handed(request)) is not None:
+            return handed
         joins = queue or (waits and listener.hears)
         keys, packed_keys = self._places.get(name) or self._place(name)
         now = self.world.now()
         if joins:
-            if self._trusts and (handed := listener.handed(owner, ttl)) is not None:
-                return granted(name, owner, handed[0], ttl, handed[1])
             listener.expect(keys.lock, owner, now)
-        if self._line is None:
+        line, direct = self._line, self._direct
+        if line is None:
             answer = await self._acquire_anywhere(request, keys, joins)
         else:
             known = self._said.get((meta, joins))
             ending = known[1] if known and known[0] == ttl else self._say(ttl, meta, joins)
-            payload = b"%b%b%b%b" % (self._take, packed_keys, _packed(owner), ending)
-            answer = await self._line.ask(payload, min(ttl, self._patience))
+            payload = _PAYLOAD % (self._take, packed_keys, len(owner), owner.encode(), ending)
+            patience = ttl if ttl < self._patience else self._patience
+            answer = direct(payload, patience) if direct else await line.ask(payload, patience)
             if type(answer) is ReplyError:
                 words = (owner, *self._words(ttl, meta, joins))
                 answer = await self._dispatch.again(self._acquire, keys, words, answer)
         if type(answer) is bytes:
             if joins and not queue:
-                listener.unwatch(keys.lock, owner)
+                listener.unwatch(owner)
             return granted(name, owner, int(answer), ttl, now)
         look_ms, place, holder = answer
-        if joins:
+        if joins and look_ms < ALIVE_MS:
             listener.look_at(keys.lock, look_ms / 1000)
-        return Busy(LOOK_S, place if place >= 0 else None, joins, (holder or b"").decode())
+        return refused(LOOK_S, place if place >= 0 else None, joins, holder.decode())
 
     def _words(self, ttl: float, meta: str, joins: bool) -> tuple[Word, ...]:
         """What a request to acquire says, but for its owner."""
@@ -216,11 +223,14 @@ class RedisEngine(Engine):
     async def release(self, grant: Grant) -> bool:
         name, owner, _, ttl, _, _ = grant
         keys, packed_keys = self._places.get(name) or self._place(name)
-        if self._line is None:
+        line, direct = self._line, self._direct
+        if line is None:
             freed = await self._dispatch.run(self._release, keys, owner, (self._alone,), ttl)
         else:
-            payload = b"%b%b%b%b" % (self._leave, packed_keys, _packed(owner), self._ending)
-            freed = await self._line.ask(payload, min(ttl, self._patience))
+            ending = self._ending
+            payload = _PAYLOAD % (self._leave, packed_keys, len(owner), owner.encode(), ending)
+            patience = ttl if ttl < self._patience else self._patience
+            freed = direct(payload, patience) if direct else await line.ask(payload, patience)
             if type(freed) is ReplyError:
                 words = (owner, self._alone)
                 freed = await self._dispatch.again(self._release, keys, words, freed)
@@ -228,7 +238,7 @@ class RedisEngine(Engine):
 
     async def withdraw(self, request: Request) -> None:
         name, owner, ttl = request[:3]
-        self._listener.leave(self._keys_of(name).lock, owner)
+        self._listener.leave(owner)
         await self.release(granted(name, owner, 0, ttl, 0.0))
 
     async def revoke(self, name: str, reason: str) -> bool:
@@ -237,14 +247,23 @@ class RedisEngine(Engine):
         return bool(took)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        await self._listener.open()
-        self._listener.watch(self._keys_of(request.name).lock, request.owner, signal)
+        if not self._listener.hears:
+            await self._listener.open()
+        keys, _ = self._places.get(request.name) or self._place(request.name)
+        self._listener.watch(keys.lock, request.owner, signal)
 
-    async def wait(self, signal: Signal, deadline: float) -> None:
-        await self._listener.wait(signal, deadline)
+    def wait(  # pyright: ignore[reportIncompatibleMethodOverride]  # Engine's is the same, awaited
+        self, signal: Signal, deadline: float
+    ) -> Coroutine[Any, Any, None]:
+        return self._listener.wait(signal, deadline)
+
+    def handed(self, request: Request) -> Grant | None:
+        name, owner, ttl = request[:3]
+        found = self._listener.handed(owner, ttl) if self._trusts else None
+        return None if found is None else granted(name, owner, found[0], ttl, found[1])
 
     async def unwatch(self, request: Request) -> None:
-        self._listener.unwatch(self._keys_of(request.name).lock, request.owner)
+        self._listener.unwatch(request.owner)
 
     async def _subscribe(self) -> Inbox:
         node = await self._dispatch.route.find("")
@@ -309,10 +328,6 @@ class RedisEngine(Engine):
         from .examine import examine
 
         return await examine(self._dispatch, self._settings, self.world.wall_us)
-
-
-def _packed(owner: str) -> bytes:
-    return f"${len(owner)}\r\n{owner}\r\n".encode()
 
 
 def _ms(seconds: float) -> int:

@@ -5,7 +5,7 @@
 local holder = redis.call('GET', lock)
 if not holder and ARGV[1] == '1' then holder = hand_on(ARGV[2]) end
 local answer = {holder or false, redis.call('PTTL', lock), redis.call('GET', record),
-    string.format('%.0f', now)}
+    now}
 for _, owner in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     answer[#answer + 1] = redis.call('HGET', waiters, owner) or ''
 end

@@ -12,7 +12,7 @@ threads wait does a thread of ours listen for those that cannot.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from ...errors import EngineError, OutcomeUnknown
 from ...world import Job, Signal, World, sleep
@@ -35,9 +35,26 @@ class _Name:
 
     __slots__ = ("look_at", "owners")
 
-    def __init__(self, look_at: float) -> None:
-        self.look_at = look_at
-        self.owners: set[str] = set()
+    def __init__(self) -> None:
+        self.look_at = 0.0
+        self.owners: dict[str, None] = {}  # in the order in which they came
+
+
+class _Waiter:
+    """An owner that may be called."""
+
+    __slots__ = ("called", "handed", "joined_at", "name", "signal")
+
+    def __init__(self, joined_at: float) -> None:
+        self.name: _Name | None = None
+        self.joined_at = joined_at
+        """When it first asked for a place in the queue."""
+        self.signal: Signal | None = None
+        """There once it waits."""
+        self.called = False
+        """It was called before it waits."""
+        self.handed = ""
+        """If it was told that it holds: the fence, and the milliseconds that it waited."""
 
 
 class Listener:
@@ -47,16 +64,11 @@ class Listener:
         self, world: World, subscribe: Callable[[], Awaitable[Inbox]], settle: Settle
     ) -> None:
         self._world = world
+        self._now = world.now
         self._subscribe = subscribe
         self._settle = settle
         self._mutex = world.mutex()
-        self._signals: dict[str, Signal | None] = {}
-        """Owners that may be called, with the signal once they wait for one."""
-        self._called: set[str] = set()
-        self._joined: dict[str, float] = {}
-        """When an owner first asked for a place in the queue."""
-        self._handed: dict[str, tuple[int, float]] = {}
-        """Owners that were told that they hold: the fence, and the seconds that they waited."""
+        self._waiters: dict[str, _Waiter] = {}
         self._names: dict[str, _Name] = {}
         self._inbox: Inbox | None = None
         self._opening = False
@@ -83,11 +95,13 @@ class Listener:
             with self._mutex:
                 first, self._opening = not self._opening, True
             if not first:
-                await self._world.wait(self._opened, self._world.now() + AGAIN_S)
+                await self._world.wait(self._opened, self._now() + AGAIN_S)
                 continue
             self._opened.clear()
             try:
-                self._inbox = await self._subscribe()
+                inbox = await self._subscribe()
+                inbox.prompt(self._hear)
+                self._inbox = inbox
             finally:
                 self._opening = False
                 self._opened.set()
@@ -101,21 +115,25 @@ class Listener:
 
     async def wait(self, signal: Signal, deadline: float) -> None:
         """Wait for a signal, and listen meanwhile if nobody else does."""
-        if not self._apart and self._take():
+        if self._apart:
+            await self._world.wait(signal, deadline)
+        elif self._take():
             try:
-                while not signal.is_set() and self._world.now() < deadline and not self._closing:
-                    await self._listen_once(min(deadline, self._world.now() + GLANCE_S))
+                while not signal.is_set() and not self._closing:
+                    now = self._now()
+                    if now >= deadline:
+                        break
+                    await self._listen_once(now, min(deadline, now + GLANCE_S))
             finally:
                 self._leave()
-            return
-        if not self._apart:
+        else:
             self._resting += 1
             self._start()
             self._change.set()
-        try:
-            await self._world.wait(signal, deadline)
-        finally:
-            self._resting -= 0 if self._apart else 1
+            try:
+                await self._world.wait(signal, deadline)
+            finally:
+                self._resting -= 1
 
     def _take(self) -> bool:
         with self._mutex:
@@ -129,45 +147,48 @@ class Listener:
 
     def expect(self, name: str, owner: str, now: float) -> None:
         """This owner is about to queue: remember it if it is called before it waits."""
-        self._signals.setdefault(owner, None)
-        self._joined.setdefault(owner, now)
+        if owner in self._waiters:
+            return
+        waiter = self._waiters[owner] = _Waiter(now)  # first: if we are interrupted, it is undone
         with self._mutex:
             found = self._names.get(name)
             if found is None:
-                found = self._names[name] = _Name(self._world.now() + ALIVE_S)
-            found.owners.add(owner)
+                found = self._names[name] = _Name()
+            if not found.owners:
+                found.look_at = now + ALIVE_S
+            waiter.name = found
+            found.owners[owner] = None
 
     def watch(self, name: str, owner: str, signal: Signal) -> None:
         """Set the signal when this owner should look again."""
-        self.expect(name, owner, self._world.now())
-        self._signals[owner] = signal
-        if owner in self._called:
-            self._called.discard(owner)
+        waiter = self._waiters.get(owner)
+        if waiter is None:
+            self.expect(name, owner, self._now())
+            waiter = self._waiters[owner]
+        waiter.signal = signal
+        if waiter.called:
+            waiter.called = False
             signal.set()
 
-    def unwatch(self, name: str, owner: str) -> None:
-        """This owner waits no more."""
-        self._signals.pop(owner, None)
-        self._called.discard(owner)
-        self._joined.pop(owner, None)
-        self._handed.pop(owner, None)
-        with self._mutex:
-            found = self._names.get(name)
-            if found is not None:
-                found.owners.discard(owner)
-                if not found.owners:
-                    del self._names[name]
+    def unwatch(self, owner: str) -> None:
+        """This owner waits no more. Its name stays a while: it is often wanted again."""
+        waiter = self._waiters.get(owner)
+        if waiter is not None:
+            if waiter.name is not None:
+                waiter.name.owners.pop(owner, None)
+            self._waiters.pop(owner, None)
 
-    def leave(self, name: str, owner: str) -> None:
+    def leave(self, owner: str) -> None:
         """This owner takes an attempt back. If it waits, it may ask again and must hear of it.
 
         What it was told of a grant is over then, even where the word is still under way.
         """
-        if self._signals.get(owner) is None:
-            self.unwatch(name, owner)
+        waiter = self._waiters.get(owner)
+        if waiter is None or waiter.signal is None:
+            self.unwatch(owner)
         else:
-            self._joined[owner] = NEVER
-            self._handed.pop(owner, None)
+            waiter.joined_at = NEVER
+            waiter.handed = ""
 
     def handed(self, owner: str, ttl: float) -> tuple[int, float] | None:
         """The fence that an owner was handed, and since when it holds at the latest; told once.
@@ -177,24 +198,32 @@ class Listener:
         what the two clocks run apart meanwhile. A wait that is said to be longer than ours was, or
         so long that little of the ttl would be left, tells nothing: the server is asked.
         """
-        found, joined_at = self._handed.pop(owner, None), self._joined.get(owner)
-        if found is None or joined_at is None:
+        waiter = self._waiters.get(owner)
+        if waiter is None or not waiter.handed:
             return None
-        fence, waited = found
+        fence, _, waited_ms = waiter.handed.partition(" ")
+        waiter.handed = ""
+        waited = int(waited_ms) / 1000
         apart = waited * APART
-        since = joined_at + waited - apart - GRAIN_S
-        if apart > ttl / 10 or since > self._world.now():
+        since = waiter.joined_at + waited - apart - GRAIN_S
+        if apart > ttl / 10 or since > self._now():
             return None
-        return fence, since
+        return int(fence), since
 
     def look_at(self, name: str, look_in: float) -> None:
         """Look after a name so many seconds from now, unless it is done sooner."""
-        when = self._world.now() + min(max(look_in, 0.0) + GRACE_S, ALIVE_S)
-        found = self._names.get(name)
-        if found is not None and when < found.look_at:
+        when = self._now() + min(max(look_in, 0.0) + GRACE_S, ALIVE_S)
+        with self._mutex:
+            found = self._names.get(name)
+            if found is None or when >= found.look_at:
+                return
             found.look_at = when
-            if when < self._next and self._inbox is not None:
-                self._inbox.nudge()
+            if when >= self._next:
+                return
+            self._next = when
+        inbox = self._inbox
+        if inbox is not None:
+            inbox.nudge()
 
     def abandon(self) -> None:
         """End without waiting."""
@@ -213,23 +242,24 @@ class Listener:
         if inbox is not None:
             inbox.nudge()
         if self._job is not None:
-            await self._job.join(self._world.now() + 2.0)
+            await self._job.join(self._now() + 2.0)
         self.abandon()
 
     async def _listen(self) -> None:
         """Listen all the time, or for as long as threads wait that do not listen themselves."""
         while not self._closing:
             if self._apart:
-                await self._listen_once(NEVER)
+                await self._listen_once(self._now(), NEVER)
             elif self._resting and self._take():
                 while self._resting and not self._closing:
-                    await self._listen_once(self._world.now() + GLANCE_S)
+                    now = self._now()
+                    await self._listen_once(now, now + GLANCE_S)
                 self._leave()
             else:
                 await self._world.wait(self._change, None)
                 self._change.clear()
 
-    async def _listen_once(self, until: float) -> None:
+    async def _listen_once(self, now: float, until: float) -> None:
         """Hear what comes, look at what is due, and mend the inbox if it broke."""
         inbox = self._inbox
         try:
@@ -237,46 +267,52 @@ class Listener:
                 await self.open()
                 self._wake_all()  # what was published meanwhile is lost: all look again
                 return
-            wait_s = min(self._when(), until) - self._world.now()
-            for message in await inbox.receive(wait_s):
-                self._hear(message.decode("utf-8", "replace"))
-            await self._look()
+            soonest = self._next
+            for message in await inbox.receive((soonest if soonest < until else until) - now):
+                self._hear(message)
+            if self._next <= self._now():
+                try:
+                    await self._look()
+                finally:
+                    self._plan()
         except (EngineError, OutcomeUnknown):
             if inbox is not None and inbox.broken:
                 self._inbox = None
                 inbox.close()
             await sleep(self._world, AGAIN_S)
 
-    def _hear(self, message: str) -> None:
-        if message.startswith("?"):
+    def _hear(self, said: bytes) -> None:
+        message = said.decode("utf-8", "replace")
+        owner, _, grant = message.partition(" ")
+        waiter = self._waiters.get(owner)
+        if waiter is not None:
+            waiter.handed = grant
+            waiter.called = True  # first: it may begin to wait at this very moment
+            if waiter.signal is not None:
+                waiter.called = False
+                waiter.signal.set()
+        elif message.startswith("?"):
             self.look_at(message[1:], STAND_BY_S)
-            return
-        owner, *grant = message.split(" ")
-        if owner in self._signals:
-            if grant:
-                self._handed[owner] = (int(grant[0]), int(grant[1]) / 1000)
-            self._called.add(owner)  # first: it may begin to wait at this very moment
-            signal = self._signals.get(owner)
-            if signal is not None:
-                self._called.discard(owner)
-                signal.set()
 
-    def _when(self) -> float:
-        """The next moment to look; whoever sets an earlier one meanwhile nudges."""
-        self._next = NEVER
+    def _plan(self) -> None:
+        """Find the next moment to look, and forget the names that nobody waits for any more.
+
+        Whoever sets an earlier moment meanwhile nudges; a name that comes is not due before it.
+        """
         with self._mutex:
-            self._called &= self._signals.keys()
-            soonest = min((name.look_at for name in self._names.values()), default=NEVER)
-        self._next = min(soonest, self._world.now() + ALIVE_S)
-        return self._next
+            self._next = self._now() + ALIVE_S
+            for name, found in list(self._names.items()):
+                if not found.owners:
+                    del self._names[name]
+                elif found.look_at < self._next:
+                    self._next = found.look_at
 
     async def _look(self) -> None:
-        now = self._world.now()
+        now = self._now()
         with self._mutex:
-            due = [name for name, found in self._names.items() if found.look_at <= now]
-        for name in due:
-            found = self._names.get(name)
-            if found is None:
+            due = [(name, found) for name, found in self._names.items() if found.look_at <= now]
+        for name, found in due:
+            if not found.owners:
                 continue
             found.look_at = now + ALIVE_S
             try:
@@ -289,10 +325,10 @@ class Listener:
                 self._wake(found.owners)
 
     def _wake_all(self) -> None:
-        self._wake(set(self._signals))
+        self._wake(self._waiters)
 
-    def _wake(self, owners: set[str]) -> None:
+    def _wake(self, owners: Iterable[str]) -> None:
         for owner in list(owners):
-            signal = self._signals.get(owner)
-            if signal is not None:
-                signal.set()
+            waiter = self._waiters.get(owner)
+            if waiter is not None and waiter.signal is not None:
+                waiter.signal.set()

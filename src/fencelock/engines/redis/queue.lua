@@ -5,41 +5,53 @@
 -- while it was only called, and its inbox when the lock was handed to it.
 -- A field of the waiters' hash is an owner, with "<ttl> <inbox> <lapsed> <since> <meta>"; or "@" and
 -- an inbox, with the moment at which its client was last seen; or "!", with the moment at which
--- somebody was last told to stand by.
-local CLAIM, FORGET, TELL, QUEUE, KEEP = 500, 30000, 250, 60000, 3600000
+-- somebody was last told to stand by; or "~", which is there if any client was ever doubted.
+--
+-- Numbers go to the server as text: it takes a microsecond to write one down, as long as a command.
+local CLAIM, FORGET, TELL, KEEP = 500, 30000, 250, 3600000
+local QUEUE, FRESH = '60000', 45000 -- how long a queue is kept, and what it may still live unrenewed
+local call, match = redis.call, string.match
 local lock, record, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now = math.floor(now_us / 1000)
+local time = call('TIME')
+local micros = string.sub('000000', #time[2] + 1) .. time[2]
+local text_us, now = time[1] .. micros, time[1] .. string.sub(micros, 1, 3) -- and ms, as text
 
 local function read_record()
-    local text = redis.call('GET', record)
-    if not text then return 0, '', '1' end
-    local fence, owner, claimed, ttl, since, meta = string.match(
-        text, '^(%d+) (%S+) (%S+) (%d+) (%d+) (.*)$')
-    return tonumber(fence) or 0, owner or '', claimed or '1', ttl, since, meta
+    local fence, owner, claimed, ttl, since = match(
+        call('GET', record) or '', '^(%d+) (%S+) (%S+) (%d+) (%d+) ')
+    return tonumber(fence) or 0, owner or '', claimed or '1', ttl, since
 end
 
 local function write_record(fence, owner, claimed, ttl, since, meta)
-    redis.call('SET', record, string.format('%.0f', fence) .. ' ' .. owner .. ' ' .. claimed .. ' '
-        .. ttl .. ' ' .. since .. ' ' .. meta, 'PX', string.format('%.0f', ttl + KEEP))
+    call('SET', record, fence .. ' ' .. owner .. ' ' .. claimed .. ' ' .. ttl .. ' ' .. since .. ' '
+        .. meta, 'PX', string.format('%d', ttl + KEEP))
 end
 
 local function draw(last)
+    local now_us = tonumber(text_us)
     if now_us < 4503599627370495 and now_us > last then return now_us end
     return last + 1
 end
 
+local function text_of(fence)
+    return fence == tonumber(text_us) and text_us or string.format('%.0f', fence)
+end
+
 local function remove(owner)
-    redis.call('ZREM', queue, owner)
-    redis.call('HDEL', waiters, owner)
+    call('ZREM', queue, owner)
+    call('HDEL', waiters, owner)
+end
+
+local function keep_queue()
+    call('PEXPIRE', queue, QUEUE)
+    call('PEXPIRE', waiters, QUEUE)
 end
 
 -- A waiter that was called and did not answer is passed over until it asks again.
 local function lapse(owner)
-    local data = redis.call('HGET', waiters, owner)
+    local data = call('HGET', waiters, owner)
     if data then
-        redis.call('HSET', waiters, owner, (string.gsub(data, '^(%d+ %S+) %d', '%1 1', 1)))
+        call('HSET', waiters, owner, (string.gsub(data, '^(%d+ %S+) %d', '%1 1', 1)))
     end
 end
 
@@ -47,75 +59,80 @@ end
 -- queue is asked to look a moment later.
 local function tell_next(place, told)
     if told and now - told < TELL and told - now < TELL then return end
-    local next_owner = redis.call('ZRANGE', queue, place, place)[1]
-    local data = next_owner and redis.call('HGET', waiters, next_owner)
-    local inbox = data and string.match(data, '^%d+ (%S+)')
+    local next_owner = call('ZRANGE', queue, place, place)[1]
+    local data = next_owner and call('HGET', waiters, next_owner)
+    local inbox = data and match(data, '^%d+ (%S+)')
     if inbox then
-        redis.call('HSET', waiters, '!', string.format('%.0f', now))
-        redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, '?' .. lock)
+        call('HSET', waiters, '!', now)
+        call('PUBLISH', 'fencelock:inbox:' .. inbox, '?' .. lock)
     end
 end
 
 -- A lock was handed to somebody who let it expire. If nothing was heard from that client since, it is
 -- doubted, until it is heard of again: when it was last seen is kept as a negative number.
 local function doubt(inbox, since)
-    local seen = tonumber(redis.call('HGET', waiters, '@' .. inbox))
+    local seen = tonumber(call('HGET', waiters, '@' .. inbox))
     if seen and seen > 0 and seen <= tonumber(since) then
-        redis.call('HSET', waiters, '@' .. inbox, string.format('%.0f', -seen))
+        call('HSET', waiters, '@' .. inbox, string.format('%.0f', -seen), '~', '1')
     end
 end
 
 -- Hand the lock over: the waiter is told that it holds it, and how long it has waited, so it knows
 -- since when at the latest. False when nobody heard it.
 local function hand_over(owner, inbox, fence, ttl, since, meta)
-    local word = string.format('%s %.0f %.0f', owner, fence, now - since)
-    if redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, word) == 0 then return false end
-    redis.call('SET', lock, owner, 'PX', ttl)
-    write_record(fence, owner, inbox, ttl, string.format('%.0f', now), meta)
+    local word = owner .. ' ' .. fence .. ' ' .. string.format('%d', now - since)
+    if call('PUBLISH', 'fencelock:inbox:' .. inbox, word) == 0 then return false end
+    call('SET', lock, owner, 'PX', ttl)
+    write_record(fence, owner, inbox, ttl, now, meta)
     remove(owner)
     return true
 end
 
 -- Call a waiter: it has a moment to claim the lock. False when it is certain that nobody heard it.
 local function call_up(owner, inbox, fence, ttl, meta, alone)
-    local heard = redis.call('PUBLISH', 'fencelock:inbox:' .. inbox, owner)
+    local heard = call('PUBLISH', 'fencelock:inbox:' .. inbox, owner)
     if heard == 0 and alone == '1' then return false end
-    redis.call('SET', lock, owner, 'PX', math.min(CLAIM, tonumber(ttl)))
-    write_record(fence, owner, '0', ttl, string.format('%.0f', now), meta)
+    call('SET', lock, owner, 'PX', math.min(CLAIM, tonumber(ttl)))
+    write_record(fence, owner, '0', ttl, now, meta)
     return true
 end
 
--- Give a lock that is free, or that its holder has left, to the first waiter that hears. Where one
+-- Give a lock that is free, or that this holder leaves, to the first waiter that hears. Where one
 -- server hears all it is handed over; elsewhere, and to a client that is doubted, it is called.
-local function hand_on(alone, left)
+-- Whoever has seen already who is first in the queue may say so.
+local function hand_on(alone, leaver, first)
     local last, called, claimed, _, before = read_record()
+    if leaver and (claimed == '0' or called ~= leaver) then
+        remove(leaver) -- one that was only called stands in the queue still
+        first = nil
+    end
     if claimed == '0' then lapse(called) end
-    if #claimed > 1 and not left then doubt(claimed, before) end
-    local place = 0
+    if #claimed > 1 and not leaver then doubt(claimed, before) end
+    local place, fence = 0, text_of(draw(last))
     while true do
-        local owner = redis.call('ZRANGE', queue, place, place)[1]
+        local owner = first or call('ZRANGE', queue, place, place)[1]
         if not owner then return nil end
-        local data = redis.call('HGET', waiters, owner)
-        local ttl, inbox, lapsed, since, meta = string.match(
-            data or '', '^(%d+) (%S+) (%d) (%d+) (.*)$')
-        local seen, told
-        if inbox then
-            local found = redis.call('HMGET', waiters, '@' .. inbox, '!')
-            seen, told = tonumber(found[1]), found[2]
+        first = nil
+        local found = call('HMGET', waiters, owner, '!', '~')
+        local ttl, inbox, lapsed, since, meta = match(
+            found[1] or '', '^(%d+) (%S+) (%d) (%d+) (.*)$')
+        local seen, told = tonumber(since), found[2]
+        if inbox and (found[3] or now - seen > FORGET) then
+            seen = tonumber(call('HGET', waiters, '@' .. inbox))
         end
         if not seen or now - math.abs(seen) > FORGET then
             remove(owner)
-            if inbox then redis.call('HDEL', waiters, '@' .. inbox) end
+            if inbox then call('HDEL', waiters, '@' .. inbox) end
         elseif lapsed == '1' then
             place = place + 1
         elseif alone == '1' and seen > 0 then
-            if hand_over(owner, inbox, draw(last), ttl, since, meta) then
+            if hand_over(owner, inbox, fence, ttl, since, meta) then
                 tell_next(place, told)
                 return owner
             end
             lapse(owner) -- its connection is down, or it is dead
             place = place + 1
-        elseif call_up(owner, inbox, draw(last), ttl, meta, alone) then
+        elseif call_up(owner, inbox, fence, ttl, meta, alone) then
             tell_next(place + 1, told)
             return owner
         else

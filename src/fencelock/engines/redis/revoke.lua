@@ -10,5 +10,5 @@ if holder == grantee then
     redis.call('HSET', record .. ':revoked', holder, ARGV[1])
     redis.call('PEXPIRE', record .. ':revoked', math.max(60000, tonumber(ttl)))
 end
-hand_on(ARGV[2], true)
+hand_on(ARGV[2], holder)
 return 1

@@ -5,9 +5,8 @@
 --+ queue.lua
 local known = redis.call('HEXISTS', waiters, '@' .. ARGV[1])
 if known == 1 then
-    redis.call('HSET', waiters, '@' .. ARGV[1], string.format('%.0f', now))
-    redis.call('PEXPIRE', queue, QUEUE)
-    redis.call('PEXPIRE', waiters, QUEUE)
+    redis.call('HSET', waiters, '@' .. ARGV[1], now)
+    keep_queue()
 end
 local holder = redis.call('GET', lock) or hand_on(ARGV[2])
 local look_in = holder and redis.call('PTTL', lock) or 1000

@@ -55,6 +55,10 @@ class Inbox(Protocol):
         """Wait for messages; none when time is up or somebody nudged."""
         ...
 
+    def prompt(self, hear: Callable[[bytes], None]) -> None:
+        """Say what comes from now on at once, where that is possible, and not by ``receive``."""
+        ...
+
     def nudge(self) -> None:
         """End a ``receive`` that is under way."""
         ...
@@ -64,6 +68,11 @@ class Inbox(Protocol):
 
 class Line(Protocol):
     """The way to one node for what is asked all the time: the fewest steps, one reply."""
+
+    @property
+    def direct(self) -> Callable[[bytes, float], Any] | None:
+        """What ``ask`` does, where nothing has to be awaited: in a blocking program."""
+        ...
 
     def ask(self, payload: bytes, patience: float) -> Awaitable[Any]:
         """Send one request and return its reply; as ``Wire.call`` in all else."""

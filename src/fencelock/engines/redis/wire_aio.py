@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import hiredis
@@ -142,6 +142,8 @@ class Link(asyncio.Protocol):
 class AioLine:
     """The quick way to one node: what is awaited is the future itself."""
 
+    direct = None
+
     def __init__(self, wire: AioWire, node: Node) -> None:
         self._wire = wire
         self._node = node
@@ -263,6 +265,7 @@ class AioInbox(Link):
     def __init__(self, node: Node) -> None:
         super().__init__(node)
         self._messages: list[bytes] = []
+        self._say: Callable[[bytes], object] = self._messages.append
         self.broken = ""
         self._awaited: asyncio.Future[None] | None = None
 
@@ -271,9 +274,15 @@ class AioInbox(Link):
             return super().data_received(data)
         self._reader.feed(data)
         while (reply := self._gets()) is not False:
-            if items(reply)[:1] == [b"message"]:
-                self._messages.append(items(reply)[2])
-        return self.nudge()
+            said = items(reply)
+            if said and said[0] == b"message":
+                self._say(said[2])
+        if self._messages:
+            self.nudge()
+        return None
+
+    def prompt(self, hear: Callable[[bytes], None]) -> None:
+        self._say = hear  # whoever waits is woken one turn of the loop earlier
 
     async def receive(self, seconds: float) -> list[bytes]:
         if not self._messages and not self.broken:
@@ -284,7 +293,8 @@ class AioInbox(Link):
             finally:
                 timer.cancel()
                 self._awaited = None
-        messages, self._messages = self._messages, []
+        messages = self._messages[:]
+        self._messages.clear()
         if self.broken and not messages:
             raise Unavailable(f"the inbox was cut off ({self.broken})")
         return messages

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
 from .link_threads import Link, Stale
-from .replies import items
 from .settings import Node, Settings
 from .wire import CLOSED, Lane, packed
 
@@ -25,16 +24,19 @@ class ThreadsLine:
         self._node = node
         self._link: Link | None = None
 
-    async def ask(self, payload: bytes, patience: float) -> Any:
+    def direct(self, payload: bytes, patience: float) -> Any:
         link = self._link
         if link is not None and link.usable:
             try:
                 return link.ask(payload, 0, patience)
             except Stale:
                 pass
-        (reply,) = await self._wire.call(self._node, payload, 1, patience, "main")
+        (reply,) = self._wire.ask(self._node, payload, 1, patience, "main")
         self._link = self._wire.known(self._node, "main")
         return reply
+
+    async def ask(self, payload: bytes, patience: float) -> Any:
+        return self.direct(payload, patience)
 
 
 class ThreadsWire:
@@ -50,6 +52,12 @@ class ThreadsWire:
     async def call(
         self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
     ) -> Sequence[Any]:
+        return self.ask(node, payload, count, patience, lane)
+
+    def ask(
+        self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
+    ) -> Sequence[Any]:
+        """What ``call`` does, for those that need not await it."""
         for _ in range(STALE_MAX):
             link = self._links.get((node, lane))
             if link is None or not link.usable:
@@ -117,16 +125,22 @@ class ThreadsInbox:
         self._poll.register(self._ear, select.POLLIN)
 
     async def receive(self, seconds: float) -> list[bytes]:
-        ready = {number for number, _ in self._poll.poll(max(0.0, seconds) * 1000 + 1)}
-        if self._ear in ready and not self._closed:
-            os.read(self._ear, 512)
-        if self._link.socket.fileno() not in ready or self._closed:
+        ready = self._poll.poll(seconds * 1000 + 1 if seconds > 0 else 1)
+        if self._closed or not ready:
             return []
+        if len(ready) > 1 or ready[0][0] == self._ear:
+            os.read(self._ear, 512)
+            if len(ready) == 1:
+                return []
         try:
-            return messages(self._link.take())
+            replies = self._link.take()
         except OSError as error:
             self.broken = str(error)
             raise Unavailable(f"the inbox was cut off ({error})") from error
+        return [said[2] for said in replies if type(said) is list and said[0] == b"message"]
+
+    def prompt(self, hear: Callable[[bytes], None]) -> None:
+        """Nobody is there to say it unless somebody receives."""
 
     def nudge(self) -> None:
         with self._mutex:  # not while it is being closed: the descriptor may be another's by then
@@ -141,8 +155,3 @@ class ThreadsInbox:
             os.close(self._ear)
             os.close(self._mouth)
         self._link.close()
-
-
-def messages(replies: Sequence[Any]) -> list[bytes]:
-    """What was published, among all that a subscription is told."""
-    return [said[2] for said in map(items, replies) if said[:1] == [b"message"]]

@@ -1,0 +1,132 @@
+"""The short way through a script leads where the long way does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fencelock.engines.redis.keys import Keys, keys_of
+from fencelock.engines.redis.scripts import script
+from tests.servers.redis import Redis
+from tests.servers.resp import Line
+from tests.servers.shared import shared
+
+TTL_MS = 60_000
+APART_MS = 30_000  # a loaded machine may be slow, and a ttl is not taken for another
+OWNERS = [letter * 32 for letter in "abcd"]
+INBOX = "0123456789abcdef"
+ACQUIRE, RELEASE = script("acquire").source, script("release").source
+HOT, LONG = b"-- The hot path", b"-- What every script that meets a queue shares"
+
+
+def long_way() -> bytes:
+    """The script of a release without its hot path."""
+    begin, rest = RELEASE[: RELEASE.index(HOT)], RELEASE[RELEASE.index(LONG) :]
+    return begin + rest
+
+
+class Turns:
+    """A lock that goes from hand to hand at a real server."""
+
+    def __init__(self, port: int, name: str, release: bytes) -> None:
+        self.keys = keys_of(name)
+        self._line, self._ear = Line(port), Line(port)
+        self._line.ask("DEL", *self.keys)
+        self._ear.ask("SUBSCRIBE", f"fencelock:inbox:{name}{INBOX}")
+        self._inbox, self._release = f"{name}{INBOX}", release
+
+    def join(self, owner: str) -> Any:
+        words = (owner, TTL_MS, '{"who": "us"}', self._inbox, 1, TTL_MS + 3_600_000)
+        return self._line.ask("EVAL", ACQUIRE, 4, *self.keys, *words)
+
+    def told_now(self) -> None:
+        """Somebody was told to stand by a moment ago, so that nobody has to be told.
+
+        It is said to be a moment ahead, to last longer where the machine is slow.
+        """
+        seconds, micros = self._line.ask("TIME")
+        now_ms = int(seconds) * 1000 + int(micros) // 1000
+        self._line.ask("HSET", self.keys.waiters, "!", now_ms + 200)
+
+    def leave(self, owner: str) -> list[str]:
+        """Release, and hear whose turn it is: owner, fence, wait."""
+        assert self._line.ask("EVAL", self._release, 4, *self.keys, owner, 1) == 1
+        while (word := str(self._ear.read()[2])).startswith("?"):
+            pass  # somebody was told to stand by
+        return word.split(" ")
+
+    def kept(self) -> dict[str, Any]:
+        """All that the server knows, but for moments and fences."""
+        ask = self._line.ask
+        fence, owner, claimed, ttl, since, meta = ask("GET", self.keys.record).split(" ", 5)
+        fields = ask("HGETALL", self.keys.waiters)
+        waiters = dict(zip(fields[::2], fields[1::2], strict=True))
+        return {
+            "holder": ask("GET", self.keys.lock),
+            "record": (owner, claimed.removeprefix(self._inbox), ttl, meta),
+            "digits": (len(fence), len(since)),
+            "queue": ask("ZRANGE", self.keys.queue, 0, -1),
+            "waiters": {
+                field: value.split(" ")[2:3] + value.split(" ")[4:]
+                for field, value in waiters.items()
+                if field in OWNERS
+            },
+            "others": len([field for field in waiters if field not in OWNERS]),
+            "lives": [_rounded(ask("PTTL", key)) for key in Keys(*self.keys)],
+        }
+
+    def close(self) -> None:
+        self._line.close()
+        self._ear.close()
+
+
+def _rounded(ttl_ms: int) -> int:
+    return round(ttl_ms / APART_MS)
+
+
+@pytest.fixture
+def both() -> Iterator[tuple[Turns, Turns]]:
+    port = shared(Redis).port
+    pair = Turns(port, "short", RELEASE), Turns(port, "long", long_way())
+    yield pair
+    for turns in pair:
+        turns.close()
+
+
+def test_a_lock_handed_on_by_the_hot_path_is_handed_on_as_by_the_long_way(
+    both: tuple[Turns, Turns],
+) -> None:
+    for turns in both:
+        for owner in OWNERS:
+            turns.join(owner)
+        assert turns.leave(OWNERS[0])[0] == OWNERS[1]
+        turns.join(OWNERS[0])
+    fences = [0, 0]
+    for leaver, heir in pairwise(OWNERS[1:]):
+        for place, turns in enumerate(both):
+            turns.told_now()
+            owner, fence, waited = turns.leave(leaver)
+            assert (owner, int(fence) > fences[place]) == (heir, True)
+            assert 0 <= int(waited) < APART_MS
+            fences[place] = int(fence)
+        assert both[0].kept() == both[1].kept()
+
+
+def test_the_hot_path_leaves_a_waiter_that_nobody_hears_to_the_long_way(
+    both: tuple[Turns, Turns],
+) -> None:
+    for turns in both:
+        turns.join(OWNERS[0])
+        turns.join(OWNERS[1])
+        turns._inbox, heard = "f" * 16, turns._inbox
+        turns.join(OWNERS[2])
+        turns._inbox = heard
+        turns.join(OWNERS[3])
+        turns.told_now()
+        assert turns.leave(OWNERS[0])[0] == OWNERS[1]
+        turns.told_now()
+        assert turns.leave(OWNERS[1])[0] == OWNERS[3], "who hears nothing is passed over"
+    assert both[0].kept() == both[1].kept()
