@@ -9,7 +9,7 @@ from bench.etcd_server import OnEtcd
 from bench.ours import Ours, OursAio
 
 TURNS = (
-    Target("handoffs", "at least", 3.0, "etcd3"),
+    Target("handoffs", "at least", 3.0, "etcd-sdk-python"),
     Target("overtaking", "at most", 0.0),
     Target("overlaps", "at most", 0.0),
 )

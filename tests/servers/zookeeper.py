@@ -33,6 +33,9 @@ JARS = (
 )
 TICK_MS = 100
 ANSWER_S = 2.0
+# A member that looks for the others asks them less and less often, up to once a minute; a test that
+# has brought it back would wait for that.
+ELECTION = {"zookeeper.fastleader.maxNotificationInterval": "500"}
 QUICK = ("-Xms16m", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
@@ -159,7 +162,7 @@ class Ensemble(Group):
                     self._lines[number, other] = proxies
                     ports = [proxy.port for proxy in proxies]
                 peers.append(f"server.{other}=127.0.0.1:{ports[0]}:{ports[1]}:participant")
-            self.members.append(ZooKeeper(number=number, peers=peers))
+            self.members.append(ZooKeeper(number=number, peers=peers, properties=ELECTION))
         self.servers = [*self.members]
         self._roots = itertools.count()
 
@@ -175,14 +178,20 @@ class Ensemble(Group):
 
     @property
     def leader(self) -> ZooKeeper:
-        for member in self.members:
-            if member.process is not None and member.mode() == "leader":
-                return member
-        raise LookupError("there is no leader now")
+        """Who leads, once somebody does: on a busy machine they may be voting at any moment."""
+        found: list[ZooKeeper] = []
+
+        def led() -> bool:
+            found.extend(member for member in self.members if _leads(member))
+            return bool(found)
+
+        until(led, "the ensemble to have a leader")
+        return found[0]
 
     @property
     def followers(self) -> list[ZooKeeper]:
-        return [member for member in self.members if member is not self.leader]
+        leader = self.leader
+        return [member for member in self.members if member is not leader]
 
     def isolate(self, member: ZooKeeper, *, silently: bool = False) -> None:
         """Cut one member off from the others; clients still reach it.
@@ -199,6 +208,16 @@ class Ensemble(Group):
             for proxy in proxies:
                 proxy.heal()
 
+    def mend(self) -> None:
+        """Undo whatever a test has done to it."""
+        self.heal()
+        for member in self.members:
+            if member.process is None:
+                member.start()
+            else:
+                member.resume()
+        until(self.settled, "the ensemble to be whole again")
+
     def url(self, *members: ZooKeeper) -> str:
         """For ``fencelock.connect``: some or all members, and a root that no other test uses."""
         hosts = ",".join(member.address for member in members or self.members)
@@ -209,3 +228,10 @@ class Ensemble(Group):
         for proxies in self._lines.values():
             for proxy in proxies:
                 proxy.close()
+
+
+def _leads(member: ZooKeeper) -> bool:
+    try:
+        return member.process is not None and member.mode() == "leader"
+    except OSError:  # it does not answer, so it does not lead
+        return False

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencelock.engines.etcd import codec
+from fencelock.engines.etcd.naming import Naming
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -93,6 +94,51 @@ def test_answers_are_read() -> None:
     assert codec.read_success(header + codec.message(3, codec.message(1, found))) == 0
     lease = header + codec.integer(2, 77) + codec.integer(3, -1) + codec.integer(4, 30)
     assert codec.read_lease(lease) == codec.Lease(77, -1, 30)
+
+
+@given(st.lists(st.integers(0, 2**63 - 1), min_size=4, max_size=5), st.booleans(), st.booleans())
+def test_a_success_is_read_alike_in_one_go_and_field_by_field(
+    header: list[int], succeeded: bool, more: bool
+) -> None:
+    parts = [codec.integer(number, value) for number, value in enumerate(header, 1)]
+    data = codec.message(1, b"".join(parts)) + codec.integer(2, succeeded)
+    data += codec.message(3, codec.message(2, b"")) if more else b""
+    outcome = codec.read_txn(data)
+    assert codec.read_success(data) == (outcome.revision if outcome.succeeded else 0)
+
+
+@given(st.binary(max_size=60), st.integers(0, 20))
+def test_what_only_begins_like_a_success_is_none(tail: bytes, cut: int) -> None:
+    """A header that ends elsewhere, other fields in between, or a message that was cut short."""
+    header = b"".join(codec.integer(number, 2**40 + number) for number in range(1, 5))
+    for data in (
+        codec.message(1, header + tail),
+        (codec.message(1, header) + tail)[: -cut or None],
+    ):
+        try:
+            outcome = codec.read_txn(data)
+        except codec.Malformed:
+            continue
+        expected = outcome.revision if outcome.succeeded else 0
+        if expected or not tail.startswith(b"\x10"):  # a server says once whether it succeeded
+            assert codec.read_success(data) == expected
+
+
+@pytest.mark.parametrize("queues", [False, True])
+@given(value=st.binary(min_size=1, max_size=20_000), lease=st.integers(1, 2**63 - 1))
+def test_the_bytes_around_a_value_are_those_of_the_whole_transaction(
+    queues: bool, value: bytes, lease: int
+) -> None:
+    naming, key = Naming(b"p"), b"pname/1f"
+    ways = naming.ways("name")
+    put = codec.do_put(codec.put(key, value, lease))
+    free = codec.equal(codec.CREATED, key, 0)
+    mine = codec.do_range(codec.range_of(key))
+    joining = [codec.do_txn(codec.txn([free], [put])), *ways.reads, mine]
+    expected = codec.txn([ways.nobody], [put], joining if queues else ways.reads)
+    steps = naming.steps("name", key, lease)
+    assert steps.join(value, queues) == expected
+    assert steps.join(value, queues) == expected
 
 
 def test_news_tell_deletions_and_ends() -> None:

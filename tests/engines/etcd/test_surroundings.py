@@ -20,6 +20,7 @@ from fencelock import Denied, LeaseLost, Misconfigured, Unavailable, UsageError,
 from fencelock.engines.etcd.examine import version_findings
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd, EtcdCluster
+from tests.servers.server import until
 from tests.servers.tls import make_certificate
 
 ROOT = Path(__file__).parents[3]
@@ -175,13 +176,15 @@ def test_a_child_of_a_process_with_asyncio_is_refused_and_its_parent_goes_on(
 
 def test_the_doctor_sees_quorum_members_and_version(cluster: EtcdCluster) -> None:
     with fencelock.connect(cluster.url, patience=2) as client:
-        found = {finding.topic: finding.level for finding in examine(client)}
-        assert (found["quorum"], found["members"]) == ("ok", "ok")
+        found = {finding.topic: finding for finding in examine(client)}
+        assert found["quorum"].text.startswith("a majority answered in ")
+        assert found["quorum"].level != "problem"  # on a busy machine it may be slow
+        assert found["members"].level == "ok"
         assert "version" in found
         cluster.nodes[2].kill()
+        until(lambda: all(node.status()["leader"] for node in cluster.nodes[:2]), "a leader")
         levels = [finding.level for finding in examine(client) if finding.topic == "member"]
         assert sorted(levels) == ["ok", "ok", "warning"]
-        cluster.leader(among=cluster.nodes[:2])
         cluster.nodes[1].kill()
         (quorum,) = [finding for finding in examine(client) if finding.topic == "quorum"]
         assert quorum.level == "problem"

@@ -38,11 +38,17 @@ def proxy(server: ZooKeeper) -> Iterator[Proxy]:
         yield running
 
 
-@pytest.fixture
-def ensemble() -> Iterator[Ensemble]:
-    """Three servers that the test may break."""
+@pytest.fixture(scope="module")
+def standing_ensemble() -> Iterator[Ensemble]:
     with Ensemble() as running:
         yield running
+
+
+@pytest.fixture
+def ensemble(standing_ensemble: Ensemble) -> Iterator[Ensemble]:
+    """Three servers that the test may break: they are mended for the next one."""
+    yield standing_ensemble
+    standing_ensemble.mend()
 
 
 @pytest.fixture

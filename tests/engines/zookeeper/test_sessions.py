@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from fencelock import OutcomeUnknown, Revoked, SessionEnded, Unavailable
-from fencelock.worlds import clock
+from fencelock import LeaseLost, OutcomeUnknown, Revoked, SessionEnded, Unavailable
+from tests.engines.renewing import until_renewed
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper
@@ -59,15 +59,17 @@ def test_a_connection_that_comes_back_in_time_keeps_the_lease(
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(through(proxy, url), session=3.0)
-        lease = await client.lock("seat").acquire()
+        told: list[LeaseLost] = []
+        client = await lab.connect(through(proxy, url), session=20.0)
+        lease = await client.lock("seat", ttl=30, on_lost=told.append).acquire()
+        link = client._core.engine._wire._link  # type: ignore[attr-defined]
+        session = link.id
         proxy.cut()
-        await lab.let_pass(1.0)
+        await lab.until(lambda: not link.welcomed, "a connection that is seen to be broken")
         proxy.heal()
-        over = clock.now() + 3.5
-        while clock.now() < over:
-            lease.check()
-            await lab.let_pass(0.05)
+        await until_renewed(lab, lease)
+        assert link.id == session
+        assert not told
         assert await lease.release() is True
 
     run(flavor, scenario)
@@ -150,6 +152,36 @@ def test_a_deleted_node_is_a_lost_lease(flavor: str, server: ZooKeeper, kazoo: A
         with pytest.raises(Revoked, match="its node was deleted from ZooKeeper"):
             lease.check()
         assert await lease.release() is False
+
+    run(flavor, scenario)
+
+
+def test_a_waiter_whose_node_was_deleted_stands_in_line_anew(
+    flavor: str, server: ZooKeeper, kazoo: Any
+) -> None:
+    """H56: it knows that only the holder stood before it; its turn has not come for all that."""
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        holder, client, rival = [await lab.connect(url) for _ in range(3)]
+        lease = await holder.lock("seat", ttl=30).acquire()
+        waiter = lab.start(client.lock("seat", ttl=30, timeout=SOON).acquire())
+        watches = client._core.engine._wire._link._watches  # type: ignore[attr-defined]
+        await lab.until(lambda: watches, "a waiter that watches the holder")
+        node = next(iter(client._core.engine._nodes.values()))  # type: ignore[attr-defined]
+        kazoo.delete(node.path)
+        other = lab.start(rival.lock("seat", ttl=30, timeout=SOON).acquire())
+        await lab.until_queued(holder, "seat", 1)
+        await lease.release()
+        second = await other.result()
+        await lab.until_queued(holder, "seat", 1)
+        assert not waiter.done(), "two leases on one name were true at once"
+        await second.release()
+        third = await waiter.result()
+        (child,) = kazoo.get_children(folder(url, "seat"))
+        stat = kazoo.exists(f"{folder(url, 'seat')}/{child}")
+        assert lease.fence < second.fence < third.fence == stat.czxid
+        await third.release()
 
     run(flavor, scenario)
 

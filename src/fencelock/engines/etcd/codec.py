@@ -97,7 +97,12 @@ def text(number: int, value: bytes) -> bytes:
 
 def message(number: int, value: bytes) -> bytes:
     """A field with a message, sent even when it is empty."""
-    return varint(number << 3 | _BYTES) + varint(len(value)) + value
+    return opening(number, len(value)) + value
+
+
+def opening(number: int, size: int) -> bytes:
+    """What stands before the bytes of a field."""
+    return varint(number << 3 | _BYTES) + varint(size)
 
 
 CREATED, VALUED, LEASED = 1, 3, 4  # what a comparison is about: create revision, value, lease
@@ -299,23 +304,47 @@ def read_txn(data: bytes) -> Outcome:
 
 
 def read_success(data: bytes) -> int:
-    """The revision of a transaction that succeeded, or 0: all that the hot path has to know."""
-    header, place, end = b"", 0, len(data)
+    """The revision of a transaction that succeeded, or 0: all that the hot path has to know.
+
+    A success of today's servers begins with a header of cluster, member, revision and term, each
+    once and in this order, and with the word that it is one. That is read here in one go, without
+    calls; whatever looks different is read field by field.
+    """
+    revision, shift, place = 0, 0, 3
     try:
-        while place < end:
-            tag, place = data[place], place + 1
-            if tag == 0x10:
-                return read_revision(header) if data[place] == 1 else 0
-            if tag & 7 != _BYTES:  # something new: read it the long way
-                outcome = read_txn(data)
-                return outcome.revision if outcome.succeeded else 0
-            size, place = _varint_at(data, place)
-            if tag == 0x0A:
-                header = data[place : place + size]
-            place += size
+        while data[place] > 127:  # the cluster
+            place += 1
+        member = place + 1
+        place += 2
+        while data[place] > 127:
+            place += 1
+        number = place + 1
+        place += 2
+        while (byte := data[place]) > 127:
+            revision |= (byte & 127) << shift
+            shift += 7
+            place += 1
+        revision |= byte << shift
+        term = place + 1
+        place += 2
+        while data[place] > 127:
+            place += 1
+        tags = data[0], data[2], data[member], data[number], data[term]
+        if (
+            tags == _HEADER_TAGS
+            and data[1] == place - 1  # where the header ends
+            and data[place + 1] == 0x10
+            and data[place + 2] == 1
+            and shift < 63
+        ):
+            return revision
     except IndexError:
-        raise Malformed("a message was cut short") from None
-    return 0
+        pass
+    outcome = read_txn(data)
+    return outcome.revision if outcome.succeeded else 0
+
+
+_HEADER_TAGS = (0x0A, 0x08, 0x10, 0x18, 0x20)
 
 
 def read_lease(data: bytes) -> Lease:

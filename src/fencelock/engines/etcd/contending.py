@@ -7,14 +7,15 @@ lease must be, and be the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from ...errors import EngineError, FencelockError, Unavailable
 from ...model import Busy, Grant, Request, drift
 from ...world import Signal, World
 from . import codec
 from .link import RANGE, TXN, LeaseGone, Link
-from .naming import Naming, meta_text, owner_of, value_of
+from .naming import KEPT_MAX, Naming, Steps, meta_text, owner_of, value_of
 from .session import Place, Session, Sessions
 from .watcher import Watcher
 
@@ -33,32 +34,31 @@ class Contending:
         self._sessions = sessions
         self._watcher = watcher
         self._naming = naming
-        self._mutex = world.mutex()
         self._keys: dict[bytes, Place] = {}
         self._signals: dict[str, Signal] = {}
         self.places: dict[str, Place] = {}
         """By owner."""
         sessions.reaped = self.forget
 
-    async def acquire(self, request: Request) -> Grant | Busy:
+    def acquire(self, request: Request) -> Coroutine[Any, Any, Grant | Busy]:
         place = self.places.get(request.owner)
         if place is None or place.session.ended or not place.created:
-            return await self._join(request, request.queue or request.waits)
-        return await self._look(request, place)
+            return self._join(request, request.queue or request.waits)
+        return self._look(request, place)
 
     async def _join(self, request: Request, queues: bool) -> Grant | Busy:
         """Take the lock if nobody has it or wants it; else join the queue, where that is wished."""
-        asked_at = self._world.now()
-        session = await self._sessions.fresh(request.ttl)
+        sessions, asked_at = self._sessions, self._world.now()
+        session = sessions.found(request.ttl, asked_at) or await sessions.fresh(request.ttl)
         place = self._place(request, session)
         place.until = asked_at + session.ttl
-        steps = self._naming.steps(request.name, place.key, session.lease)
+        steps = place.steps or self._naming.steps(request.name, place.key, session.lease)
         place.unanswered += 1  # until the answer, whatever ends this call, it may take effect
         try:
             answer = await self._link.call(TXN, steps.join(place.value, queues))
         except LeaseGone:
             self.forget(place, certain=True)
-            self._sessions.end(session)
+            sessions.end(session)
             raise Unavailable(
                 "the etcd lease of this client had ended; nothing happened. Try again"
             ) from None
@@ -68,6 +68,8 @@ class Contending:
             raise
         place.unanswered -= 1
         place.created = codec.read_success(answer)
+        if place.created and session.prove(self._link.turn):
+            return _grant(request, place, asked_at)
         if place.created:
             return await self._granted(request, place, asked_at)
         return await self._joined(request, place, codec.read_txn(answer), queues, asked_at)
@@ -140,7 +142,7 @@ class Contending:
     async def _look(self, request: Request, place: Place) -> Grant | Busy:
         """See whether it is our turn: key and lease must be there, and nobody before us."""
         asked_at = self._world.now()
-        if not place.session.is_fresh(asked_at):
+        if asked_at > place.session.fresh_until:
             try:
                 await self._sessions.extend(place.session)
             except LeaseGone:
@@ -177,12 +179,9 @@ class Contending:
         return Busy(LOOK_S if armed else POLL_S, len(ahead) - 1, True, holder)
 
     async def _granted(self, request: Request, place: Place, asked_at: float) -> Grant:
-        session = place.session
-        if not session.prove(self._link.turn):
-            await self._sessions.extend_surely(session)
-        place.waiting, place.until = False, session.ends_at
-        end = session.ends_at - drift(session.ttl)
-        return Grant(request.name, request.owner, place.created, session.ttl, asked_at, end)
+        if not place.session.prove(self._link.turn):
+            await self._sessions.extend_surely(place.session)
+        return _grant(request, place, asked_at)
 
     async def withdraw(self, request: Request) -> None:
         """Leave the queue, and the lock."""
@@ -233,16 +232,26 @@ class Contending:
         if old is not None:
             self.forget(old, certain=True)  # its lease has ended, and its key with it
         value = value_of(request.owner, self._world.wall_us(), request.meta)
-        first = self._naming.ways(request.name).lower + f"{session.lease:x}".encode()
-        with self._mutex:
-            key, number = first, 0
-            while key in self._keys or key in session.ghosts:
-                number += 1
-                key = first + b"-%d" % number
-            place = Place(request.owner, key, value, session, 0.0)
-            self.places[request.owner] = self._keys[key] = place
+        steps = session.steps.get(request.name) or self._steps(request.name, session)
+        place = Place(request.owner, steps.key, value, session, 0.0)
+        number = 0  # of another contender of this client; setdefault lets one thread have a key
+        while place.key in session.ghosts or self._keys.setdefault(place.key, place) is not place:
+            number += 1
+            place.key = steps.key + b"-%d" % number
+        if number:
+            steps = self._naming.steps(request.name, place.key, session.lease)
+        place.steps = steps
+        self.places[request.owner] = place
         self._sessions.add(place)
         return place
+
+    def _steps(self, name: str, session: Session) -> Steps:
+        """Those with the first key of ours for a name; made once for names in use."""
+        if len(session.steps) >= KEPT_MAX:
+            session.steps.clear()
+        key = self._naming.ways(name).lower + session.hex
+        steps = session.steps[name] = self._naming.steps(name, key, session.lease)
+        return steps
 
     async def _holder(self, place: Place, key: bytes) -> str:
         """What the holder says of itself; asked only when it is another than before."""
@@ -250,6 +259,14 @@ class Contending:
             found = codec.read_range(await self._link.call(RANGE, codec.range_of(key), reads=True))
             place.holder = (key, meta_text(found.pairs[0].value) if found.pairs else "")
         return place.holder[1]
+
+
+def _grant(request: Request, place: Place, asked_at: float) -> Grant:
+    session = place.session
+    ttl, ends_at = session.ttl, session.ends_at
+    place.waiting, place.until = False, ends_at
+    end = ends_at - drift(ttl)
+    return Grant(request.name, request.owner, place.created, ttl, asked_at, end)
 
 
 def _meta_of(holder: codec.KeyValue, first: Sequence[codec.KeyValue]) -> str:

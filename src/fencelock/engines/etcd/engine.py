@@ -11,8 +11,8 @@ fence: revisions grow with every change of the store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Coroutine, Sequence
+from typing import Any, ClassVar
 
 from ...engine import Address, Engine
 from ...errors import Misconfigured, UsageError
@@ -35,6 +35,7 @@ class EtcdEngine(Engine):
     schemes = ("etcd",)
     options: ClassVar = OPTIONS
     drivers = ("grpc",)
+    plain = True
     traits = Traits(
         safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
     )
@@ -67,8 +68,10 @@ class EtcdEngine(Engine):
         self._sessions.abandon()
         self._link.wire.abandon()
 
-    async def acquire(self, request: Request) -> Grant | Busy:
-        return await self._contending.acquire(request)
+    def acquire(  # pyright: ignore[reportIncompatibleMethodOverride]  # one await less
+        self, request: Request
+    ) -> Coroutine[Any, Any, Grant | Busy]:
+        return self._contending.acquire(request)
 
     async def withdraw(self, request: Request) -> None:
         await self._contending.withdraw(request)
@@ -82,8 +85,10 @@ class EtcdEngine(Engine):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         return await self._renewing.renew(grants)
 
-    async def release(self, grant: Grant) -> bool:
-        return await self._renewing.release(grant)
+    def release(  # pyright: ignore[reportIncompatibleMethodOverride]  # one await less
+        self, grant: Grant
+    ) -> Coroutine[Any, Any, bool]:
+        return self._renewing.release(grant)
 
     async def revoke(self, name: str, reason: str) -> bool:
         return await self._renewing.revoke(name, reason, self._listing)

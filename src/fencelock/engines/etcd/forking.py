@@ -10,55 +10,80 @@ from __future__ import annotations
 
 import os
 import threading
+from time import monotonic
 
 from ...errors import Unsupported
 
 WAIT_S = 2.0  # calls take about a millisecond; one that hangs must not stop a fork for ever
 
 
-class Gate:
-    """Counts who is inside, and lets a fork wait until nobody is."""
+class _Fork:
+    """One fork that is about to happen."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
-        self._inside = 0
-        self._forking = False
+        self.over = threading.Event()
+        self.left = threading.Event()
+        """Set whenever somebody has gone out, or has not gone in."""
+
+
+class Gate:
+    """Knows who is inside, and lets a fork wait until nobody is.
+
+    Going in and out takes no lock, because every call does it and forks are rare. Whoever goes in
+    first says so and then looks for a fork; a fork first shows itself and then looks who is inside.
+    So at least one of the two sees the other.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()  # of forks among themselves
+        self._inside: set[object] = set()
+        self._fork: _Fork | None = None
+        self._empty = True
+        """What the last fork found."""
         self._always_inside = False
         self.spoiled = False
         """This process is the child of a fork that did not find gRPC empty."""
 
-    def enter(self) -> None:
-        with self._changed:
-            while self._forking:
-                self._changed.wait()
-            self._inside += 1
+    def enter(self, visit: object) -> None:
+        """Go in, after a fork if there is one. Whatever ends this, ``leave`` puts it right."""
+        self._inside.add(visit)
+        while (fork := self._fork) is not None:
+            self.leave(visit)
+            fork.over.wait()
+            self._inside.add(visit)
 
-    def leave(self) -> None:
-        with self._changed:
-            self._inside -= 1
-            if not self._inside:
-                self._changed.notify_all()
+    def leave(self, visit: object) -> None:
+        self._inside.discard(visit)
+        if (fork := self._fork) is not None:
+            fork.left.set()
 
     def stay(self) -> None:
         """Somebody is inside from now on for as long as the process lives."""
         self._always_inside = True
 
     def before_fork(self) -> None:
-        self._changed.acquire()
-        self._forking = True
-        if not self._always_inside:
-            self._changed.wait_for(lambda: not self._inside, WAIT_S)
+        self._mutex.acquire()
+        self._fork = fork = _Fork()
+        end = monotonic() + WAIT_S
+        while not self._always_inside and self._inside and (left := end - monotonic()) > 0:
+            fork.left.wait(left)
+            fork.left.clear()
+        self._empty = not self._inside
 
     def after_in_parent(self) -> None:
-        self._forking = False
-        self._changed.notify_all()
-        self._changed.release()
+        self._open()
+        self._mutex.release()
 
     def after_in_child(self) -> None:
-        self.spoiled = self.spoiled or self._always_inside or self._inside > 0
-        self._changed = threading.Condition(threading.Lock())
-        self._inside = 0
-        self._forking = False
+        self.spoiled = self.spoiled or self._always_inside or not self._empty
+        self._mutex = threading.Lock()
+        self._inside = set()
+        self._fork = None
+
+    def _open(self) -> None:
+        fork, self._fork = self._fork, None
+        if fork is not None:
+            fork.over.set()
 
     def check(self) -> None:
         """Raise in a process in which gRPC cannot be used."""

@@ -150,7 +150,10 @@ class Link:
         while True:
             turn = self.turn
             try:
-                return await self._send(turn, lane, method, request, within)
+                if self._login is not None and not self._about:
+                    await self._log_in(turn, lane, within)
+                member = turn % len(self.members)
+                return await self.wire.call(member, lane, method, request, within, self._about)
             except Refused as error:
                 verdict = judge(error)
                 if verdict == "token" and self._login is not None and not renewed_token:
@@ -179,18 +182,17 @@ class Link:
     async def ask(self, member: int, method: str, request: bytes, within: float) -> bytes:
         """Ask one certain member, for those who look at the cluster itself."""
         try:
-            return await self._send(member, WORK, method, request, within)
+            if self._login is not None and not self._about:
+                await self._log_in(member, WORK, within)
+            return await self.wire.call(member, WORK, method, request, within, self._about)
         except Refused as error:
             raise self._trouble(error, judge(error), member, True) from error
 
-    async def _send(
-        self, turn: int, lane: int, method: str, request: bytes, within: float
-    ) -> bytes:
+    async def _log_in(self, turn: int, lane: int, within: float) -> None:
+        assert self._login is not None
         member = turn % len(self.members)
-        if self._login is not None and not self._about:
-            answer = await self.wire.call(member, lane, AUTHENTICATE, self._login, within, ())
-            self._about = (("token", codec.read_token(answer)),)
-        return await self.wire.call(member, lane, method, request, within, self._about)
+        answer = await self.wire.call(member, lane, AUTHENTICATE, self._login, within, ())
+        self._about = (("token", codec.read_token(answer)),)
 
     def _trouble(self, error: Refused, verdict: Verdict, turn: int, reads: bool) -> FencelockError:
         member = self.members[turn % len(self.members)]

@@ -16,6 +16,7 @@ from ...model import Meta
 from . import codec
 
 KEPT_MAX = 256
+SIZES_MAX = 8
 
 
 class Ways(NamedTuple):
@@ -32,19 +33,22 @@ class Ways(NamedTuple):
 class Steps:
     """The transactions that take and leave a lock with one key.
 
-    All but the value stands before anybody asks: this is the hot path.
+    All but the value stands before anybody asks: this is the hot path. Values of one size have
+    the same bytes around them.
     """
 
     def __init__(self, ways: Ways, key: bytes, lease: int) -> None:
         free = codec.equal(codec.CREATED, key, 0)
         mine = codec.do_range(codec.range_of(key))
+        self.key = key
         self._nobody = codec.message(1, ways.nobody)
-        self._key, self._lease = codec.text(1, key), codec.integer(3, lease)
+        self._start, self._lease = codec.text(1, key), codec.integer(3, lease)
         self._free = codec.message(1, free)
         self._reads = codec.txn([], [], ways.reads)
         self._all_reads = codec.txn([], [], [*ways.reads, mine])
         self._same = codec.equal(codec.CREATED, key, 0)[:-1]
         self._delete = codec.message(2, codec.do_delete(codec.delete(key)))
+        self._around: dict[tuple[int, bool], tuple[bytes, ...]] = {}
 
     def leave(self, created: int) -> bytes:
         """Delete the key if it has this create revision."""
@@ -52,12 +56,26 @@ class Steps:
 
     def join(self, value: bytes, queues: bool) -> bytes:
         """Put the key if there is no contender; else read them, and put it first if we queue."""
-        put = codec.do_put(self._key + codec.message(2, value) + self._lease)
-        taking = codec.message(2, put)
+        size = len(value)
+        around = self._around.get((size, queues))
+        if around is None:
+            if len(self._around) >= SIZES_MAX:
+                self._around.clear()
+            around = self._around[size, queues] = self._frame(size, queues)
+        return value.join(around)
+
+    def _frame(self, size: int, queues: bool) -> tuple[bytes, ...]:
+        """The bytes around a value: before it, and behind it; a queue needs it a second time."""
+        tail = self._lease
+        taking = self._start + codec.opening(2, size)
+        for number in (2, 2):  # a put, among what is done when the comparison holds
+            taking = codec.opening(number, len(taking) + size + len(tail)) + taking
         if not queues:
-            return self._nobody + taking + self._reads
-        otherwise = codec.message(3, codec.do_txn(self._free + taking))
-        return self._nobody + taking + otherwise + self._all_reads
+            return self._nobody + taking, tail + self._reads
+        joining = self._free + taking
+        for number in (4, 3):  # a transaction, among what is done when it does not
+            joining = codec.opening(number, len(joining) + size + len(tail)) + joining
+        return self._nobody + taking, tail + joining, tail + self._all_reads
 
 
 class Naming:

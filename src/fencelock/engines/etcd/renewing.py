@@ -124,8 +124,8 @@ class Renewing:
         pair = place or await self.find(grant)
         if pair is None:
             return False
-        lease = 0 if place is None else place.session.lease
-        leave = self._naming.steps(grant.name, pair.key, lease).leave(grant.fence)
+        steps = place.steps if place is not None else None
+        leave = (steps or self._naming.steps(grant.name, pair.key, 0)).leave(grant.fence)
         freed = codec.read_success(await self._link.call(TXN, leave)) > 0
         if place is not None:
             self._contending.forget(place)

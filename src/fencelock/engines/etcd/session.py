@@ -19,6 +19,7 @@ from ...errors import FencelockError, Unavailable
 from ...world import Job, Signal, World
 from . import codec
 from .link import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, RENEWAL, TXN, LeaseGone, Link
+from .naming import Steps
 
 FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
 EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
@@ -39,6 +40,7 @@ class Place:
         "owner",
         "session",
         "signal",
+        "steps",
         "unanswered",
         "until",
         "value",
@@ -67,6 +69,8 @@ class Place:
         """The key right before this one, and the revision at which it was seen."""
         self.signal: Signal | None = None
         self.watch = 0
+        self.steps: Steps | None = None
+        """The transactions with this key, once they are made."""
 
     def call(self, now: float) -> None:
         """Have whoever waits here look again; who does not answer for a ttl is passed over."""
@@ -81,6 +85,7 @@ class Session:
 
     def __init__(self, lease: int, ttl: float, now: float) -> None:
         self.lease = lease
+        self.hex = f"{lease:x}".encode()
         self.ttl = ttl
         """As the server gave it."""
         self.alive_at = now
@@ -89,13 +94,19 @@ class Session:
         self.tried_at = now
         self.ended = False
         self.places: dict[str, Place] = {}
+        self.steps: dict[str, Steps] = {}
+        """By name: the transactions with the first key of ours."""
         self.ghosts: dict[bytes, tuple[bytes, float]] = {}
         """Keys that were withdrawn and may still appear with their value, and until when."""
         self._hope = (now, -1)
+        self.fresh_until = 0.0
+        """A grant may be made on it until then without extending it."""
+        self.hope(now, -1)
 
     def hope(self, asked_at: float, turn: int) -> None:
         """A member has extended it."""
         self._hope = (asked_at, turn)
+        self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
 
     def prove(self, turn: int) -> bool:
         """The same member has answered a linearizable request since: the extension counts."""
@@ -103,9 +114,6 @@ class Session:
         if hoped == turn:
             self.alive_at = max(self.alive_at, asked_at)
         return hoped == turn or hoped == -1
-
-    def is_fresh(self, now: float) -> bool:
-        return max(self.alive_at, self._hope[0]) + max(self.ttl * FRESH, FRESH_MIN_S) >= now
 
     @property
     def ends_at(self) -> float:
@@ -128,15 +136,23 @@ class Sessions:
         self._job: Job | None = None
         self._closing = False
 
+    def found(self, ttl: float, now: float) -> Session | None:
+        """The lease for this ttl, if there is one that is fresh."""
+        session = self._by_ttl.get(ceil(ttl))
+        if session is None or session.ended or now > session.fresh_until:
+            return None
+        session.used_at = now
+        return session if session.alive_at + session.ttl > now else None
+
     async def fresh(self, ttl: float) -> Session:
         """A lease for this ttl that has just begun or was just extended."""
         whole, now = ceil(ttl), self._world.now()
+        if (session := self.found(ttl, now)) is not None:
+            return session
         session = self._by_ttl.get(whole)
         if session is None or session.ended or session.ends_at <= now:
             return await self._begin(whole)
         session.used_at = now
-        if session.is_fresh(now):
-            return session
         try:
             await self.extend(session)
         except LeaseGone:

@@ -5,12 +5,15 @@ since the queue was read, the waiter is told to look again, so nothing falls bet
 watching. (A watch can also begin in the past, but those etcd serves only ten times a second.)
 Whatever ends a watch other than the deletion it waits for (the stream broke, its member lost the
 leader) is told to the waiter as well: a push means "look again".
+
+Contenders that come back, as workers on one lock do, stand in the same order again, with the same
+keys. So a watch that has done its work is kept for a while as a spare: whoever waits for that key
+again need not begin one, and has missed nothing meanwhile.
 """
 
 from __future__ import annotations
 
 from itertools import count
-from typing import NamedTuple
 
 from ...world import World
 from . import codec
@@ -18,13 +21,24 @@ from .link import Link, Refused, Stream
 from .session import Place
 
 QUIET_S = 1.0  # after a stream that broke, waiters look by themselves for so long
+SPARE_S, SPARES_MAX = 5.0, 64
 
 
-class _Watch(NamedTuple):
-    place: Place
-    key: bytes
-    revision: int
-    """At which the queue was read."""
+class _Watch:
+    """One key that is watched, and for whom."""
+
+    __slots__ = ("deleted", "key", "number", "place", "revision", "spare_until")
+
+    def __init__(self, number: int, key: bytes, place: Place, revision: int) -> None:
+        self.number = number
+        self.key = key
+        self.place: Place | None = place
+        """Who waits; nobody while it is a spare."""
+        self.revision = revision
+        """At which the queue was read."""
+        self.deleted = 0
+        """The revision of the store when the key was last heard to be deleted."""
+        self.spare_until = 0.0
 
 
 class Watcher:
@@ -36,6 +50,7 @@ class Watcher:
         self._mutex = world.mutex()
         self._numbers = count(1)
         self._watching: dict[int, _Watch] = {}
+        self._spares: dict[bytes, _Watch] = {}
         self._stream: Stream | None = None
         self._turn = 0
         self._epoch = 0
@@ -45,17 +60,24 @@ class Watcher:
     def arm(self, place: Place, key: bytes, revision: int) -> bool:
         """Call the place when the key is deleted after a revision; False without a stream."""
         with self._mutex:
-            if place.watch in self._watching and self._watching[place.watch].key == key:
-                self._watching[place.watch] = _Watch(place, key, revision)
+            watch = self._watching.get(place.watch)
+            if watch is not None and watch.key == key:
+                watch.revision = revision
                 return True  # it has been watched all the time
         self.disarm(place)
         with self._mutex:
             stream = self._open()
             if stream is None:
                 return False
-            place.watch = number = next(self._numbers)
-            self._watching[number] = _Watch(place, key, revision)
-            stream.send(codec.watch_deletion(number, key))
+            watch = self._spares.pop(key, None)
+            if watch is None:
+                watch = _Watch(next(self._numbers), key, place, revision)
+                self._watching[watch.number] = watch
+                stream.send(codec.watch_deletion(watch.number, key))
+            watch.place, watch.revision, place.watch = place, revision, watch.number
+            missed = watch.deleted > revision
+        if missed:  # told before we were here to hear it
+            place.call(self._world.now())
         return True
 
     def disarm(self, place: Place) -> None:
@@ -63,12 +85,15 @@ class Watcher:
         number, place.watch = place.watch, 0
         if number:
             with self._mutex:
-                if self._watching.pop(number, None) is not None and self._stream is not None:
-                    self._stream.send(codec.watch_no_more(number))
+                if number in self._watching:
+                    self._end(self._watching[number])
 
     def look(self) -> None:
         """Leave a member that others have turned away from: it may hang and never say so."""
+        now = self._world.now()
         with self._mutex:
+            for spare in [one for one in self._spares.values() if one.spare_until <= now]:
+                self._end(spare)
             left = self._stream is not None and self._turn != self._link.turn
         if left:
             self._break(self._epoch)
@@ -97,16 +122,37 @@ class Watcher:
             return
         with self._mutex:
             watch = self._watching.get(news.watch) if epoch == self._epoch else None
-            over = watch is not None and (news.ended or bool(news.deleted))
-            if over:
-                del self._watching[news.watch]
-                if self._stream is not None and not news.ended:
-                    self._stream.send(codec.watch_no_more(news.watch))
-        if watch is not None and over:
-            watch.place.watch = 0
-            watch.place.call(self._world.now())
-        elif watch is not None and news.created and news.revision > watch.revision:
-            watch.place.call(self._world.now())  # what happened in between was not told
+            if watch is None:
+                return
+            place = watch.place
+            if news.ended:
+                self._end(watch, told=True)
+            elif news.deleted:
+                self._spare(watch, news.revision)
+            elif not news.created or news.revision <= watch.revision:
+                return  # else the store has moved on since: what it did then is not told
+            if place is not None and (news.ended or news.deleted):
+                place.watch = 0
+        if place is not None:
+            place.call(self._world.now())
+
+    def _spare(self, watch: _Watch, revision: int) -> None:
+        """Keep a watch whose key was deleted, unless nobody waited for that; under the mutex."""
+        old = self._spares.get(watch.key)
+        if watch.place is None or len(self._spares) >= SPARES_MAX or old is not None:
+            self._end(watch)
+            return
+        watch.place, watch.deleted = None, revision
+        watch.spare_until = self._world.now() + SPARE_S
+        self._spares[watch.key] = watch
+
+    def _end(self, watch: _Watch, told: bool = False) -> None:
+        """Watch no more; the server is told unless it was the server who told us."""
+        del self._watching[watch.number]
+        if self._spares.get(watch.key) is watch:
+            del self._spares[watch.key]
+        if self._stream is not None and not told:
+            self._stream.send(codec.watch_no_more(watch.number))
 
     def _broke(self, epoch: int) -> None:
         """The stream ended by itself: its member is in trouble."""
@@ -121,9 +167,10 @@ class Watcher:
                 return
             self._epoch += 1  # what the old stream still says is not heard
             stream, self._stream = self._stream, None
-            left, self._watching = self._watching, {}
+            left, self._watching, self._spares = self._watching, {}, {}
         if stream is not None:
             stream.close()
         for watch in left.values():
-            watch.place.watch = 0
-            watch.place.call(self._world.now())
+            if watch.place is not None:
+                watch.place.watch = 0
+                watch.place.call(self._world.now())

@@ -30,15 +30,16 @@ class ThreadsWire:
     ) -> bytes:
         place = (member, lane, method)
         send = self._methods.get(place) or self._method(place)
-        gate.enter()
+        visit = object()
         try:
+            gate.enter(visit)
             answer: bytes = send(request, timeout=within, metadata=about)
         except self._grpc.RpcError as error:
             raise Refused(error.code().name, error.details() or "") from None
         except ValueError as error:  # "Cannot invoke RPC on closed channel!"
             raise Refused("CLOSED", str(error)) from None
         finally:
-            gate.leave()
+            gate.leave(visit)
         return answer
 
     def stream(

@@ -1,8 +1,9 @@
 """The recipe: a lock is a folder, and whoever's ephemeral sequential node comes first holds it.
 
 * Joining creates a node and lists the folder, both sent in one go. First: it is ours. Not first:
-  watch the one before us, and no other, so that a release wakes one waiter. It looks again, unless
-  it has seen that nobody stood before the one who left: nodes only ever join behind us.
+  watch the one before us, and no other, so that a release wakes one waiter. It always looks again,
+  even if nobody stood before the one who left: its own node may have been deleted meanwhile, and
+  whoever has no node holds nothing.
 * A node's name begins with a hash of its owner. When the answer to a creation is lost, that is how
   it is found again, and nobody stands in the queue twice.
 * The fence is the node's czxid, which the whole ensemble counts up.
@@ -80,9 +81,6 @@ class ZooKeeperEngine(Engine):
         asked_at = self.world.now()
         for _ in range(LOOKS_MAX):
             node = self._node(request)
-            first, node.first = node.first, False
-            if first and (contact := await self._contact(node, asked_at)) is not None:
-                return self._grant(node, request, asked_at, contact)
             order = await self._order(node, request)
             if (twin := node.twin(order)) is not None:
                 return await self._adopt(node, request, twin, asked_at)
@@ -212,8 +210,7 @@ class ZooKeeperEngine(Engine):
             node.watching = None
             raise
         if isinstance(found, Exception):
-            node.predecessor = node.watching = None
-            node.first, node.next = node.next, False
+            node.predecessor, node.watching, node.next = None, None, False
             return None
         if node.next:
             return Busy(LOOK_S, 0, True, _words(found))

@@ -21,7 +21,6 @@ class Node:
         "child",
         "doomed",
         "fence",
-        "first",
         "folder",
         "meta",
         "next",
@@ -73,9 +72,7 @@ class Node:
         self.watching: str | None = None
         """The path whose end we will be told of."""
         self.next = False
-        """Nobody stands before the one that we watch: when that goes, it is our turn."""
-        self.first = False
-        """It is our turn, as far as we know."""
+        """Nobody stood before the one that we watch when we looked: it holds the lock."""
         self.signal: Signal | None = None
 
     @property
@@ -103,10 +100,9 @@ class Node:
             return None
         return first if first.startswith(self.prefix) else None
 
-    def woken(self, gone: bool) -> None:
+    def woken(self) -> None:
         """The predecessor has gone, or nobody would tell us: look again, or lose the place."""
-        self.predecessor = self.watching = None
-        self.first, self.next = gone and self.next, False
+        self.predecessor, self.watching, self.next = None, None, False
         self.until = self._now() + self.ttl
         self._nudge(self.until)
         if self.signal is not None:

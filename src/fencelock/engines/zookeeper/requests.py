@@ -17,11 +17,10 @@ _security: Any = import_module("kazoo.security")
 errors: Any = import_module("kazoo.exceptions")
 
 Acl: TypeAlias = Sequence[object]
-Watcher: TypeAlias = Callable[[bool], None]
-"""Called once, with whether the node is known to be gone."""
+Watcher: TypeAlias = Callable[[], None]
+"""Called once."""
 
 EPHEMERAL_SEQUENTIAL, CONTAINER = 3, 4
-DELETED = 2
 OPEN: Acl = _security.OPEN_ACL_UNSAFE
 CREATOR: Acl = _security.CREATOR_ALL_ACL
 CREATOR_AND_READERS: Acl = [*_security.CREATOR_ALL_ACL, *_security.READ_ACL_UNSAFE]
@@ -169,10 +168,10 @@ def read_header(frame: bytes) -> tuple[int, int, int, int]:
     return xid, zxid, code, offset
 
 
-def read_event(frame: bytes, offset: int) -> tuple[str, bool]:
-    """The path of the node that was watched, and whether it is gone."""
+def read_event(frame: bytes, offset: int) -> str:
+    """The path of the node that was watched: it has changed, or is gone."""
     event, _ = _messages.Watch.deserialize(frame, offset)
-    return str(event.path), event.type == DELETED
+    return str(event.path)
 
 
 def read_answer(request: Any, code: int, frame: bytes, offset: int) -> Any:

@@ -121,7 +121,7 @@ class Session:
             flight.lose()
         for watchers in watches.values():
             for watcher in watchers:
-                watcher(False)
+                watcher()
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
         """Call a watcher no more; the server's own note of it is spent with the next event."""
@@ -145,9 +145,9 @@ class Session:
     def _read(self, frame: bytes) -> None:
         xid, zxid, code, offset = requests.read_header(frame)
         if xid == WATCH_XID:
-            path, gone = requests.read_event(frame, offset)
+            path = requests.read_event(frame, offset)
             for watcher in self._watches.pop(path, ()):
-                watcher(gone)
+                watcher()
         elif xid == AUTH_XID:
             if code:
                 raise Refused

@@ -1,0 +1,199 @@
+"""Watches that are kept for whoever waits for the same key again: nothing is missed by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from fencelock.engines.etcd import codec, watcher
+from fencelock.engines.etcd.link import Link
+from fencelock.engines.etcd.session import Place, Session
+from fencelock.engines.etcd.watcher import QUIET_S, SPARE_S, SPARES_MAX, Watcher
+from fencelock.worlds.threads import ThreadsWorld
+from tests.faults.flavors import Lab, run
+from tests.servers.etcd import Etcd
+
+KEY = b"seat/1"
+
+
+class Line(Link):
+    """A link whose stream the test speaks on."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.sent: list[bytes] = []
+        self.say: Callable[[bytes], None]
+        self.end: Callable[[], None]
+
+    def stream(self, hear: Callable[[bytes], None], end: Callable[[], None]) -> Line:
+        self.say, self.end = hear, end
+        return self
+
+    def send(self, message: bytes) -> None:
+        self.sent.append(message)
+
+    def close(self) -> None: ...
+
+    def begun(self, number: int, revision: int) -> None:
+        self.say(_header(revision) + codec.integer(2, number) + codec.integer(3, 1))
+
+    def deleted(self, number: int, revision: int) -> None:
+        event = codec.integer(1, 1) + codec.message(2, codec.text(1, KEY))
+        self.say(_header(revision) + codec.integer(2, number) + codec.message(11, event))
+
+
+def _header(revision: int) -> bytes:
+    return codec.message(1, codec.integer(3, revision))
+
+
+class Desk:
+    """A watcher, its line, and a clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.world = ThreadsWorld()
+        self.at = 0.0
+        self.world.now = lambda: self.at
+        self.line = Line()
+        self.watcher = Watcher(self.world, self.line)
+        self.session = Session(1, 30.0, 0.0)
+
+    def waits(self, revision: int, key: bytes = KEY) -> Place:
+        """Somebody who has read the queue at a revision, and waits from then on."""
+        place = Place("owner", b"seat/2", b"", self.session, 0.0)
+        place.waiting, place.signal = True, self.world.signal()
+        assert self.watcher.arm(place, key, revision)
+        return place
+
+
+def told(place: Place) -> bool:
+    assert place.signal is not None
+    return place.signal.is_set()
+
+
+@pytest.fixture
+def desk() -> Desk:
+    """Somebody has waited for the key and was told of its deletion at revision 12."""
+    desk = Desk()
+    place = desk.waits(10)
+    desk.line.begun(1, 10)
+    assert not told(place)
+    desk.line.deleted(1, 12)
+    assert told(place)
+    assert desk.line.sent == [codec.watch_deletion(1, KEY)]
+    return desk
+
+
+def test_who_waits_for_the_key_again_is_told_without_another_request(desk: Desk) -> None:
+    place = desk.waits(14)
+    assert len(desk.line.sent) == 1
+    assert not told(place)
+    desk.line.deleted(1, 15)
+    assert told(place)
+
+
+def test_what_was_told_before_one_listened_is_not_missed(desk: Desk) -> None:
+    """The queue was read, then the key went, and only then somebody came to watch it."""
+    assert told(desk.waits(11))
+    assert not told(desk.waits(12))
+
+
+def test_two_who_wait_for_one_key_have_a_watch_each(desk: Desk) -> None:
+    first, second = desk.waits(14), desk.waits(14)
+    assert desk.line.sent[1:] == [codec.watch_deletion(2, KEY)]
+    desk.line.begun(2, 14)
+    desk.line.deleted(1, 15)
+    desk.line.deleted(2, 15)
+    assert told(first)
+    assert told(second)
+    assert desk.line.sent[2:] == [codec.watch_no_more(2)], "one spare is enough"
+
+
+def test_a_spare_that_nobody_needs_is_given_up(desk: Desk) -> None:
+    desk.line.deleted(1, 15)  # others go on without us
+    assert desk.line.sent[1:] == [codec.watch_no_more(1)]
+    desk.waits(15)
+    assert desk.line.sent[2:] == [codec.watch_deletion(2, KEY)]
+
+
+def test_a_spare_ends_after_a_while(desk: Desk) -> None:
+    desk.at = SPARE_S - 0.1
+    desk.watcher.look()
+    assert len(desk.line.sent) == 1
+    desk.at = SPARE_S
+    desk.watcher.look()
+    assert desk.line.sent[1:] == [codec.watch_no_more(1)]
+
+
+def test_there_are_only_so_many_spares(desk: Desk) -> None:
+    for number in range(2, SPARES_MAX + 3):
+        desk.waits(20, b"other/%d" % number)
+        desk.line.deleted(number, 21)
+    ended = [
+        message for message in desk.line.sent if message == codec.watch_no_more(SPARES_MAX + 1)
+    ]
+    assert len(desk.watcher._spares) == SPARES_MAX
+    assert ended
+
+
+def test_a_stream_that_broke_leaves_no_spare(desk: Desk) -> None:
+    """Nobody tells what happened since: the next one begins anew."""
+    desk.line.end()
+    desk.at = QUIET_S
+    place = desk.waits(20)
+    assert desk.line.sent[1:] == [codec.watch_deletion(2, KEY)]
+    desk.line.begun(2, 21)
+    assert told(place), "the store has moved on between reading and watching"
+
+
+def test_a_watch_that_the_server_ends_is_no_spare(desk: Desk) -> None:
+    place = desk.waits(14)
+    desk.line.say(_header(15) + codec.integer(2, 1) + codec.integer(4, 1))
+    assert told(place)
+    desk.waits(15)
+    assert desk.line.sent[1:] == [codec.watch_deletion(2, KEY)]
+
+
+def listens(client: Any) -> bool:
+    watches = list(client._core.engine._watcher._watching.values())
+    return any(watch.place is not None for watch in watches)
+
+
+def test_workers_that_take_turns_begin_one_watch_each(
+    flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[bytes] = []
+    answered: list[codec.News] = []
+    watch_deletion, read_news = codec.watch_deletion, codec.read_news
+
+    def begin(watch: int, key: bytes) -> bytes:
+        begun.append(key)
+        return watch_deletion(watch, key)
+
+    def read(data: bytes) -> codec.News:
+        news = read_news(data)
+        if news.created:
+            answered.append(news)
+        return news
+
+    monkeypatch.setattr(codec, "watch_deletion", begin)
+    monkeypatch.setattr(codec, "read_news", read)
+    monkeypatch.setattr(watcher, "SPARE_S", 60.0)
+
+    async def scenario(lab: Lab) -> None:
+        clients = [await lab.connect(f"{etcd.url}?prefix={prefix}") for _ in range(2)]
+        lease = await clients[0].lock("seat", ttl=30).acquire()
+        for turn in range(1, 9):
+            waiting = lab.start(clients[turn % 2].lock("seat", ttl=30).acquire(timeout=30))
+            await lab.until(partial(listens, clients[turn % 2]), "a watch", 30)
+            await lab.until(lambda: len(answered) == len(begun), "a watch that has begun", 30)
+            assert await lease.release() is True
+            following = await waiting.result(30)
+            assert following.fence > lease.fence
+            lease = following
+        await lease.release()
+
+    run(flavor, scenario)
+    assert len(begun) == len(set(begun)) == 2
