@@ -45,6 +45,32 @@ def test_a_holder_whose_session_is_killed_is_told(flavor: str, mode: str, table:
         run(flavor, scenario)
 
 
+@pytest.mark.parametrize("how", ["killed", "reset"])
+@pytest.mark.parametrize("mode", CARRIED)
+def test_a_holder_is_told_at_once_that_its_session_has_ended(
+    flavor: str, mode: str, how: str, table: str
+) -> None:
+    """Not with the next renewal, which is twenty minutes away."""
+    with MariaDB() as server, Proxy(server.port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(server.url(port=proxy.port), mode=mode, table=table)
+            leases = [await client.lock(name, ttl=3600).acquire() for name in ("seat", "desk")]
+            if how == "killed":
+                kill_all(server)
+            else:
+                proxy.reset()
+            for lease in leases:
+                assert await lease.lost.wait(10)
+                assert isinstance(_loss(lease), fencelock.SessionEnded)
+                assert await lease.release() is False
+            again = await client.lock("seat", ttl=3600, timeout=10).acquire()
+            assert again.fence > leases[0].fence
+            await again.release()
+
+        run(flavor, scenario)
+
+
 def _loss(lease: object) -> BaseException | None:
     try:
         lease.check()  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ import pytest
 
 import fencelock
 from fencelock.engines.mysql import advisory, listener
+from fencelock.model import Busy, Request
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import PASSWORD, MariaDB
 
@@ -88,3 +89,45 @@ def test_a_lock_that_is_given_back_while_a_waiter_looks_is_not_overslept(
         turn.start()
         turn.join(10)
         assert not turn.is_alive(), "it sleeps beside a free lock"
+
+
+def test_who_gives_up_waiting_calls_the_next_where_no_session_waits_for_them(
+    flavor: str, server: MariaDB, table: str
+) -> None:
+    """The first looks by itself, the others leave that to it: until it leaves."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="advisory", table=table)
+        world = client._core.world
+        lines = client._core.engine._mode._lines  # type: ignore[attr-defined]
+        first, second = [Request("seat", owner, 30.0, queue=True) for owner in ("one", "two")]
+        signal = world.signal()
+        lines.watch("seat", second, signal)
+        assert [lines.stand("seat", request) for request in (first, second)] == [0, 1]
+        await lines.withdraw("seat", first.owner)
+        assert signal.is_set()
+        assert lines.is_first("seat", second)
+
+    run(flavor, scenario)
+
+
+def test_a_waiter_leaves_looking_to_the_listener_of_its_client(
+    flavor: str, server: MariaDB, table: str
+) -> None:
+    """Two hundred that looked every few seconds by themselves would be a load for the server."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = [await lab.connect(server.url(), table=table) for _ in range(2)]
+        lease = await client.lock("seat").acquire()
+        engine = other._core.engine
+        request = Request("seat", "0123456789abcdef0123456789abcdef", 30.0, queue=True)
+        await engine.watch(request, other._core.world.signal())
+        for _ in range(2):  # to join the queue, and to look again
+            answer = await engine.acquire(request)
+            assert isinstance(answer, Busy)
+            assert answer.look_in > listener.ALIVE_S
+        await engine.unwatch(request)
+        await engine.withdraw(request)
+        await lease.release()
+
+    run(flavor, scenario)

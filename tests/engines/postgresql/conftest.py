@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.faults.crew import Crew
 from tests.faults.flavors import FLAVORS
 from tests.servers.postgresql import Postgresql
 from tests.servers.proxy import Proxy
@@ -53,3 +54,11 @@ def link(server: Postgresql) -> Iterator[psycopg.Connection[Any]]:
     """A plain connection, in autocommit: somebody else who uses the database."""
     with psycopg.connect(server.conninfo, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    """Other processes; none is left when the test ends."""
+    crew = Crew()
+    yield crew
+    crew.clear()

@@ -65,7 +65,7 @@ class AdvisoryMode(Mode):
 
         self._pool = Pool(world, dial, settings, 2)
         self._holders = Holders(world, self._pool, settings.table)
-        self._sessions = Sessions(world, settings, wire)
+        self._sessions = Sessions(world, settings, wire, self._ended)
         self._lines = Lines(world, self._pool, self._fetch)
         self._holds: dict[str, Hold] = {}
         self._asking: set[str] = set()
@@ -356,6 +356,15 @@ class AdvisoryMode(Mode):
                 self._forget(hold)
             self._sessions.give_back(hold.session)
 
+    def _ended(self, session: Session) -> None:
+        """A session is over, and so are its locks: tell who held them."""
+        holds = list(session.holds.values())
+        for hold in holds:
+            self._forget(hold)
+        if holds and not self._closing:
+            owners = {hold.owner for hold in holds}
+            self.tell(owners, Gone("session", "the session that carried it has ended"))
+
     def _forget(self, hold: Hold) -> None:
         hold.over = True
         hold.session.holds.pop(hold.lock, None)
@@ -433,3 +442,4 @@ class AdvisoryMode(Mode):
         self._closing = True
         self._wake.set()
         self._lines.abandon()
+        self._sessions.abandon()

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
@@ -49,6 +49,11 @@ class MysqlEngine(Engine):
         self._wire = _wire(world.flavor)
         self._mode = _MODES[self._settings.mode](world, self._settings, self._wire)
         self.traits = self._mode.promises
+        self._mode.tell = self._tell
+
+    def _tell(self, owners: Collection[str], gone: Gone) -> None:
+        if self.on_gone is not None:
+            self.on_gone(owners, gone)
 
     async def open(self) -> None:
         link = await self._wire.dial(self._settings)

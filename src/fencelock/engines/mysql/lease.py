@@ -36,7 +36,7 @@ from .settings import Settings
 from .statements import Statements, text
 from .wire import Wire
 
-LOOK_S = 5.0  # the listener looks for all waiters; this is the net under it
+LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 CONTENDED_MAX = 1000
 WARM_S = 30.0  # half of the time for which the row of a free name stays
 WARM_MAX = 10_000

@@ -131,6 +131,8 @@ class Lines:
             if await job.join(self._world.now() + STUMBLE_S):
                 break
         self.leave(lock, owner)
+        if line.job is None:  # no session waits for them: the next has to ask by itself
+            self.call_first(lock)
 
     def call(self, owner: str) -> None:
         """Have a waiter look."""

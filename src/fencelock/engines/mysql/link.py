@@ -18,6 +18,11 @@ class Link(Protocol):
         """Whether it can be used no more."""
         ...
 
+    @property
+    def socket(self) -> int:
+        """What to listen to for its end."""
+        ...
+
     async def ask(self, sql: str, within: float) -> list[Reply]:
         """Have statements run; raise ServerError, Unavailable or OutcomeUnknown.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import ClassVar
 
 from ...engine import Verification
@@ -13,6 +13,10 @@ from ...world import Signal, World
 from .server import Server
 from .settings import Settings
 from .wire import Wire
+
+
+def _nobody(owners: Collection[str], gone: Gone) -> None:
+    """Who has no client is told nothing."""
 
 
 class Mode(ABC):
@@ -25,6 +29,8 @@ class Mode(ABC):
         self.world = world
         self.settings = settings
         self.wire = wire
+        self.tell: Callable[[Collection[str], Gone], None] = _nobody
+        """Called with the owners whose grants have ended by themselves."""
 
     @abstractmethod
     def traits(self, server: Server) -> Traits:

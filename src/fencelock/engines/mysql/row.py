@@ -11,7 +11,7 @@ this is how ``inspect`` tells who holds. It goes back by itself when the transac
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
@@ -19,6 +19,7 @@ from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Job, Signal, World
 from .codec import ServerError
 from .faults import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
+from .hangups import Hangups
 from .link import Link
 from .mode import Mode
 from .pool import Pool
@@ -95,6 +96,9 @@ class RowMode(Mode):
         self._next = NEVER
         self._warden: Job | None = None
         self._closing = False
+        self._hangups: Hangups | None = None
+        self._listening: dict[Transaction, Callable[[], None]] = {}
+        """The connections that are listened to for their end."""
         self._tidy_at = world.now() + TIDY_S
         self._fence = f"GREATEST(fence+1,{NOW})"
 
@@ -150,7 +154,7 @@ class RowMode(Mode):
                 return None
             raise refused(error, self.settings.where) from error
         except BaseException:
-            transaction.close()
+            self._end(transaction)
             raise
         if not (fence := replies[-1][1]):  # its row was removed at this very moment
             await self._undo(transaction)
@@ -289,7 +293,7 @@ class RowMode(Mode):
             await self._pool.ask(f"KILL IS_USED_LOCK('{hold.transaction.badge}')")
         except FencelockError:
             pass
-        hold.transaction.close()
+        self._end(hold.transaction)
 
     # Giving back
 
@@ -322,10 +326,14 @@ class RowMode(Mode):
             await self._undo(transaction)
             raise refused(error, self.settings.where) from error
         except OutcomeUnknown:
+            self._end(transaction)
             if not hold.spoiled:
                 self._doubtful[grant.owner] = hold
                 raise
             return False
+        except Unavailable:
+            self._end(transaction)
+            raise
         self._keep_or_close(hold)
         await self._tidy()
         return in_time
@@ -393,7 +401,29 @@ class RowMode(Mode):
             transaction = self._spare.pop()
             if not transaction.is_over:
                 return transaction
-        return await self.wire.join(self.settings)
+            self._end(transaction)
+        transaction = await self.wire.join(self.settings)
+        if self._hangups is None:
+            self._hangups = self.wire.hangups()
+        self._listening[transaction] = lambda: self._hang_up(transaction)
+        self._hangups.watch(transaction.socket, self._listening[transaction])
+        return transaction
+
+    def _hang_up(self, transaction: Transaction) -> None:
+        """The server has ended a connection: tell who held by it."""
+        owners = {o for o, hold in list(self._holds.items()) if hold.transaction is transaction}
+        for owner in owners:
+            self._holds.pop(owner, None)
+        self._listening.pop(transaction, None)
+        transaction.hang_up()
+        if owners and not self._closing:
+            self.tell(owners, Gone("session", "the session of its transaction has ended"))
+
+    def _end(self, transaction: Transaction) -> None:
+        ended = self._listening.pop(transaction, None)
+        if self._hangups is not None and ended is not None:
+            self._hangups.forget(ended)
+        transaction.close()
 
     async def _undo(self, transaction: Transaction) -> None:
         """Roll back, and keep the connection if that works."""
@@ -401,16 +431,16 @@ class RowMode(Mode):
             if not transaction.is_over:
                 await transaction.ask(["ROLLBACK"], self.settings.patience)
         except (FencelockError, ServerError):
-            transaction.close()
+            self._end(transaction)
         if transaction.is_over or len(self._spare) >= self.settings.pool:
-            transaction.close()
+            self._end(transaction)
         else:
             self._spare.append(transaction)
 
     def _keep_or_close(self, hold: _Hold) -> None:
         """A connection that its holder has used may have been changed in any way."""
         if hold.joined or len(self._spare) >= self.settings.pool:
-            hold.transaction.close()
+            self._end(hold.transaction)
         else:
             self._spare.append(hold.transaction)
 
@@ -453,9 +483,11 @@ class RowMode(Mode):
         if self._warden is not None:
             await self._warden.join(self.world.now() + CLOSE_S)
         for transaction in [*self._spare, *(hold.transaction for hold in self._holds.values())]:
-            transaction.close()
+            self._end(transaction)
         self._pool.close()
 
     def abandon(self) -> None:
         self._closing = True
         self._wake.set()
+        if self._hangups is not None:
+            self._hangups.close()

@@ -9,12 +9,14 @@ shared at all: what goes wrong on one then harms nobody else.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ...errors import OutcomeUnknown, Unavailable
 from ...world import World
 from .codec import Reply, ServerError
 from .faults import refused
 from .gate import Gate
+from .hangups import Hangups
 from .link import IDLE_S, Link, hello
 from .settings import Settings
 from .wire import Wire
@@ -55,15 +57,20 @@ class Session:
         self.holds: dict[str, Hold] = {}
         self.gate = Gate(world)
         self.used_at = world.now()
+        self.on_hangup: Callable[[], None] = lambda: None
 
 
 class Sessions:
     """The sessions of one client."""
 
-    def __init__(self, world: World, settings: Settings, wire: Wire) -> None:
+    def __init__(
+        self, world: World, settings: Settings, wire: Wire, ended: Callable[[Session], None]
+    ) -> None:
         self._world = world
         self._settings = settings
         self._wire = wire
+        self._ended = ended
+        self._hangups: Hangups | None = None
         self.greeting = "DO 0"
         """What each session is told first."""
         self._all: list[Session] = []
@@ -148,7 +155,22 @@ class Sessions:
         session = Session(self._world, link, number, 0)
         session.gate.try_enter()
         self._all.append(session)
+        session.on_hangup = lambda: self._hang_up(session)
+        if self._hangups is None:
+            self._hangups = self._wire.hangups()
+        self._hangups.watch(link.socket, session.on_hangup)
         return session
+
+    def _hang_up(self, session: Session) -> None:
+        """The server has ended a session. Whoever is using it just now finds that out, too."""
+        if session.gate.try_enter():
+            self.drop(session)
+            session.gate.leave()
+            return
+        with self._mutex:
+            if session in self._all:
+                self._all.remove(session)
+        self._ended(session)
 
     def give_back(self, session: Session) -> None:
         """Let others use a session."""
@@ -186,10 +208,19 @@ class Sessions:
         with self._mutex:
             if session in self._all:
                 self._all.remove(session)
+        if self._hangups is not None:
+            self._hangups.forget(session.on_hangup)
         session.link.close()
+        self._ended(session)
 
     def close(self) -> None:
         """End all sessions."""
         self._closed = True
         for session in list(self._all):
             self.drop(session)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Listen no more for the ends of sessions."""
+        if self._hangups is not None:
+            self._hangups.close()

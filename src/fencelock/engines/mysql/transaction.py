@@ -13,6 +13,9 @@ class Transaction(Protocol):
     badge: str
     """A lock by GET_LOCK that its session has: whoever has it is that session, and no other."""
 
+    socket: int
+    """What to listen to for its end."""
+
     @property
     def is_over(self) -> bool:
         """Whether the connection has ended."""
@@ -36,4 +39,8 @@ class Transaction(Protocol):
 
     def close(self) -> None:
         """End the connection, and with it a transaction that goes on."""
+        ...
+
+    def hang_up(self) -> None:
+        """The server has ended it: close it, unless its holder is just using it and finds out."""
         ...

@@ -27,6 +27,7 @@ class AioTransaction:
 
     def __init__(self, connection: Any, where: str) -> None:
         self.connection = connection
+        self.socket: int = connection._writer.transport.get_extra_info("socket").fileno()
         self.badge = f"fencelock:{token_hex(8)}"
         self._where = where
         self._mutex = asyncio.Lock()
@@ -101,6 +102,9 @@ class AioTransaction:
     def close(self) -> None:
         if not self.connection.closed:
             self.connection.close()
+
+    def hang_up(self) -> None:
+        self.close()  # a holder that waits for an answer is told that there will be none
 
 
 async def join(settings: Settings) -> AioTransaction:

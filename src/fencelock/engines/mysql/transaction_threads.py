@@ -16,7 +16,7 @@ from .codec import IN_TRANSACTION, ServerError
 from .faults import unanswered, unreachable
 from .link import hello
 from .settings import Settings
-from .wire_threads import connect
+from .wire_threads import connect, hang_up
 
 TOLD = (
     "this transaction is the lock: leaving the lock's block commits it, and an error that leaves "
@@ -40,6 +40,7 @@ class ThreadsTransaction:
 
     def __init__(self, connection: Any, where: str) -> None:
         self.connection = connection
+        self.socket: int = connection._sock.fileno()
         self.badge = f"fencelock:{token_hex(8)}"
         self._where = where
         self._mutex = threading.RLock()
@@ -89,10 +90,10 @@ class ThreadsTransaction:
             code = error.args[0] if error.args else 0
             if connection.open and isinstance(code, int) and not 2000 <= code < 3000:
                 raise ServerError(code, str(error.args[-1])) from error
-            connection._force_close()
+            self._break()
             raise unanswered(error, self._where) from error
         except BaseException:
-            connection._force_close()
+            self._break()
             raise
         finally:
             connection._result, connection._read_timeout = kept, before
@@ -113,7 +114,18 @@ class ThreadsTransaction:
             try:
                 self._close()
             except Exception:
-                self.connection._force_close()
+                self._break()
+
+    def _break(self) -> None:
+        hang_up(self.connection._sock)
+        self.connection._force_close()
+
+    def hang_up(self) -> None:
+        if self._mutex.acquire(blocking=False):
+            try:
+                self._break()
+            finally:
+                self._mutex.release()
 
 
 async def join(settings: Settings) -> ThreadsTransaction:

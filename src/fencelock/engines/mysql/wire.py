@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from .hangups import Hangups
 from .link import Link
 from .settings import Settings
 from .transaction import Transaction
@@ -14,6 +15,10 @@ class Wire(Protocol):
 
     async def dial(self, settings: Settings, greeting: str = "") -> Link:
         """Connect and set the session up."""
+        ...
+
+    def hangups(self) -> Hangups:
+        """Who tells that the server has closed a connection."""
         ...
 
     async def join(self, settings: Settings) -> Transaction:

@@ -14,6 +14,7 @@ from typing import Any
 
 from .codec import QUIT, Answer, Garbled, Reply, question
 from .faults import not_connected, unanswered, unreachable
+from .hangups import Hangups
 from .link import hello
 from .settings import Settings
 from .transaction import Transaction
@@ -80,6 +81,7 @@ class AioLink(asyncio.Protocol):
         self._answer: Answer | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
+        self.socket: int = transport.get_extra_info("socket").fileno()
         self.is_over = False
         transport.set_protocol(self)
 
@@ -158,6 +160,11 @@ async def dial(settings: Settings, greeting: str = "") -> AioLink:
         link.close()
         raise
     return link
+
+
+def hangups() -> Hangups:
+    """Who tells the loop that the server has closed a connection."""
+    return Hangups(asyncio.get_running_loop().call_soon_threadsafe)
 
 
 async def join(settings: Settings) -> Transaction:

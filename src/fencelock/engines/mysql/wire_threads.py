@@ -9,6 +9,7 @@ from typing import Any
 
 from .codec import QUIT, Answer, Garbled, Reply, question
 from .faults import not_connected, unanswered, unreachable
+from .hangups import Hangups
 from .link import hello
 from .settings import Settings
 from .transaction import Transaction
@@ -53,6 +54,15 @@ def context(settings: Settings) -> ssl.SSLContext | None:
     return ssl.create_default_context(cafile=settings.ca or None) if settings.tls else None
 
 
+def hang_up(sock: socket.socket | None) -> None:
+    """Have the server see the end, even while a duplicate of the socket is open."""
+    try:
+        if sock is not None:
+            sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # the server was first
+
+
 class ThreadsLink:
     """One connection, for one thread at a time."""
 
@@ -61,6 +71,7 @@ class ThreadsLink:
         self._socket: socket.socket = connection._sock
         self._where = where
         self._within = -1.0
+        self.socket = self._socket.fileno()
         self.is_over = False
 
     async def ask(self, sql: str, within: float) -> list[Reply]:
@@ -107,6 +118,7 @@ class ThreadsLink:
 
     def _drop(self) -> None:
         self.is_over = True
+        hang_up(self._socket)
         self._connection._force_close()
 
     def close(self) -> None:
@@ -129,6 +141,11 @@ async def dial(settings: Settings, greeting: str = "") -> ThreadsLink:
         link.close()
         raise
     return link
+
+
+def hangups() -> Hangups:
+    """Who tells, in a thread of its own, that the server has closed a connection."""
+    return Hangups(lambda ended: ended())
 
 
 async def join(settings: Settings) -> Transaction:

@@ -10,7 +10,8 @@ Release commits; a body that raised is rolled back.
   holder is using it, and a look from outside that the transaction still goes on. A lease that
   nobody renews is rolled back by the warden.
 * **Loss**: the session or the transaction has ended, by whomever. Nobody can have committed
-  anything after it.
+  anything after it. The holder is told at the moment when the kernel knows that the connection was
+  closed; else at the next renewal.
 * **An unknown commit is looked up**: the server remembers what became of a transaction.
 * **Fence**: a sequence, drawn after the lock; a rolled-back transaction does not take it back.
 """
@@ -77,6 +78,7 @@ class BoundMode(Mode):
         """Owners whose commit was not answered, with their transaction's number."""
         self._astray: dict[str, Transaction] = {}
         self._queue = Queue(world, wire)
+        self._closing = False
         self._warden = Warden(world, self._holds, self._give_up)
 
     async def open(self) -> None:
@@ -85,6 +87,7 @@ class BoundMode(Mode):
             await self.wire.ask(self._say.tidy)
 
     async def close(self) -> None:
+        self._closing = True
         await self._warden.close()
         holds = [hold.session for hold in self._holds.values()]
         waiting = [waiter.session for waiter in self._queue.waiters.values()]
@@ -124,6 +127,7 @@ class BoundMode(Mode):
             else:
                 return transaction
         transaction = self._astray[owner] = await self.wire.transaction()
+        transaction.on_end(lambda: self._ended(transaction))
         transaction.pid = int((await transaction.ask(self._say.lift))[0][1] or 0)
         await transaction.ask(self._say.begin)
         return transaction
@@ -238,6 +242,14 @@ class BoundMode(Mode):
             self._holds.pop(grant.owner, None)
             return False
         return True
+
+    def _ended(self, transaction: Transaction) -> None:
+        """Tell whoever held by a connection that has ended."""
+        owners = {o for o, hold in list(self._holds.items()) if hold.session is transaction}
+        for owner in owners:
+            self._holds.pop(owner, None)
+        if owners and not self._closing:
+            self.tell(owners, Gone("session", "the session of its transaction has ended"))
 
     async def release(self, grant: Grant) -> bool:
         hold = self._holds.pop(grant.owner, None)

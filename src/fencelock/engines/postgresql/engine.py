@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
@@ -30,6 +30,11 @@ class PostgresqlEngine(Engine):
         self._mode = _mode(world, self._wire, settings)
         self.traits = self._mode.traits
         self.takes_keys = self._mode.takes_keys
+        self._mode.tell = self._tell
+
+    def _tell(self, owners: Collection[str], gone: Gone) -> None:
+        if self.on_gone is not None:
+            self.on_gone(owners, gone)
 
     async def open(self) -> None:
         await self._mode.open()
@@ -41,6 +46,7 @@ class PostgresqlEngine(Engine):
 
     def abandon(self) -> None:
         self._mode.abandon()
+        self._wire.abandon()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._mode.acquire(request)
@@ -56,6 +62,9 @@ class PostgresqlEngine(Engine):
 
     async def watch(self, request: Request, signal: Signal) -> None:
         await self._mode.watch(request, signal)
+
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        await self._mode.wait(signal, deadline)
 
     async def unwatch(self, request: Request) -> None:
         await self._mode.unwatch(request)

@@ -11,9 +11,11 @@ pooler may stand between.
   back only if the database is lost *and* its clock is set back.
 * **Expiry** is judged when somebody wants the lock. A transaction that made sure of its lease
   (``fencelock.sql.verify``) holds the row FOR KEY SHARE: renewals pass, a taker does not.
-* **Waiting**: the listener of the client hears that a waiter was handed the lock. It also tends to
-  those whose holder died, at the moment when the lease ends. Where notifications cannot come
-  through, waiters look by themselves, those far behind in the queue less often.
+* **Waiting**: a release hands the lock to the first waiter whole, and the listener of its client
+  hears the fence and since when: so a contended turn is two statements, one to queue and one to
+  release. The listener also tends to those whose holder died, at the moment when the lease ends.
+  Where notifications cannot come through, waiters look by themselves, those far behind in the
+  queue less often.
 """
 
 from __future__ import annotations
@@ -107,7 +109,12 @@ class LeaseMode(Mode):
             if waits:
                 return Busy(LOOK_S)  # it asks again at once, to stand in line
             asked_at = self.world.now()
-        inbox = self._listener.inbox if self._listener is not None else ""
+        inbox = ""
+        if self._listener is not None:
+            if (handed := self._listener.handed(owner, ttl)) is not None:
+                return granted(name, owner, handed[0], ttl, handed[1])
+            inbox = self._listener.inbox
+            self._listener.joins(owner)
         say = self._say.acquire
         alone = self.wire.alone
         rows = await self.wire.ask(say, name, owner, ttl, meta, queue, inbox, alone, owner=owner)
@@ -115,8 +122,6 @@ class LeaseMode(Mode):
         if fence != b"0":
             return granted(name, owner, _int(fence), ttl, asked_at)
         self._expect_a_queue(name)
-        if queue and self._listener is not None and self.wire.alone:
-            self._listener.linger(owner)
         return self._busy(queue, _float(remaining), _int(place), _text(holder))
 
     def _busy(self, queue: bool, remaining: float, place: int, holder: str) -> Busy:
@@ -166,13 +171,16 @@ class LeaseMode(Mode):
         return await self._leave(grant.name, grant.owner)
 
     async def withdraw(self, request: Request) -> None:
+        if self._listener is not None:
+            self._listener.leaves(request.owner)
         await self._leave(request.name, request.owner)
 
     async def _leave(self, name: str, owner: str) -> bool:
         short = name not in self._contended
         if short and await self.wire.ask(self._say.give_back, name, owner, owner=owner):
             return True
-        held, queued = (await self.wire.ask(self._say.leave, name, owner, owner=owner))[0]
+        alone = self.wire.alone
+        held, queued = (await self.wire.ask(self._say.leave, name, owner, alone, owner=owner))[0]
         if queued != b"t":
             self._contended.discard(name)
         return held == b"t"
@@ -180,6 +188,12 @@ class LeaseMode(Mode):
     async def watch(self, request: Request, signal: Signal) -> None:
         if self._listener is not None:
             await self._listener.watch(request.owner, signal)
+
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        if self._listener is not None:
+            await self._listener.wait(signal, deadline)
+        else:
+            await self.world.wait(signal, deadline)
 
     async def unwatch(self, request: Request) -> None:
         if self._listener is not None:

@@ -3,8 +3,10 @@
 One listener serves all waiters of a client, whatever their number, on one connection of its own,
 and only while there are any. Every few seconds it says that they are alive; at the moment when the
 first of the leases they wait for would end, it has expired ones handed on. So waiters ask nothing
-by themselves. It waits for its socket in a thread of its own in both flavors; but since most turns
-are short, a blocking caller hears by itself for a moment, and the thread begins only then.
+by themselves.
+
+A blocking caller that waits alone hears by itself, for itself and for whoever comes after it: that
+saves a thread and the way between the two. Else, and always in asyncio, a thread of ours does.
 """
 
 from __future__ import annotations
@@ -24,8 +26,24 @@ ALIVE_S = 10.0  # how often the waiters are said to be alive
 TEND_MIN_S = 0.05  # two looks at leases that end are at least so far apart
 CLAIMED_S = 0.6  # by then whoever was called has claimed the lock, or is passed over
 AGAIN_S = 0.5  # after trouble
-MOMENT_S = 0.02  # so long a blocking caller hears by itself
+GLANCE_S = 0.5  # how long a blocking caller listens before it sees that it need not any more
 CLOSE_S = 2.0
+GRAIN_S = 0.001  # for what a wait loses when it is told
+APART = 0.01  # of a wait: how far our clock and the server's may run apart, as over a lease
+NEVER = float("inf")
+
+
+class _Watch:
+    """Somebody who waits."""
+
+    __slots__ = ("handed", "joined_at", "signal")
+
+    def __init__(self, signal: Signal) -> None:
+        self.signal = signal
+        self.joined_at: float | None = None
+        """When it first asked for a place in the queue; never, if that attempt was taken back."""
+        self.handed: tuple[int, float] | None = None
+        """It was told that it holds: the fence, and the seconds that it waited."""
 
 
 class Listener:
@@ -38,7 +56,7 @@ class Listener:
         self.inbox = ""
         """The channel on which this client hears: a new one with each connection."""
         self._ears = world.adopt("fencelock-ears")
-        self._signals: dict[str, Signal] = {}
+        self._watches: dict[str, _Watch] = {}
         self._ready = world.signal()
         self._waited_for = threading.Event()
         self._mutex = world.mutex()
@@ -54,7 +72,7 @@ class Listener:
 
     async def watch(self, owner: str, signal: Signal) -> None:
         """Set the signal when this owner should look again; return when we can hear."""
-        self._signals[owner] = signal
+        self._watches[owner] = _Watch(signal)
         if not self._ready.is_set() or self._world.flavor != "threads":
             self._waited_for.set()
         with self._mutex:
@@ -63,28 +81,66 @@ class Listener:
                 self._job = self._world.spawn(self._listen(), "fencelock-listener")
         await self._world.wait(self._ready, self._world.now() + self._settings.patience)
 
-    def linger(self, owner: str) -> None:
-        """Hear in this thread for a moment, unless another does; after that the listener does."""
-        signal = self._signals.get(owner)
-        if signal is not None and not self._on_duty and self._hearing.acquire(blocking=False):
-            try:
-                give_up = self._world.now() + MOMENT_S
-                while self._link is not None and not signal.is_set():
-                    if (left := give_up - self._world.now()) <= 0:
-                        break
-                    self._hear(self._link, left)
-            except (psycopg.Error, OSError):
-                pass  # the listener meets the same trouble, and sees to it
-            finally:
-                self._hearing.release()
-        if signal is not None and not signal.is_set():
-            self._waited_for.set()
-
     def unwatch(self, owner: str) -> None:
         """This owner waits no more."""
-        self._signals.pop(owner, None)
-        if not self._signals and self._on_duty:
+        self._watches.pop(owner, None)
+        if not self._watches and self._on_duty:
             self._rouse()  # let it rest: the next to come may hear by itself
+
+    def joins(self, owner: str) -> None:
+        """This owner is about to ask for a place in the queue."""
+        watch = self._watches.get(owner)
+        if watch is not None and watch.joined_at is None:
+            watch.joined_at = self._world.now()
+
+    def leaves(self, owner: str) -> None:
+        """This owner takes an attempt back. If it waits, it may ask again and must hear of it.
+
+        What it was told of a grant is over then, even where the word is still under way.
+        """
+        watch = self._watches.get(owner)
+        if watch is not None:
+            watch.joined_at, watch.handed = NEVER, None
+
+    def handed(self, owner: str, ttl: float) -> tuple[int, float] | None:
+        """The fence that an owner was handed, and since when it holds at the latest; told once.
+
+        Its wait began, for the server, after we had asked for it: so the moment at which we asked
+        and the length of the wait, on the server's clock, are never later than the grant, but for
+        what the two clocks run apart meanwhile. A wait that is said to be longer than ours was, or
+        so long that little of the ttl would be left, tells nothing: the server is asked.
+        """
+        watch = self._watches.get(owner)
+        if watch is None or watch.handed is None or watch.joined_at is None:
+            return None
+        (fence, waited), watch.handed = watch.handed, None
+        apart = waited * APART
+        since = watch.joined_at + waited - apart - GRAIN_S
+        if waited < 0 or apart > ttl / 10 or since > self._world.now():
+            return None
+        return fence, since
+
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        """Wait for a signal, and hear meanwhile if nobody else does."""
+        if self._world.flavor == "threads" and not self._on_duty:
+            self._hear_alone(signal, deadline)
+        if not signal.is_set():
+            self._waited_for.set()
+            await self._world.wait(signal, deadline)
+
+    def _hear_alone(self, signal: Signal, deadline: float) -> None:
+        if not self._hearing.acquire(blocking=False):
+            return
+        try:
+            while self._link is not None and not signal.is_set() and not self._closing:
+                now = self._world.now()
+                if now >= deadline:
+                    break
+                self._attend(min(deadline, now + GLANCE_S))
+        except (FencelockError, psycopg.Error, OSError):
+            pass  # the listener meets the same trouble, and sees to it
+        finally:
+            self._hearing.release()
 
     def expect(self, remaining: float) -> None:
         """A waiter of ours waits for a lease that would end then."""
@@ -117,14 +173,14 @@ class Listener:
         """Hear and tend for as long as the client lives."""
         while not self._closing:
             try:
-                if self._signals and self._waited_for.is_set():
+                if self._watches and self._waited_for.is_set():
                     self._on_duty = True
                     with self._hearing:
-                        self._attend()
+                        self._attend(NEVER)
                 else:
                     self._on_duty = False
                     self._waited_for.clear()
-                    if self._signals:  # somebody came just now, and may have called before
+                    if self._watches:  # somebody came just now, and may have called before
                         self._waited_for.set()
                     self._waited_for.wait()
             except (FencelockError, psycopg.Error, OSError):
@@ -133,7 +189,8 @@ class Listener:
             self._link.drop()
         self._alarm.close()
 
-    def _attend(self) -> None:
+    def _attend(self, until: float) -> None:
+        """Say and ask what is due, then hear until then, or until the next is."""
         if self._link is None:
             self._connect()
         assert self._link is not None
@@ -144,24 +201,30 @@ class Listener:
             self._tend_at = min(self._tend_at, now)
         if now >= self._tend_at:
             self._tend(self._link, now)
-        until = min(self._tend_at, self._alive_at)
-        self._hear(self._link, until - self._world.now())
+        until = min(self._tend_at, self._alive_at, until)
+        for word in self._link.hear(until - self._world.now(), self._alarm):
+            self._understand(word)
 
-    def _hear(self, link: ThreadLink, seconds: float) -> None:
-        for owner in link.hear(seconds, self._alarm):
-            self._wake(owner)
+    def _understand(self, word: str) -> None:
+        """An owner, and what it was handed; without that it is called, or asked to stand by."""
+        owner, *grant = word.split(" ")
+        watch = self._watches.get(owner)
+        if watch is not None:
+            if grant:
+                watch.handed = int(grant[0]), float(grant[1])
+            watch.signal.set()
+        if not grant:
             self._tend_at = min(self._tend_at, self._world.now() + CLAIMED_S)
 
     def _connect(self) -> None:
         link = connect(self._settings, self._settings.listen)
-        inbox = f"{self._settings.table}_{self._world.owner()[:16]}"
+        inbox = f"{self._settings.table}_h{self._world.owner()[:16]}"  # h: it can be handed a lock
         asked(link, Statement("", f'LISTEN "{inbox}"'), (), self._settings.patience)
         asked(link, self._say.listen, (inbox,), self._settings.patience)
         self._link, self.inbox = link, inbox
         self._alive_at = self._tend_at = self._world.now() + ALIVE_S
         self._ready.set()
-        for owner in list(self._signals):  # what was told while we were deaf
-            self._wake(owner)
+        self._wake_all()  # what was told while we were deaf
 
     def _tend(self, link: ThreadLink, now: float) -> None:
         """Have expired leases handed on; wake whom that concerns."""
@@ -169,17 +232,16 @@ class Listener:
         soon = [float(after) for _, _, after in rows if after is not None]
         self._tend_at = now + min([ALIVE_S, *(max(after, TEND_MIN_S) for after in soon)])
         waiting = int(rows[0][1] or 0) if rows else 0
-        if waiting < len(self._signals):  # somebody was taken for dead, or is about to queue
-            for owner in list(self._signals):
-                self._wake(owner)
+        if waiting < len(self._watches):  # somebody was taken for dead, or is about to queue
+            self._wake_all()
         for called, _, _ in rows:
-            if called is not None:
-                self._wake(called.decode())
+            watch = self._watches.get((called or b"").decode())
+            if watch is not None:
+                watch.signal.set()
 
-    def _wake(self, owner: str) -> None:
-        signal = self._signals.get(owner)
-        if signal is not None:
-            signal.set()
+    def _wake_all(self) -> None:
+        for watch in list(self._watches.values()):
+            watch.signal.set()
 
     def _stumble(self) -> None:
         """The waiters meet the same trouble in their own calls: let them look."""
@@ -188,6 +250,5 @@ class Listener:
                 self._link.drop()
                 self._link = None
         self._ready.set()
-        for owner in list(self._signals):
-            self._wake(owner)
+        self._wake_all()
         threading.Event().wait(AGAIN_S)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from ...engine import Verification
@@ -48,6 +48,10 @@ class Session(Protocol):
         """Give the answer of what was posted a moment to come, where waiting here is cheaper."""
         ...
 
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have this called once, in whatever thread, when the session has ended."""
+        ...
+
     def drop(self) -> None: ...
 
 
@@ -83,6 +87,10 @@ class Wire(Protocol):
 
     async def close(self) -> None: ...
 
+    def abandon(self) -> None:
+        """Let go of sessions whose client was dropped."""
+        ...
+
     async def ask(self, statement: Statement, *values: object, owner: str = "") -> Rows:
         """Run one statement in a transaction of its own. Those of one owner run in order."""
         ...
@@ -102,6 +110,10 @@ class Wire(Protocol):
         ...
 
 
+def _nobody(owners: Collection[str], gone: Gone) -> None:
+    """Who has no client is told nothing."""
+
+
 class Mode(ABC):
     """One way to lock in PostgreSQL."""
 
@@ -112,6 +124,8 @@ class Mode(ABC):
         self.world = world
         self.wire = wire
         self.settings = settings
+        self.tell: Callable[[Collection[str], Gone], None] = _nobody
+        """Called with the owners whose grants have ended by themselves."""
 
     async def open(self) -> None:
         """Reach the database, and make there what is missing."""
@@ -148,6 +162,9 @@ class Mode(ABC):
 
     @abstractmethod
     async def watch(self, request: Request, signal: Signal) -> None: ...
+
+    async def wait(self, signal: Signal, deadline: float) -> None:
+        await self.world.wait(signal, deadline)
 
     @abstractmethod
     async def unwatch(self, request: Request) -> None: ...

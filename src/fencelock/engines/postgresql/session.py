@@ -9,7 +9,8 @@ twice to one session, so a key that this client has taken is not asked for again
   held. Renewal is a word on that very session. A lease that nobody renews is given back by the
   warden of its own client, since others on the session may go on.
 * **Loss.** A session that does not answer, or was ended by anybody, is never replaced: all its
-  leases are gone, and their holders are told at their next renewal.
+  leases are gone. Their holders are told at the moment when the kernel knows that the other side
+  has closed the connection; of a session that has silently gone, at their next renewal.
 * **Fence**: a sequence, drawn in the statement that locks. Each new session first raises it to the
   server's clock in microseconds, so that it does not go back when a standby takes over that had not
   seen the latest values.
@@ -59,7 +60,7 @@ class SessionMode(Mode):
         super().__init__(world, wire, settings)
         self._say = SessionStatements(settings.table, settings.schema)
         self._mutex = world.mutex()
-        self._sessions = Sessions(wire, settings, self._say)
+        self._sessions = Sessions(wire, settings, self._say, self._ended)
         self._queue = Queue(world, wire)
         self._taken: dict[int, str] = {}
         """Keys that this client has, or is asking for, on a shared session: with the owner."""
@@ -70,6 +71,7 @@ class SessionMode(Mode):
         """Keys whose last taker had to wait: trying them is most likely in vain."""
         self._notes = Notes(world, wire, self._say, self._holds)
         self._rest_at = NEVER
+        self._closing = False
         self._warden = Warden(world, self._holds, self._give_back, self._chores)
 
     async def open(self) -> None:
@@ -77,6 +79,7 @@ class SessionMode(Mode):
         await self._sessions.open()
 
     async def close(self) -> None:
+        self._closing = True
         await self._warden.close()
         self._sessions.close()
         for hold in self._holds.values():
@@ -114,6 +117,9 @@ class SessionMode(Mode):
             self._taken.pop(key, None)
             return await self._busy(request)
         self._keep(request, key, session, rows[0][0], asked_at)
+        if session.dead:  # it has ended at this very moment
+            self._bury(session)
+            raise Unavailable("the session has ended; nothing is held")
         return granted(request.name, request.owner, int(rows[0][0] or 0), request.ttl, asked_at)
 
     async def _ask_shared(
@@ -269,6 +275,13 @@ class SessionMode(Mode):
         if hold is not None and hold.until > now:
             return granted(grant.name, grant.owner, grant.fence, grant.ttl, now)
         return Gone("session", "the session that held it has ended, or it was not renewed in time")
+
+    def _ended(self, session: Session) -> None:
+        """Tell those who held by a session that has ended."""
+        owners = set(session.holds)
+        self._bury(session)
+        if owners and not self._closing:
+            self.tell(owners, Gone("session", "the session that held it has ended"))
 
     def _bury(self, session: Session) -> None:
         """A session has ended: whatever it held is gone."""

@@ -34,6 +34,11 @@ class AioSession:
         self.ttls: Counter[float] = Counter()
         self.limit = "0"
         self.dead = False
+        self._ended: Callable[[], None] | None = None
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have this called once, when the session has ended: the loop watches the connection."""
+        self._ended = ended
 
     def begin(self, link: AioLink) -> None:
         """Use this connection, and no other ever."""
@@ -79,6 +84,9 @@ class AioSession:
             for call in self._pending:
                 call.fail(OutcomeUnknown("the session has ended"))
             self._pending = []
+            ended, self._ended = self._ended, None
+            if ended is not None:
+                ended()
             return
         for call in batch:
             if call.error is not None:

@@ -1,7 +1,8 @@
 """A session under threads: one connection for its whole life, whose end is the end of its locks.
 
 Threads take turns on it. A statement that may take for ever, because it waits for a lock in the
-server's own queue, is left to the lookout: one thread of a client for all such sessions.
+server's own queue, is left to the lookout: one thread of a client for all such sessions. Another
+one hears when a session ends while nobody asks anything over it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import psycopg
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from .alarm import Alarm
 from .failures import Refused, lost, refusal
+from .hangups import Hangups
 from .link import Rows
 from .link_threads import ThreadLink, asked
 from .statements import Statement
@@ -36,6 +38,28 @@ class ThreadSession:
         self.limit = "0"
         self.dead = False
         self._posted: Callable[[Rows | Exception], None] | None = None
+        self._ended: Callable[[], None] | None = None
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have this called once, in whatever thread, when the session has ended."""
+        self._ended = ended
+        self._lookout.hangups.watch(self._link.pgconn.socket, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """The server has ended it. Whoever uses the link finds that out, and closes it."""
+        self.dead = True
+        if self._turn.acquire(blocking=False):
+            try:
+                self.drop()
+            finally:
+                self._turn.release()
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
 
     async def ask(self, statement: Statement, *values: object) -> Rows:
         """Run one statement in a transaction of its own."""
@@ -46,10 +70,9 @@ class ThreadSession:
                 self.drop()
                 raise Unavailable("the session has ended; nothing happened")
             return asked(self._link, statement, values, self._patience)
-        except OutcomeUnknown:
-            self.drop()
-            raise
         finally:
+            if self._link.broken:
+                self.drop()
             self._turn.release()
 
     def post(
@@ -90,8 +113,10 @@ class ThreadSession:
     def drop(self) -> None:
         """End it: the server gives its locks back."""
         self.dead = True
+        self._lookout.hangups.forget(self._hang_up)
         self._lookout.forget(self._link)
         self._link.drop()
+        self._tell()
 
 
 class Lookout:
@@ -104,6 +129,7 @@ class Lookout:
         self._alarm = Alarm()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self.hangups = Hangups()
 
     def add(self, link: ThreadLink, done: Callable[[Rows | Exception], None]) -> None:
         """Call ``done`` when the statement that was posted is answered."""
@@ -129,6 +155,7 @@ class Lookout:
 
     def close(self) -> None:
         self._closed = True
+        self.hangups.close()
         self._alarm.ring()
 
     def _run(self) -> None:

@@ -6,6 +6,8 @@ limit is told anew whenever it becomes another one, along with what is said anyw
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...errors import EngineError, FencelockError, Misconfigured
 from .modes import Session, Wire
 from .settings import Settings
@@ -18,10 +20,17 @@ SPARE_MAX = 4  # sessions that are kept for the next who have to wait
 class Sessions:
     """Opens sessions, hands them out, and knows how long each may be silent."""
 
-    def __init__(self, wire: Wire, settings: Settings, say: SessionStatements) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        settings: Settings,
+        say: SessionStatements,
+        ended: Callable[[Session], None],
+    ) -> None:
         self._wire = wire
         self._settings = settings
         self._say = say
+        self._ended = ended
         self._shared: list[Session] = []
         self._spare: list[Session] = []
 
@@ -34,6 +43,7 @@ class Sessions:
 
     async def _begin(self) -> Session:
         session = await self._wire.session()
+        session.on_end(lambda: self._ended(session))
         try:
             session.pid = int((await session.ask(self._say.begin))[0][0] or 0)
         except BaseException as error:

@@ -30,11 +30,11 @@ class LeaseStatements:
             "fl_take",
             f"""INSERT INTO {t}_locks AS l
             SELECT $1, $2, greatest(last_value + 1, {US}), $3::float8, {now},
-              {now} + $3::float8 * interval '1 second', true, false, $4 FROM {t}_floor
+              {now} + $3::float8 * interval '1 second', true, false, $4, '' FROM {t}_floor
             ON CONFLICT (name) DO UPDATE SET owner = excluded.owner,
               fence = greatest(l.fence + 1, excluded.fence), ttl = excluded.ttl,
               since = excluded.since, expires_at = excluded.expires_at, claimed = true,
-              meta = excluded.meta
+              meta = excluded.meta, inbox = ''
             WHERE l.owner = '' AND NOT l.queued RETURNING fence""",
         )
         self.give_back = Statement(
@@ -45,11 +45,11 @@ class LeaseStatements:
             lazy=True,
         )
         self.acquire = Statement("fl_acquire", f"SELECT * FROM {f}_acquire($1,$2,$3,$4,$5,$6,$7)")
-        self.leave = Statement("fl_leave", f"SELECT * FROM {f}_leave($1, $2)", lazy=True)
+        self.leave = Statement("fl_leave", f"SELECT * FROM {f}_leave($1, $2, $3)")
         self.revoke = Statement("fl_revoke", f"SELECT {f}_revoke($1, $2)")
         self.renew = Statement(
             "fl_renew",
-            f"""UPDATE {t}_locks l SET ttl = g.ttl,
+            f"""UPDATE {t}_locks l SET ttl = g.ttl, inbox = '',
               expires_at = clock_timestamp() + g.ttl * interval '1 second'
             FROM (SELECT w.* FROM unnest($1::text[], $2::text[], $3::float8[])
                 AS w (name, owner, ttl) JOIN {t}_locks k ON k.name = w.name

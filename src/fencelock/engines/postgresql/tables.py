@@ -2,6 +2,7 @@
 
 * ``_locks`` has one row for each name in use, and for a while after: who holds it and until when,
   on the server's clock. ``owner = ''`` is free; ``queued`` says that ``_waiters`` has rows for it.
+  ``inbox`` is that of a holder which was handed the lock and has not been heard of since.
 * ``_waiters`` is the queue, ``_revoked`` what holders have to be told. A client that listens for
   its waiters holds an advisory lock on its inbox: if that is to be had, nobody listens any more,
   and whoever hands a lock on passes over them at once.
@@ -19,9 +20,10 @@ began, so nothing is decided by what was true before the row was ours. The two s
 without a function (``statements.py``) decide by columns of that one row, which the server reads
 again once it has locked it.
 
-A grant and a renewal are on disk before they are answered. Giving back and queueing need not be: if
-a crash forgets them, the lock is held until its ttl ends, or a waiter stands in line anew. Whoever
-is granted the lock next has that written to disk, and all before it.
+A grant and a renewal are on disk before anybody is told of them, and so is a release that hands
+the lock over. Giving back what nobody waits for, and queueing, need not be: if a crash forgets
+them, the lock is held until its ttl ends, or a waiter stands in line anew. Whoever is granted the
+lock next has that written to disk, and all before it.
 """
 
 from __future__ import annotations
@@ -30,14 +32,16 @@ import re
 
 from ...errors import Misconfigured
 
-VERSION = 1
-"""Part of the functions' names: clients of two versions may share the tables."""
+VERSION = 2
+"""Part of the functions' names: clients of two versions may share the tables. Those of the first
+have no ``h`` before the id of their inbox; they are called, and claim the lock by asking again."""
 SPACE = 0x46454E43
 """Of the advisory locks with two keys, which we use among ourselves; locks of users have one."""
 
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 
-_CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
+_CLAIM_S = 0.5  # how long a lock waits for somebody who was called to it
+_SHORT_S = 10  # as often do listeners look by themselves; who waits for a shorter lease is told
 _FORGET_S = 30  # a waiter that was not seen for so long is dead
 _UNUSED_S = 60  # a free row stays for so long, in case the name is used again
 _TIDY_MAX = 1000
@@ -58,8 +62,10 @@ CREATE TABLE IF NOT EXISTS {t}_locks (
   expires_at timestamptz NOT NULL,
   claimed boolean NOT NULL,
   queued boolean NOT NULL,
-  meta text NOT NULL
+  meta text NOT NULL,
+  inbox text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
+ALTER TABLE {t}_locks ADD COLUMN IF NOT EXISTS inbox text NOT NULL DEFAULT '';
 
 CREATE TABLE IF NOT EXISTS {t}_waiters (
   owner text PRIMARY KEY,
@@ -98,6 +104,14 @@ CREATE TABLE IF NOT EXISTS {t}_rows (name text COLLATE "C" PRIMARY KEY);
 """
 
 _FUNCTIONS = """
+-- Do not wait for the disk, unless a lock was handed over in this transaction.
+CREATE OR REPLACE FUNCTION {f}_be_lazy(p_may boolean) RETURNS void AS $$
+BEGIN
+  IF p_may AND current_setting('fencelock.handed', true) IS DISTINCT FROM 'on' THEN
+    PERFORM set_config('synchronous_commit', 'off', true);
+  END IF;
+END $$ LANGUAGE plpgsql;
+
 -- Whether this very session is the one that listens to an inbox.
 CREATE OR REPLACE FUNCTION {f}_listens(p_inbox text) RETURNS boolean AS $$
   SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
@@ -105,39 +119,68 @@ CREATE OR REPLACE FUNCTION {f}_listens(p_inbox text) RETURNS boolean AS $$
     AND objid::bigint = (hashtext(p_inbox)::bigint & 4294967295))
 $$ LANGUAGE sql;
 
--- Give a free lock to the first waiter that answers, and tell it.
+-- Hand a lock over whole: the waiter is told that it holds it, and how long it has waited, so it
+-- knows since when at the latest. That is on disk before it is told.
+CREATE OR REPLACE FUNCTION {f}_hand_over(v_waiter {t}_waiters, v_now timestamptz)
+RETURNS {t}_locks AS $$
+DECLARE
+  v_row {t}_locks;
+BEGIN
+  DELETE FROM {t}_waiters WHERE owner = v_waiter.owner;
+  UPDATE {t}_locks SET owner = v_waiter.owner, fence = greatest(fence + 1, {us}),
+    ttl = v_waiter.ttl, since = v_now, claimed = true, meta = v_waiter.meta,
+    inbox = v_waiter.inbox, expires_at = v_now + v_waiter.ttl * interval '1 second',
+    queued = EXISTS (SELECT 1 FROM {t}_waiters WHERE name = v_waiter.name)
+    WHERE name = v_waiter.name RETURNING * INTO v_row;
+  PERFORM pg_notify(v_waiter.inbox, v_waiter.owner || ' ' || v_row.fence || ' ' ||
+    extract(epoch FROM v_now - v_waiter.since)), set_config('fencelock.handed', 'on', true);
+  RETURN v_row;
+END $$ LANGUAGE plpgsql;
+
+-- Give a free lock to the first waiter that answers, and tell it. Who cannot be told what it holds
+-- is called: it has a moment to claim the lock.
 CREATE OR REPLACE FUNCTION {f}_hand_on(p_name text) RETURNS {t}_locks AS $$
 DECLARE
   v_row {t}_locks;
   v_waiter {t}_waiters;
   v_now timestamptz := clock_timestamp();
+  v_old timestamptz := v_now - interval '{forget} seconds';
 BEGIN
-  FOR v_waiter IN SELECT * FROM {t}_waiters WHERE name = p_name ORDER BY place LOOP
-    IF v_waiter.seen_at < v_now - interval '{forget} seconds' THEN
+  LOOP
+    SELECT * INTO v_waiter FROM {t}_waiters
+      WHERE name = p_name AND (NOT lapsed OR seen_at < v_old) ORDER BY place LIMIT 1;
+    IF NOT FOUND THEN
+      UPDATE {t}_locks SET owner = '', claimed = false, expires_at = v_now, meta = '', inbox = '',
+        queued = EXISTS (SELECT 1 FROM {t}_waiters WHERE name = p_name)
+        WHERE name = p_name RETURNING * INTO v_row;
+      RETURN v_row;
+    ELSIF v_waiter.seen_at < v_old THEN
       DELETE FROM {t}_waiters WHERE owner = v_waiter.owner;
-    ELSIF v_waiter.lapsed THEN
-      CONTINUE;
     ELSIF v_waiter.inbox <> ''
         AND pg_try_advisory_xact_lock_shared({space}, hashtext(v_waiter.inbox))
         AND NOT {f}_listens(v_waiter.inbox) THEN  -- a session does not keep out itself
       UPDATE {t}_waiters SET lapsed = true WHERE owner = v_waiter.owner;  -- nobody listens there
     ELSE
-      UPDATE {t}_locks SET owner = v_waiter.owner, fence = greatest(fence + 1, {us}),
-        ttl = v_waiter.ttl, since = v_now, claimed = false, queued = true, meta = v_waiter.meta,
-        expires_at = v_now + least(v_waiter.ttl, {claim}) * interval '1 second'
-        WHERE name = p_name RETURNING * INTO v_row;
-      IF v_waiter.inbox <> '' THEN
-        PERFORM pg_notify(v_waiter.inbox, v_waiter.owner);
-      END IF;
-      PERFORM pg_notify(inbox, '') FROM (  -- should the first be dead, the next one sees to it
-        SELECT inbox FROM {t}_waiters WHERE name = p_name AND NOT lapsed AND place > v_waiter.place
-        ORDER BY place LIMIT 1) behind WHERE inbox NOT IN ('', v_waiter.inbox);
-      RETURN v_row;
+      EXIT;
     END IF;
   END LOOP;
-  UPDATE {t}_locks SET owner = '', claimed = false, expires_at = v_now, meta = '',
-    queued = EXISTS (SELECT 1 FROM {t}_waiters WHERE name = p_name)
-    WHERE name = p_name RETURNING * INTO v_row;
+  IF left(right(v_waiter.inbox, 17), 1) = 'h' THEN
+    v_row := {f}_hand_over(v_waiter, v_now);
+    IF v_waiter.ttl >= {short} THEN
+      RETURN v_row;
+    END IF;
+  ELSE
+    UPDATE {t}_locks SET owner = v_waiter.owner, fence = greatest(fence + 1, {us}),
+      ttl = v_waiter.ttl, since = v_now, claimed = false, queued = true, meta = v_waiter.meta,
+      inbox = '', expires_at = v_now + least(v_waiter.ttl, {claim}) * interval '1 second'
+      WHERE name = p_name RETURNING * INTO v_row;
+    IF v_waiter.inbox <> '' THEN
+      PERFORM pg_notify(v_waiter.inbox, v_waiter.owner);
+    END IF;
+  END IF;
+  PERFORM pg_notify(inbox, '') FROM (  -- should that client be dead, the next one sees to it
+    SELECT inbox FROM {t}_waiters WHERE name = p_name AND NOT lapsed AND place > v_waiter.place
+      AND inbox NOT IN ('', v_waiter.inbox) ORDER BY place LIMIT 1) behind;
   RETURN v_row;
 END $$ LANGUAGE plpgsql;
 
@@ -151,7 +194,7 @@ BEGIN
     SELECT * INTO v_row FROM {t}_locks WHERE name = p_name FOR NO KEY UPDATE;
     EXIT WHEN FOUND;
     INSERT INTO {t}_locks SELECT p_name, '', last_value, 0, clock_timestamp(), clock_timestamp(),
-      false, false, '' FROM {t}_floor ON CONFLICT (name) DO NOTHING;
+      false, false, '', '' FROM {t}_floor ON CONFLICT (name) DO NOTHING;
   END LOOP;
   IF v_row.owner <> '' THEN
     IF v_row.expires_at > clock_timestamp() THEN
@@ -163,6 +206,9 @@ BEGIN
     END IF;
     IF NOT v_row.claimed THEN
       UPDATE {t}_waiters SET lapsed = true WHERE owner = v_row.owner;
+    ELSIF v_row.inbox <> '' THEN  -- nothing was heard of that client since it was handed the lock
+      UPDATE {t}_waiters SET lapsed = true
+        WHERE inbox = v_row.inbox AND name = p_name AND seen_at <= v_row.since;
     END IF;
   ELSIF NOT v_row.queued THEN
     RETURN v_row;
@@ -184,7 +230,7 @@ BEGIN
     IF v_row.queued THEN
       DELETE FROM {t}_waiters WHERE owner = p_owner;
     END IF;
-    UPDATE {t}_locks SET ttl = p_ttl, claimed = true, meta = p_meta, owner = p_owner,
+    UPDATE {t}_locks SET ttl = p_ttl, claimed = true, meta = p_meta, owner = p_owner, inbox = '',
       expires_at = v_now + p_ttl * interval '1 second',
       fence = CASE v_row.owner WHEN p_owner THEN fence ELSE greatest(fence + 1, {us}) END,
       since = CASE v_row.owner WHEN p_owner THEN since ELSE v_now END,
@@ -192,9 +238,7 @@ BEGIN
       WHERE name = p_name RETURNING fence INTO r_fence;
     RETURN;
   END IF;
-  IF p_alone THEN
-    PERFORM set_config('synchronous_commit', 'off', true);  -- nothing was granted
-  END IF;
+  PERFORM {f}_be_lazy(p_alone);
   IF p_queue THEN
     INSERT INTO {t}_waiters (owner, name, ttl, since, seen_at, lapsed, inbox, meta)
       VALUES (p_owner, p_name, p_ttl, v_now, v_now, false, p_inbox, p_meta)
@@ -210,18 +254,17 @@ BEGIN
 END $$ LANGUAGE plpgsql;
 
 -- Take an owner out of the queue and out of the lock. Return whether it held the lock, and whether
--- others are in the queue.
+-- others are in the queue, or have just come from there.
 CREATE OR REPLACE FUNCTION {f}_leave(
-  p_name text, p_owner text, OUT r_held boolean, OUT r_queued boolean
+  p_name text, p_owner text, p_alone boolean, OUT r_held boolean, OUT r_queued boolean
 ) AS $$
 DECLARE
   v_row {t}_locks;
 BEGIN
-  PERFORM set_config('synchronous_commit', 'off', true);
   SELECT * INTO v_row FROM {t}_locks WHERE name = p_name FOR NO KEY UPDATE;
   r_held := FOUND AND v_row.owner = p_owner;
   r_queued := FOUND AND v_row.queued;
-  IF r_queued THEN
+  IF r_queued AND NOT (r_held AND v_row.claimed) THEN
     DELETE FROM {t}_waiters WHERE owner = p_owner;
     IF NOT r_held THEN
       UPDATE {t}_locks SET queued = false WHERE name = p_name
@@ -231,8 +274,9 @@ BEGIN
   IF r_held THEN
     r_held := v_row.expires_at > clock_timestamp();
     v_row := {f}_hand_on(p_name);
-    r_queued := v_row.queued;
+    r_queued := v_row.queued OR v_row.owner <> '';
   END IF;
+  PERFORM {f}_be_lazy(p_alone);
 END $$ LANGUAGE plpgsql;
 
 CREATE OR REPLACE FUNCTION {f}_revoke(p_name text, p_reason text) RETURNS boolean AS $$
@@ -252,7 +296,8 @@ BEGIN
 END $$ LANGUAGE plpgsql;
 
 -- Hand on what the waiters of an inbox wait for and nobody released. Return whom to wake, how many
--- wait, and in how many seconds the next of those locks would be free without a word.
+-- wait and are not passed over, and in how many seconds the next of those locks would be free
+-- without a word.
 CREATE OR REPLACE FUNCTION {f}_settle(p_inbox text)
 RETURNS TABLE (r_owner text, r_waiting bigint, r_next double precision) AS $$
 DECLARE
@@ -264,7 +309,7 @@ BEGIN
     PERFORM {f}_current(v_name);
   END LOOP;
   RETURN QUERY SELECT CASE WHEN l.owner IN ('', w.owner) OR l.name IS NULL THEN w.owner END,
-    count(*) OVER (),
+    count(*) FILTER (WHERE NOT w.lapsed) OVER (),
     extract(epoch FROM min(l.expires_at) OVER () - clock_timestamp())::double precision
     FROM {t}_waiters w LEFT JOIN {t}_locks l ON l.name = w.name WHERE w.inbox = p_inbox
     ORDER BY 1 LIMIT {tidy};
@@ -302,8 +347,6 @@ BEGIN
 END $$ LANGUAGE plpgsql;
 """
 
-PARTS = ("listens", "hand_on", "current", "acquire", "leave", "revoke", "settle", "tidy", "lift")
-
 
 def schema(table: str = "fencelock", namespace: str = "") -> str:
     """The statements that make everything; running them again does no harm."""
@@ -313,7 +356,13 @@ def schema(table: str = "fencelock", namespace: str = "") -> str:
     text = text.replace("{t}", qualified(table, namespace)).replace(
         "{f}", functions(table, namespace)
     )
-    numbers = {"claim": _CLAIM_S, "forget": _FORGET_S, "unused": _UNUSED_S, "tidy": _TIDY_MAX}
+    numbers = {
+        "claim": _CLAIM_S,
+        "short": _SHORT_S,
+        "forget": _FORGET_S,
+        "unused": _UNUSED_S,
+        "tidy": _TIDY_MAX,
+    }
     for word, number in numbers.items():
         text = text.replace(f"{{{word}}}", str(number))
     return text.strip() + "\n"

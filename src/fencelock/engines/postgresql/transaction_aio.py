@@ -16,6 +16,7 @@ from psycopg import pq
 
 from ...errors import FencelockError, Unavailable
 from .failures import Refused, lost, refusal
+from .hangups import Hangups
 from .link import Rows
 from .statements import Statement
 
@@ -23,8 +24,13 @@ from .statements import Statement
 class AioTransaction:
     """One transaction after another, on one connection."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any], patience: float) -> None:
+    def __init__(
+        self, connection: psycopg.AsyncConnection[Any], patience: float, hangups: Hangups
+    ) -> None:
         self.connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._hangups = hangups
+        self._ended: Callable[[], None] | None = None
         self._patience = patience
         self._tasks: set[asyncio.Task[Rows]] = set()
         self.pid = 0
@@ -32,6 +38,30 @@ class AioTransaction:
         self.ttls: Counter[float] = Counter()
         self.limit = "0"
         self.dead = False
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have this called once, when the session has ended."""
+        self._ended = ended
+        self._hangups.watch(self.connection.pgconn.socket, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """The server has ended it; told by another thread, which leaves the rest to the loop."""
+        try:
+            self._loop.call_soon_threadsafe(self._let_go)
+        except RuntimeError:
+            pass  # the loop is closed, and nobody holds anything any more
+
+    def _let_go(self) -> None:
+        self.dead = True
+        if self.connection.lock.locked() or self._tasks:
+            self._tell()  # whoever is using the connection is told by its own statement
+        else:
+            self.drop()
+
+    def _tell(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
 
     @property
     def open(self) -> bool:
@@ -108,9 +138,11 @@ class AioTransaction:
     def drop(self) -> None:
         """End it: the server gives its locks back."""
         self.dead = True
+        self._hangups.forget(self._hang_up)
         for task in list(self._tasks):
             task.cancel()
         self.connection.pgconn.finish()
+        self._tell()
 
 
 def _bytes(value: object) -> bytes | None:

@@ -24,6 +24,17 @@ class ThreadTransaction(ThreadSession):
         super().__init__(ThreadLink(connection.pgconn), patience, lookout)
         self.connection = connection
 
+    def _hang_up(self) -> None:
+        """The server has ended it. A statement of the caller's that is under way finds out too."""
+        if not self.connection.lock.acquire(blocking=False):
+            self.dead = True
+            self._tell()
+            return
+        try:
+            super()._hang_up()
+        finally:
+            self.connection.lock.release()
+
     @property
     def open(self) -> bool:
         """Whether a transaction is open and has not failed."""

@@ -20,6 +20,7 @@ import psycopg
 from ...errors import FencelockError, Unavailable
 from .failures import RETRIED, Refused, lost, refusal, unreachable
 from .greeting import greet, is_direct
+from .hangups import Hangups
 from .link import Rows
 from .link_aio import AioLink, Call
 from .session_aio import AioSession
@@ -196,6 +197,7 @@ class AioWire:
         self._settings = settings
         self._lane = Lane(settings, settings.pool)
         self._keeper = Lane(settings, 1)
+        self._hangups: Hangups | None = None
         self.direct = True
         self.alone = False
 
@@ -223,7 +225,9 @@ class AioWire:
     async def transaction(self) -> AioTransaction:
         """A connection of the driver's, for a transaction that the caller may join."""
         connection = await reach(self._settings)
-        return AioTransaction(connection, self._settings.patience)
+        if self._hangups is None:
+            self._hangups = Hangups()
+        return AioTransaction(connection, self._settings.patience, self._hangups)
 
     async def run(self, script: str) -> None:
         connection = await reach(self._settings)
@@ -234,9 +238,14 @@ class AioWire:
         finally:
             await connection.close()
 
+    def abandon(self) -> None:
+        if self._hangups is not None:
+            self._hangups.close()
+
     async def close(self) -> None:
         await self._lane.close()
         await self._keeper.close()
+        self.abandon()
 
 
 async def connect(settings: Settings, done: Callable[[AioLink], None]) -> AioLink:

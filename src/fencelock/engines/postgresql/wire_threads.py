@@ -187,6 +187,10 @@ class ThreadsWire:
         finally:
             link.drop()
 
+    def abandon(self) -> None:
+        if self._lookout is not None:
+            self._lookout.hangups.close()
+
     async def close(self) -> None:
         self._pool.close()
         self._keeper.close()

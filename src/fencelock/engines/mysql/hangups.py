@@ -1,0 +1,101 @@
+"""Notices at once that the server has ended a session, while nobody asks anything over it.
+
+The kernel knows when the other side has closed a connection, or when it answers no more to what the
+kernel itself asks. One thread of a client waits for that word about all its sessions; what comes
+over them in the ordinary way does not wake it. Where the system has no ``epoll``, the next renewal
+finds out.
+
+It listens to duplicates of the sockets: whoever uses a session may see its end first and close it,
+and then there would be nothing left to hear. So a session that is ended must be forgotten here, or
+the other side would not see that it was closed.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable
+
+_HANGUP = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
+
+
+class Hangups:
+    """Waits for the ends of many sessions."""
+
+    def __init__(self, deliver: Callable[[Callable[[], None]], object]) -> None:
+        self._deliver = deliver
+        self._mutex = threading.RLock()  # a client may be collected, and close this, at any moment
+        self._watched: dict[int, Callable[[], None]] = {}
+        self._duplicates: dict[Callable[[], None], int] = {}
+        self._epoll: select.epoll | None = None
+        self._stop = -1
+        self._closed = False
+
+    def watch(self, socket: int, ended: Callable[[], None]) -> None:
+        """Have ``ended`` called, once, when the other side is gone."""
+        if not hasattr(select, "epoll"):
+            return
+        with self._mutex:
+            if self._closed:
+                return
+            if self._epoll is None:
+                self._epoll, self._stop = select.epoll(), os.eventfd(0)
+                self._epoll.register(self._stop, select.EPOLLIN)
+                threading.Thread(target=self._run, name="fencelock-hangups", daemon=True).start()
+            duplicate = os.dup(socket)
+            self._watched[duplicate], self._duplicates[ended] = ended, duplicate
+            self._epoll.register(duplicate, _HANGUP)
+
+    def forget(self, ended: Callable[[], None]) -> None:
+        """The session is about to be closed, or has been."""
+        with self._mutex:
+            self._drop(ended)
+
+    def _drop(self, ended: Callable[[], None]) -> None:
+        duplicate = self._duplicates.pop(ended, None)
+        if duplicate is not None:
+            del self._watched[duplicate]
+            if self._epoll is not None:
+                self._epoll.unregister(duplicate)
+            os.close(duplicate)
+
+    def close(self) -> None:
+        """End the thread, and let go of whom it would tell."""
+        with self._mutex:
+            self._closed = True
+            for ended in list(self._duplicates):
+                self._drop(ended)
+            if self._stop >= 0:
+                os.eventfd_write(self._stop, 1)
+
+    def _run(self) -> None:
+        assert self._epoll is not None
+        while True:
+            for socket, _ in self._epoll.poll():
+                if socket == self._stop:
+                    with self._mutex:
+                        self._epoll.close()
+                        os.close(self._stop)
+                        self._epoll, self._stop = None, -1
+                    return
+                if (ended := self._ended(socket)) is not None:
+                    try:
+                        self._deliver(ended)
+                    except RuntimeError:
+                        pass  # the event loop is closed, and nobody holds anything any more
+
+    def _ended(self, socket: int) -> Callable[[], None] | None:
+        """Whom to tell; nobody, if what we heard was meant for an earlier owner of the number."""
+        with self._mutex:
+            ended = self._watched.get(socket)
+            if ended is None:
+                return None
+            look = select.poll()
+            look.register(socket, select.POLLRDHUP)
+            if not look.poll(0):
+                assert self._epoll is not None
+                self._epoll.modify(socket, _HANGUP)
+                return None
+            self._drop(ended)
+            return ended

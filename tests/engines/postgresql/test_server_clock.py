@@ -1,0 +1,45 @@
+"""The wall clock of the server steps, by which it ends leases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engines.server_clock import a_step_back, a_step_forward, misled
+from tests.faults.flavors import run
+from tests.servers.clock import Clock
+from tests.servers.postgresql import Postgresql
+
+
+@pytest.fixture(scope="module")
+def standing() -> Iterator[tuple[Postgresql, Clock]]:
+    with misled(Postgresql()) as running:
+        yield running
+
+
+@pytest.fixture
+def clock(standing: tuple[Postgresql, Clock]) -> Iterator[Clock]:
+    """The clock of the server, right at the beginning of each test."""
+    yield standing[1]
+    standing[1].set()
+
+
+@pytest.fixture
+def stepped_url(standing: tuple[Postgresql, Clock], table: str) -> str:
+    server, _ = standing
+    return server.url(f"table={table}")
+
+
+def test_a_step_forward_ends_the_lease_and_the_holder_is_told(
+    flavor: str, stepped_url: str, clock: Clock
+) -> None:
+    """H34: another has the lock, with a higher fence, and the first holder hears of its loss."""
+    run(flavor, lambda lab: a_step_forward(lab, stepped_url, clock))
+
+
+def test_a_step_back_keeps_the_holder_and_its_release_frees(
+    flavor: str, stepped_url: str, clock: Clock
+) -> None:
+    """H34: nobody gets in, and the next fence is higher although the clock shows less."""
+    run(flavor, lambda lab: a_step_back(lab, stepped_url, clock))
