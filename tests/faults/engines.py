@@ -84,6 +84,7 @@ STORES: dict[str, Store] = {
     ),
     "postgresql": Store(
         lambda folder: shared(_postgresql).url(f"table=faults_{next(_number)}"),
+        dead_waiter_ttl=2.0,  # it is handed the lock whole, as with redis below
     ),
     "mysql": Store(
         lambda folder: f"{shared(mariadb).url()}?table=faults_{next(_number)}",

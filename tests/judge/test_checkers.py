@@ -107,6 +107,15 @@ BAD: dict[str, tuple[str, list[Told]]] = {
         "nobody_sleeps",
         [ANN_HOLDS, note("ann", "crash", 1.5), acquire("bob", 7, 1.5, 5.0)],
     ),
+    "a waiter that was paused sleeps long after it": (
+        "nobody_sleeps",
+        [
+            TENURE,
+            acquire("bob", 7, 1.5, 20.0),
+            note("bob", "pause", 1.6),
+            note("bob", "resume", 3.0),
+        ],
+    ),
     "a newcomer overtakes": (
         "first_come_first_served",
         [

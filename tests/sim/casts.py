@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from fencelock.engine import Address, Engine
@@ -26,6 +27,7 @@ from tests.sim.nodes import Node
 
 NAME = "seat"
 KEY = NAME.encode()
+QUEUE, REVOKED = b"{seat}:fencelock:queue", b"{seat}:fencelock:revoked"
 PATIENCE_S = 0.5
 R = TypeVar("R")
 
@@ -52,24 +54,21 @@ class Cast(ABC):
 
     def holder(self) -> str:
         """The owner that a majority of the servers keeps the lock for, or nothing."""
-        owners = self.owners()
-        for owner in owners:
-            if owner and owners.count(owner) > len(owners) // 2:
-                return owner
-        return ""
+        (owner,) = self.owners()
+        return owner
 
     @abstractmethod
     def queue(self) -> Sequence[str]:
         """The owners in the queue."""
 
     @abstractmethod
-    def revoked(self) -> list[str]:
+    def revoked(self) -> Sequence[str]:
         """Owners from whom somebody took the lock away."""
 
     def watch(self, served: Callable[[], object]) -> None:
         """Have this called whenever a server has served something."""
         for host in self.hosts:
-            host.watchers.append(lambda _: served())
+            host.watchers.append(served)
 
 
 class RedisCast(Cast):
@@ -91,16 +90,37 @@ class RedisCast(Cast):
     def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
         return RedisEngine(world, Address("redis", hosts, options={"patience": PATIENCE_S}))
 
+    def watch(self, served: Callable[[], object]) -> None:
+        for node in self.hosts:
+            node.watchers.append(partial(node.model.look, KEY, QUEUE, REVOKED))
+        super().watch(served)
+
     def owners(self) -> list[str]:
-        return [(node.model.live(KEY) or b"").decode() for node in self.hosts]
+        owners: list[str] = []
+        for node in self.hosts:
+            sight = node.model.sight
+            owners.append(sight.owner if sight.owner and node.wall_us() < sight.until_us else "")
+        return owners
+
+    def holder(self) -> str:
+        seen: list[str] = [node.model.sight.owner for node in self.hosts]
+        half, kept = len(seen) // 2, 0
+        for owner in seen[: half + 1]:
+            if owner and seen.count(owner) > half:
+                for node in self.hosts:
+                    sight = node.model.sight
+                    if sight.owner == owner and node.wall_us() < sight.until_us:
+                        kept += 1
+                        if kept > half:
+                            return owner
+                return ""
+        return ""
 
     def queue(self) -> Sequence[str]:
-        data = self.hosts[0].model.data
-        return [owner.decode() for owner in data.get(b"{seat}:fencelock:queue", ())]
+        return [owner.decode() for owner in self.hosts[0].model.sight.queue]
 
-    def revoked(self) -> list[str]:
-        found = [node.model.data.get(b"{seat}:fencelock:revoked", ()) for node in self.hosts]
-        return [owner.decode() for owners in found for owner in owners]
+    def revoked(self) -> Sequence[str]:
+        return [owner.decode() for node in self.hosts for owner in node.model.sight.revoked]
 
 
 class RedlockCast(RedisCast):
@@ -123,13 +143,13 @@ class StoreNode(Host):
     def __init__(self, world: SimWorld) -> None:
         super().__init__("store")
         self._world = world
-        self.watchers: list[Callable[[StoreNode], None]] = []
+        self.watchers: list[Callable[[], object]] = []
         self.restart(forgets=True)
 
     def serve(self, work: Coroutine[Any, Any, R]) -> R:
         answer = drive(work)
         for watch in self.watchers:
-            watch(self)
+            watch()
         return answer
 
     def crash(self) -> None:
@@ -170,7 +190,7 @@ class StoreCast(Cast):
     def queue(self) -> Sequence[str]:
         return list(self.node.store.queues.get(NAME, {}))
 
-    def revoked(self) -> list[str]:
+    def revoked(self) -> Sequence[str]:
         return list(self.node.store.revoked)
 
 

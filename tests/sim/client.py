@@ -91,7 +91,7 @@ class Client:
         """It comes no more."""
         if not self.is_gone:
             self.is_gone = True
-            self._run.present -= 1
+            self._run.leave()
 
     async def _open(self) -> None:
         while True:

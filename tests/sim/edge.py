@@ -35,6 +35,8 @@ class Edge(Way):
 class _Answer:
     """What one call waits for."""
 
+    __slots__ = ("count", "error", "flag", "replies")
+
     def __init__(self, count: int) -> None:
         self.count = count
         self.flag = Flag()
@@ -129,6 +131,9 @@ class SimInbox(SimLink):
             raise Unavailable(f"the inbox was cut off ({self.broken})")
         return messages
 
+    def prompt(self, hear: object) -> None:
+        """What comes is received: a paused process hears nothing."""
+
     def nudge(self) -> None:
         self._news.set()
 
@@ -193,6 +198,8 @@ class SimWire:
 
 class SimLine:
     """The quick way to one node."""
+
+    direct = None
 
     def __init__(self, wire: SimWire, node: Address) -> None:
         self._wire = wire

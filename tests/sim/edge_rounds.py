@@ -90,8 +90,7 @@ class SimRounds(Rounds[SimRoundLine]):
             connection.lost("no answer in time")
 
     def _received(self, line: SimRoundLine, replies: list[Any]) -> None:
-        left = iter(replies)
-        self._heard(line, lambda: next(left, False))
+        self._heard(line, partial(next, iter(replies), False))
 
     def _lost(self, line: SimRoundLine, connection: Connection, why: str) -> None:
         if line.connection is not connection:

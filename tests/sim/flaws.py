@@ -126,8 +126,8 @@ def count_from_the_reply(patch: Patch, engine: Any = RedisEngine) -> None:
 def hear_no_more(patch: Patch) -> None:
     """A waiter that gives a late grant back is not called any more."""
 
-    def leave(self: Listener, name: str, owner: str) -> None:
-        self.unwatch(name, owner)
+    def leave(self: Listener, owner: str) -> None:
+        self.unwatch(owner)
 
     patch.setattr(Listener, "leave", leave)
 
@@ -135,9 +135,10 @@ def hear_no_more(patch: Patch) -> None:
 def believe_an_old_word(patch: Patch) -> None:
     """What a waiter was told of a grant counts, although it has given that grant back."""
 
-    def leave(self: Listener, name: str, owner: str) -> None:
-        if self._signals.get(owner) is None:
-            self.unwatch(name, owner)
+    def leave(self: Listener, owner: str) -> None:
+        waiter = self._waiters.get(owner)
+        if waiter is None or waiter.signal is None:
+            self.unwatch(owner)
 
     patch.setattr(Listener, "leave", leave)
 
@@ -280,7 +281,7 @@ FLAWS = {
     "count_from_the_push": Flaw(count_from_the_push, "redis", "naps", 60, TWO),
     "count_fences_only": Flaw(count_fences_only, "redis", "amnesia", 20, {"fences_grow"}),
     "draw_before_the_lock": Flaw(draw_before_the_lock, "redlock", "calm", 20, {"fences_grow"}),
-    "count_from_the_reply": Flaw(count_from_the_reply, "redis", "naps", 40, TWO),
+    "count_from_the_reply": Flaw(count_from_the_reply, "redis", "slow", 60, TWO),
     "hear_no_more": Flaw(hear_no_more, "redis", "naps", 200, {"nobody_sleeps"}),
     "trust_the_push": Flaw(trust_the_push, "redis", "crashes", 20, {"nobody_sleeps"}),
     "quorum_of_the_reachable": Flaw(quorum_of_the_reachable, "redlock", "cuts", 60, TWO),

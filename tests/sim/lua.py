@@ -1,76 +1,72 @@
-"""Runs the package's scripts, unchanged, by a Lua 5.1 as a Redis server has it.
+"""A Lua 5.1, as a Redis server has it, with a model of such a server in it (`model_redis.lua`).
 
-One interpreter serves all models: a script keeps nothing between two runs.
+One interpreter serves all models, and each script of the package is compiled once: it keeps nothing
+between two runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha1
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-OK = object()  # the status reply, in Python
-
-Call = Callable[[bytes, Sequence[bytes]], Any]
+Publish = Callable[[bytes, bytes], int]
+Script = Callable[..., Any]
 
 
 class Refused(Exception):
     """A command cannot be served; nothing was changed by it."""
 
 
-_lua: Any = import_module("lupa.lua51").LuaRuntime(encoding=None)  # its types know no bytes
-_compiled: dict[bytes, Any] = {}
-_call: Call
-_DONE = _lua.table_from({b"ok": b"OK"})
-_FRAME = b"local redis, KEYS, ARGV = ... "
+_module: Any = import_module("lupa.lua51")  # its types know no bytes
+_lua: Any = _module.LuaRuntime(encoding=None, unpack_returned_tuples=True)
+_publish: Publish
 
 
-def run(call: Call, source: bytes, keys: Sequence[bytes], args: Sequence[bytes]) -> Any:
-    """Run a script whose commands are served by a function."""
-    global _call
-    script = _compiled.get(source)
-    if script is None:
-        script = _compiled[source] = _lua.compile(_FRAME + source)
-    _call = call
-    return _from_lua(script(_redis, _lua.table_from(keys), _lua.table_from(args)))
+def _hand_out(channel: bytes, message: bytes) -> int:
+    return _publish(channel, message)
 
 
-def _redis_call(command: bytes, *args: Any) -> Any:
-    reply = _call(command, [arg if type(arg) is bytes else _number(arg) for arg in args])
-    if type(reply) is bytes or type(reply) is int:
-        return reply
-    return _to_lua(reply)
+_source = (Path(__file__).parent / "model_redis.lua").read_bytes()
+_framed: Callable[[Any], Script]
+new: Callable[[], Any]
+"""A server without data."""
+ask: Script
+"""For single commands: given a server, the time, and the words."""
+look: Callable[..., Any]
+"""What lies in a server, for those who look on; None if nothing was written since the last time."""
+new, ask, _framed, look = _lua.compile(_source)(_hand_out)
 
 
-_redis = _lua.table_from({b"call": _redis_call})
+@cache
+def learn(source: bytes) -> tuple[bytes, Script]:
+    """The digest of a script, and what runs it: given a server, the time, how many of the words are
+    keys, and the words."""
+    script = _framed(_lua.compile(b"local redis, KEYS, ARGV = ... " + source))
+    return sha1(source, usedforsecurity=False).hexdigest().encode(), script
 
 
-def _number(value: Any) -> bytes:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused("ERR Lua redis lib command arguments must be strings or integers")
-    return b"%d" % value if value == int(value) else b"%.17g" % value
-
-
-def _to_lua(reply: Any) -> Any:
-    if reply is None:
-        return False
-    if reply is OK:
-        return _DONE
-    if type(reply) is list:
-        return _lua.table_from([_to_lua(one) for one in reply])
-    return reply
-
-
-def _from_lua(value: Any) -> Any:
-    kind = type(value)
+def serve(script: Script, publish: Publish, *words: Any) -> Any:
+    """The reply to a request, as it would come from the server."""
+    global _publish
+    _publish = publish
+    try:
+        reply = script(*words)
+    except _module.LuaError as error:
+        _, is_refused, why = str(error).partition("refused: ")
+        if is_refused:
+            raise Refused(why) from error
+        raise
+    kind = type(reply)
     if kind is bytes or kind is int:
-        return value
-    if kind is float:
-        return int(value)
-    if value is None or value is False:
-        return None
-    if value is True:
-        return 1
-    if value[b"ok"] is not None:
-        return value[b"ok"]
-    return [_from_lua(one) for one in value.values()]
+        return reply
+    if kind is tuple:
+        return [one if type(one) is bytes or type(one) is int else _plain(one) for one in reply[1:]]
+    return [] if reply is True else _plain(reply)
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if type(value) is float else value or None

@@ -9,7 +9,6 @@ overtaken. Whatever reaches a paused process is handled when it runs again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from fencelock.worlds.sim import Simulation
@@ -71,20 +70,25 @@ class Pipe:
     def send(self, action: Action) -> None:
         """Have something happen at the other end."""
         network = self._network
-        if self._held or network.is_cut(self._way):
+        if self._held or (network.cuts and network.is_cut(self._way)):
             self._hold(action)
             return
-        now = network.simulation.now
-        when = self._last = max(self._last, now + network.delay())
-        network.simulation.at(when, partial(self._arrive, action))
+        simulation = network.simulation
+        when = simulation.now + network.delay()
+        if when < self._last:
+            when = self._last
+        self._last = when
+        simulation.at(when, self._arrive, action)
 
     def _arrive(self, action: Action) -> None:
         if self.broken:
             return
-        if self._held or self._network.is_cut(self._way):
+        if self._held or (self._network.cuts and self._network.is_cut(self._way)):
             self._hold(action)
-        else:
+        elif self._target.is_paused or self._target.is_down:
             self._target.deliver(action)
+        else:
+            action()
 
     def _hold(self, action: Action) -> None:
         if not self._held:
@@ -104,19 +108,19 @@ class Network:
     def __init__(self, simulation: Simulation, conditions: Conditions) -> None:
         self.simulation = simulation
         self.conditions = conditions
-        self._cuts: dict[tuple[str, str], int] = {}
+        self._random = simulation.random
+        self.cuts: dict[tuple[str, str], int] = {}
+        """How many cuts there are on each way that is cut."""
         self._holding: dict[tuple[str, str], list[Pipe]] = {}
         self._last: dict[tuple[str, str], float] = {}
-        self.delivered = 0
 
     def delay(self) -> float:
         """Draw how long a message is under way: short most of the time."""
-        self.delivered += 1
-        return self.conditions.delay_max * self.simulation.random() ** 3
+        return self.conditions.delay_max * self._random() ** 3
 
     def happens(self, chance: float) -> bool:
         """Draw whether something happens."""
-        return chance > 0 and self.simulation.random() < chance
+        return chance > 0 and self._random() < chance
 
     def datagram(self, source: Host, target: Host, action: Action) -> None:
         """Send something that may be lost, doubled or overtaken."""
@@ -130,28 +134,28 @@ class Network:
             else:
                 when = self._last[way] = max(when, self._last.get(way, 0.0))
             if not self.happens(conditions.lost):
-                self.simulation.at(when, partial(self._land, source, target, action))
+                self.simulation.at(when, self._land, way, target, action)
 
-    def _land(self, source: Host, target: Host, action: Action) -> None:
-        if not self.is_cut((source.name, target.name)):
+    def _land(self, way: tuple[str, str], target: Host, action: Action) -> None:
+        if not self.is_cut(way):
             target.deliver(action)
 
     # Cuts
 
     def is_cut(self, way: tuple[str, str]) -> bool:
-        return bool(self._cuts) and self._cuts.get(way, 0) > 0
+        return way in self.cuts
 
     def cut(self, ways: list[tuple[str, str]]) -> None:
         """Let nothing through from one host to another."""
         for way in ways:
-            self._cuts[way] = self._cuts.get(way, 0) + 1
+            self.cuts[way] = self.cuts.get(way, 0) + 1
 
     def heal(self, ways: list[tuple[str, str]]) -> None:
         """End a cut; what was held back goes on its way."""
         for way in ways:
-            self._cuts[way] -= 1
-            if not self._cuts[way]:
-                del self._cuts[way]
+            self.cuts[way] -= 1
+            if not self.cuts[way]:
+                del self.cuts[way]
                 for pipe in self._holding.pop(way, ()):
                     pipe.let_go()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ class Node(Host):
 
     def __init__(self, network: Network, name: str, ahead: float, pace: float) -> None:
         super().__init__(name)
-        self._network = network
+        self._simulation = network.simulation
         self._pace = pace
         self.ahead = ahead
         """Seconds by which its clock is wrong; set it to make that clock step."""
@@ -29,11 +29,12 @@ class Node(Host):
         self.model.publish = self._publish
         self._connections: dict[Connection, None] = {}
         self._channels: dict[bytes, dict[Connection, None]] = {}
-        self.watchers: list[Callable[[Node], None]] = []
+        self._requests = hiredis.Reader()  # for all: what arrives is always whole
+        self.watchers: list[Callable[[], object]] = []
         """Called when the server has served something."""
 
     def wall_us(self) -> int:
-        return int((WALL_S + self.ahead + self._pace * self._network.simulation.now) * 1e6)
+        return int((WALL_S + self.ahead + self._pace * self._simulation.now) * 1e6)
 
     def deliver(self, action: Action) -> None:
         """A machine answers for a process that is gone: what comes for it is refused."""
@@ -54,20 +55,19 @@ class Node(Host):
         if connection not in self._connections:  # it knows of no such connection: a reset
             connection.down.send(partial(connection.lost, "reset by the server"))
             return
-        reader = hiredis.Reader()
-        reader.feed(payload)
+        requests, execute = self._requests, self.model.execute
+        requests.feed(payload)
         replies: list[Any] = []
-        while (words := reader.gets()) is not False:
-            replies.append(self._serve(connection, words))
+        while words := requests.gets():
+            is_plain = words[0] != b"SUBSCRIBE"
+            replies.append(execute(words) if is_plain else self._subscribe(connection, words[1]))
         connection.down.send(partial(connection.heard, replies))
         for watch in self.watchers:
-            watch(self)
+            watch()
 
-    def _serve(self, connection: Connection, words: Sequence[bytes]) -> Any:
-        if words[0] == b"SUBSCRIBE":
-            self._channels.setdefault(words[1], {})[connection] = None
-            return [b"subscribe", words[1], 1]
-        return self.model.execute(words)
+    def _subscribe(self, connection: Connection, channel: bytes) -> list[Any]:
+        self._channels.setdefault(channel, {})[connection] = None
+        return [b"subscribe", channel, 1]
 
     def _publish(self, channel: bytes, message: bytes) -> int:
         listeners = list(self._channels.get(channel, ()))
@@ -126,13 +126,14 @@ class Connection:
         """Send requests; the replies come by themselves, or the end does."""
         if not self.is_open:
             return
-        chance = self._network.conditions.breaks
-        if self._network.happens(chance):
+        arrive = partial(self._node.receive, self, payload)
+        breaks = self._network.conditions.breaks
+        if breaks and self._network.happens(breaks):
             if self._network.happens(0.5):
-                self.up.send(partial(self._node.receive, self, payload))
+                self.up.send(arrive)
             self._break()
             return
-        self.up.send(partial(self._node.receive, self, payload))
+        self.up.send(arrive)
 
     def _break(self) -> None:
         """The connection breaks; neither end hears anything more from the other."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from contextlib import ExitStack
 
 from fencelock.judge import Event
@@ -74,16 +73,13 @@ def main(arguments: list[str]) -> int:
             from tests.sim.flaws import planted  # it needs pytest, and a plain replay does not
 
             stack.enter_context(planted(options.defect))
-        began = time.process_time()
         run = Run(options.cast, plan, guarded=not options.unguarded).play()
-        took = time.process_time() - began
     if options.save:
         run.history.save(options.save)
     found = run.verdict()
     lines = [run.simulation.digest()]
     if not options.digest:
-        steps = run.simulation.steps
-        lines = [*map(told, run.history), str(found), f"{steps} steps, {steps / took:,.0f}/s"]
+        lines = [*map(told, run.history), str(found), f"{run.simulation.steps} steps"]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0 if found.passed else 1
 

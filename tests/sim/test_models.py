@@ -134,13 +134,11 @@ class Pair:
                 "hash": ["HGETALL", key],
                 "zset": ["ZRANGE", key, 0, -1, "WITHSCORES"],
             }
-            theirs = self._line.ask(*looks.get(kind, ["EXISTS", key]))
-            ours = _text(self.model.data[key.encode()]) if self.model.has(key.encode()) else 0
+            theirs, ours = self._both(looks.get(kind, ["EXISTS", key]))
             if kind == "hash":
-                theirs = sorted(zip(theirs[::2], theirs[1::2], strict=True))
-                ours = sorted(ours.items())
-            elif kind == "zset":
-                ours = _text(self.model.call(b"ZRANGE", [key.encode(), b"0", b"-1", b"WITHSCORES"]))
+                theirs, ours = (
+                    sorted(zip(all_[::2], all_[1::2], strict=True)) for all_ in (theirs, ours)
+                )
             assert self.alike(theirs, ours), f"{key}: {theirs!r} and not {ours!r}"
 
     def alike(self, theirs: Any, ours: Any) -> bool:
@@ -163,8 +161,6 @@ def _text(value: Any) -> Any:
         return value.decode()
     if isinstance(value, list):
         return [_text(one) for one in value]
-    if isinstance(value, dict):
-        return {_text(key): _text(one) for key, one in value.items()}
     return value
 
 

@@ -11,13 +11,16 @@ still believes in.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
 from fencelock.spec import make_spec
 from fencelock.worlds.sim import Simulation
+from fencelock.worlds.sim_tasks import Flag
 from tests.sim.casts import CASTS, NAME, Cast
 from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS
@@ -29,6 +32,18 @@ from tests.sim.witness import WITNESSED, Witness
 STEPS_MAX = 200_000
 PATIENCE_S = 20.0  # of a newcomer, when dead waiters may stand in the queue and are called first
 SETTLE_S = 8.0  # after the last fault: every lease that nobody keeps is over
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Let nothing be finalized that an earlier run left behind: this one is on its own."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Run:
@@ -48,6 +63,8 @@ class Run:
         self.promises = self._promised()
         self.clients: list[Client] = []
         self.present = 0
+        self.all_gone = Flag()
+        self.all_gone.set()
         self.witness = Witness(self)
         self.cast.watch(self.witness.look)
         for name, visits in plan.clients.items():
@@ -79,15 +96,16 @@ class Run:
         client = Client(self, name, visits)
         self.clients.append(client)
         self.present += 1
+        self.all_gone.clear()
         self.simulation.start(client.live(), client.world, "life")
         return client
 
     def play(self) -> Run:
         """Play it to its end."""
-        with self.simulation:
+        with no_collection(), self.simulation:
             for name, fault in self.plan.faults.items():
                 self.simulation.at(fault.at, partial(self._strike, name, fault))
-            self.simulation.run(until=self._is_over)
+            self.simulation.run(until=self.all_gone)
             self._end()
         return self
 
@@ -101,8 +119,11 @@ class Run:
             found = tuple(one for one in self.witness.found if one.checker == name)
             yield Ruling(name, question, "broken" if found else "held", "", found)
 
-    def _is_over(self) -> bool:
-        return self.present == 0
+    def leave(self) -> None:
+        """A client comes no more."""
+        self.present -= 1
+        if not self.present:
+            self.all_gone.set()
 
     def _end(self) -> None:
         """All have gone or crashed: a newcomer finds the lock free."""
@@ -131,7 +152,7 @@ class Run:
     # Faults
 
     def _strike(self, name: str, fault: Fault) -> None:
-        if not self._is_over():
+        if self.present:
             FAULTS[fault.kind](self, fault)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:

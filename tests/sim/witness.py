@@ -25,6 +25,7 @@ class Witness:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._cast = run.cast
         self._holder = ""
         self._asked: dict[str, tuple[str, int]] = {}
         self._queued: set[str] = set()
@@ -38,17 +39,17 @@ class Witness:
 
     def look(self) -> None:
         """A server has served something."""
-        cast, history = self._run.cast, self._run.history
+        cast = self._cast
         for owner in cast.queue():
             if owner not in self._queued and owner in self._asked:
                 self._queued.add(owner)
                 client, op = self._asked[owner]
-                history.note(client, "queued", NAME, op=op)
+                self._run.history.note(client, "queued", NAME, op=op)
         for owner in cast.revoked():
             if owner not in self._revoked:
                 self._revoked.add(owner)
                 client, op = self._asked[owner]
-                history.note(client, "expired", NAME, op=op, detail="revoked")
+                self._run.history.note(client, "expired", NAME, op=op, detail="revoked")
         holder = cast.holder()
         if holder and holder != self._holder:
             self.grants += 1

@@ -106,7 +106,7 @@ class History:
     ) -> int:
         """Record that an operation begins, now; returns its number."""
         op = next(self._ops)
-        self.append(Event(self.now(), client, "invoke", verb, op, name, fence, value))
+        self.events.append(Event(self.now(), client, "invoke", verb, op, name, fence, value))
         return op
 
     def end(
@@ -122,13 +122,14 @@ class History:
         ttl: float = 0.0,
     ) -> None:
         """Record how an operation ends, now."""
-        self.append(Event(self.now(), client, kind, verb, op, name, fence, value, detail, ttl))
+        event = Event(self.now(), client, kind, verb, op, name, fence, value, detail, ttl)
+        self.events.append(event)
 
     def note(
         self, client: str, verb: str, name: str = "", fence: int = 0, detail: str = "", op: int = 0
     ) -> None:
         """Record what befell somebody, now."""
-        self.append(Event(self.now(), client, "note", verb, op, name, fence, None, detail))
+        self.events.append(Event(self.now(), client, "note", verb, op, name, fence, None, detail))
 
     @property
     def ends_at(self) -> float:

@@ -96,6 +96,11 @@ class Troubles:
         spells = [*self._spells.get(client, ()), *self._spells.get("", ())]
         return any(spell.begin <= until and spell.end + after >= since for spell in spells)
 
+    def last_before(self, client: str, moment: float) -> float:
+        """When all was over that disturbed a client or the engine before a moment."""
+        spells = [*self._spells.get(client, ()), *self._spells.get("", ())]
+        return max((spell.end for spell in spells if spell.begin <= moment), default=-NEVER)
+
     def crash_after(self, client: str, moment: float) -> float:
         """When a client that ran at a moment was killed, if it was."""
         crashes = [s.begin for s in self._spells.get(client, ()) if s.verb == "crash"]

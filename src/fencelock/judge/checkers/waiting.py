@@ -12,7 +12,8 @@ REFUSALS = ("", "busy", "not in time")  # a failure that says more had another r
 def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
     """No waiter that runs waits beside a free lock for longer than its bound.
 
-    Each other waiter that is paused or dead may be called first, and costs a ttl.
+    Each other waiter that is paused or dead may be called first, and costs a ttl. Whoever was
+    disturbed itself has as long again to recover, and is then a waiter like any other.
     """
     bound = promises.woken_within
     if bound is None:
@@ -25,9 +26,8 @@ def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
             ended = min(waiter.end, history.ends_at)
             rivals = _slow_rivals(lock, waiter, since, troubles)
             patience = bound + rivals * max(bound, promises.ttl) + promises.slack
-            if ended - since > patience and not troubles.between(
-                waiter.client, since, ended, after=patience
-            ):
+            since = max(since, troubles.last_before(waiter.client, ended) + patience)
+            if ended - since > patience:
                 message = (
                     f"{waiter.client} waited for {lock.name!r} from {since:.6f} s to {ended:.6f} s "
                     "while nobody held it"

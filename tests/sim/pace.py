@@ -1,0 +1,59 @@
+"""How fast the simulation is: `PYTHONPATH=src python -m tests.sim.pace [CAST ...]`.
+
+A step is what the scheduler counts: one task run from one trap to the next, or one thing that came
+due, such as a message that arrived or a wait whose time was over. The clock is that of the CPU,
+from when a run is set up until it has ended; its verdict comes after that. The same seeds of all
+climates are played several times, and the quickest time of each counts: the machine may have other
+work, the simulation has always the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+
+from tests.sim.casts import CASTS
+from tests.sim.plan import CLIMATES, draw_plan
+from tests.sim.theater import Run
+
+
+def measured(cast: str, climate: str, seed: int, times: int) -> tuple[int, float]:
+    """The steps of a run, and the seconds that they took."""
+    plan, steps, best = draw_plan(climate, seed), 0, float("inf")
+    for _ in range(times):
+        began = time.process_time()
+        run = Run(cast, plan).play()
+        best = min(best, time.process_time() - began)
+        steps = run.simulation.steps
+    return steps, best
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.pace", description=__doc__)
+    parser.add_argument("casts", nargs="*", metavar="CAST", help=f"of {', '.join(CASTS)}")
+    parser.add_argument("--seeds", type=int, default=3, help="of each climate (3)")
+    parser.add_argument("--times", type=int, default=10, help="that each is played (10)")
+    options = parser.parse_args(arguments)
+    logging.getLogger("fencelock").disabled = True  # as in the tests: leases are lost in masses
+    for cast in options.casts or CASTS:
+        paces: dict[str, float] = {}
+        all_steps, all_took = 0, 0.0
+        for climate in CLIMATES:
+            found = [measured(cast, climate, n, options.times) for n in range(options.seeds)]
+            steps, took = sum(one[0] for one in found), sum(one[1] for one in found)
+            paces[climate] = steps / took
+            all_steps, all_took = all_steps + steps, all_took + took
+        slowest, quickest = min(paces, key=paces.__getitem__), max(paces, key=paces.__getitem__)
+        sys.stdout.write(
+            f"{cast:8} {all_steps:7,} steps  {all_took / all_steps * 1e6:5.2f} us each  "
+            f"{all_steps / all_took:9,.0f}/s  "
+            f"({slowest} {paces[slowest]:,.0f}/s, {quickest} {paces[quickest]:,.0f}/s)\n"
+        )
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""The histories of some seeds, as names in a file: every Python must play them alike.
+
+`PYTHONPATH=src python -m tests.sim.record` writes the file anew. Do so when a change of the
+protocol, of the scripts or of the simulation was meant to change what happens, and only then:
+otherwise what differs is a difference between Pythons, or chance that does not come from the seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+from pathlib import Path
+
+from tests.sim.casts import CASTS
+from tests.sim.plan import CLIMATES, draw_plan
+from tests.sim.theater import Run
+
+RECORDED = Path(__file__).with_name("recorded.txt")
+SEEDS = (1, 2, 3)
+
+
+def name_of(cast: str, climate: str, seed: int) -> str:
+    """A short name for all that happened in a run: equal for equal histories."""
+    run = Run(cast, draw_plan(climate, seed)).play()
+    text = f"{run.simulation.digest()} {run.history.events!r}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def recorded() -> dict[str, str]:
+    """What the file says."""
+    lines = RECORDED.read_text(encoding="utf-8").splitlines()
+    return {run: name for run, _, name in (line.rpartition(" ") for line in lines)}
+
+
+if __name__ == "__main__":
+    logging.getLogger("fencelock").disabled = True
+    lines = [
+        f"{cast} {climate} {seed} {name_of(cast, climate, seed)}\n"
+        for cast in CASTS
+        for climate in CLIMATES
+        for seed in SEEDS
+    ]
+    RECORDED.write_text("".join(lines), encoding="utf-8")
+    sys.stdout.write(f"{len(lines)} runs recorded\n")

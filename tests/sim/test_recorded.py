@@ -1,0 +1,35 @@
+"""One seed gives one history: here, in any order of hashes, and on every other Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.casts import CASTS
+from tests.sim.plan import CLIMATES
+from tests.sim.record import SEEDS, name_of, recorded
+
+COMMAND = "PYTHONPATH=src python -m tests.sim.record"
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_a_recorded_seed_is_played_as_it_was_recorded(cast: str) -> None:
+    """Each run of the tests has another seed of hashes, and each Python of ours runs them."""
+    known = {run: name for run, name in recorded().items() if run.split()[0] == cast}
+    other = [run for run, name in known.items() if name_of(*_parts(run)) != name]
+    assert not other, (
+        f"{len(other)} of {len(known)} runs differ from their record, such as {other[0]!r}. If "
+        f"what happens was meant to change, record it anew: {COMMAND}. If not, see whether it "
+        "differs between two Pythons, or two values of PYTHONHASHSEED"
+    )
+
+
+def test_all_casts_and_climates_are_recorded() -> None:
+    wanted = {
+        f"{cast} {climate} {seed}" for cast in CASTS for climate in CLIMATES for seed in SEEDS
+    }
+    assert recorded().keys() == wanted, f"record them: {COMMAND}"
+
+
+def _parts(run: str) -> tuple[str, str, int]:
+    cast, climate, seed = run.split()
+    return cast, climate, int(seed)
