@@ -6,8 +6,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 
-# Tests at a time. Each has servers of its own, so a few are enough.
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 4 ? n : 4)))
+# Tests at a time. Most of them wait for servers of their own, so more than there are processors.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 2 ? 2 : 4)))
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet

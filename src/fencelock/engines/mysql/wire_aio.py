@@ -57,9 +57,13 @@ async def _connect(settings: Settings) -> Any:
 
     aiomysql: Any = import_module("aiomysql")  # it has no types
     connection = aiomysql.Connection(**arguments(settings))
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
     try:
         async with asyncio.timeout(settings.patience):  # the driver's own ends before the login
             await connection._connect()
+        if task and task.cancelling() > before:  # the driver's wait_for swallows one at its end
+            raise asyncio.CancelledError
     except BaseException as error:
         connection.close()
         if isinstance(error, MySQLError | OSError | RuntimeError):
