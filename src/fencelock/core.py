@@ -15,6 +15,7 @@ from .engine import Engine
 from .errors import (
     FencelockError,
     LeaseLost,
+    OutcomeUnknown,
     SessionEnded,
     Unsupported,
     UsageError,
@@ -151,42 +152,53 @@ class Core(Generic[L]):
         if self.closed or self.generation != world.generation():
             await self.ready()
         world.admit()
-        who = world.who() if spec.reentrant else None
-        if spec.reentrant and (lease := self._reenter(who, spec.name)) is not None:
+        name, ttl, _, renew, max_hold, on_lost, reentrant, _, meta, key = spec
+        if reentrant and (lease := self._reenter(world.who(), name)) is not None:
             return lease
-        ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
-        about, owner, heard = self._about.text(spec.meta), world.owner(), observe.listening()
-        request = wished(spec.name, owner, ttl, about, timeout != 0, spec.key)
-        started = world.now() if heard else 0.0
-        waitlist = self._waitlist
+        if max_hold is not None and max_hold < ttl:
+            ttl = max_hold
+        about, owner, heard = self._about.text(meta), world.owner(), bool(observe.subscribers)
+        request = wished(name, owner, ttl, about, timeout != 0, key)
+        started = world.now() if heard or timeout else 0.0
+        engine, keeper, waitlist = self.engine, self.keeper, self._waitlist
         waitlist.attempts.add(owner)
         try:
-            answer = await waiting.acquire(world, self.engine, request, timeout, waitlist)
+            try:
+                answer = await engine.acquire(request)  # most go no further than here
+            except OutcomeUnknown as error:
+                answer = await waiting.go_on(
+                    world, engine, request, timeout, started, waitlist, error
+                )
+            except BaseException:
+                await waiting.undo(world, engine, request)
+                raise
+            else:
+                if isinstance(answer, Busy) or answer.valid_until <= world.now():
+                    answer = await waiting.go_on(
+                        world, engine, request, timeout, started, waitlist, answer
+                    )
             if isinstance(answer, Busy):
                 return answer
-            tenure = self._tenure(answer, about, spec)
+            grant = answer if len(keeper.tenures) < MANY else self._alike(answer)
+            hold_until = None if max_hold is None else grant.asked_at + max_hold
+            tenure = Tenure(grant, about, renew, hold_until, on_lost, self.generation)
             try:
-                waitlist.check()
-                self.keeper.add(tenure)
+                if waitlist.closed:
+                    waitlist.check()
+                keeper.add(tenure)
             except Exception:  # no thread to be had: a lease that nobody looks after is not given
                 await self.release(tenure)
                 raise
         finally:
             waitlist.attempts.discard(owner)
         lease = self._make_lease(self, tenure)
-        if spec.reentrant:
-            tenure.entry = (who, spec.name)
+        if reentrant:
+            tenure.entry = (world.who(), name)
             self._reentrant[tenure.entry] = weakref.ref(lease)
         if heard:
             waited = world.now() - started
-            observe.emit(observe.Event("acquired", spec.name, answer.fence, seconds=waited))
+            observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
         return lease
-
-    def _tenure(self, grant: Grant, about: str, spec: Spec) -> Tenure:
-        if len(self.keeper) >= MANY:
-            grant = self._alike(grant)
-        hold_until = None if spec.max_hold is None else grant.asked_at + spec.max_hold
-        return Tenure(grant, about, spec.renew, hold_until, spec.on_lost, self.generation)
 
     def _alike(self, grant: Grant) -> Grant:
         """Let grants of nearly the same moment share its numbers, which are then as old as the
@@ -212,7 +224,8 @@ class Core(Generic[L]):
 
     async def release(self, tenure: Tenure, entirely: bool = False) -> bool:
         """Leave one level of a tenure; the last one gives the lock back."""
-        if tenure.generation != self.world.generation():
+        world, engine = self.world, self.engine
+        if tenure.generation != world.generation():
             return False
         if tenure.rare is not None and tenure.count > 1 and not entirely:
             tenure.count -= 1
@@ -225,13 +238,15 @@ class Core(Generic[L]):
                 tenure.before_release()
             self._reentrant.pop(tenure.entry, None)
         held = self.keeper.retire(tenure)
-        world, work = self.world, free(self.engine, tenure)
-        freed = await (world.shield(work, self.engine.plain) if world.cancels else work)
+        if world.cancels:
+            freed = await world.shield(free(engine, tenure, world.now()), engine.plain)
+        else:
+            freed = await free(engine, tenure, world.now())
         if tenure.loss is None and not freed and held:
             reason = "its record was gone when it was released"
             tenure.loss = tenure.lost_error("revoked", reason)
-        if observe.listening():
-            held_s = self.world.now() - tenure.grant.asked_at
+        if observe.subscribers:
+            held_s = world.now() - tenure.grant.asked_at
             name, fence = tenure.grant.name, tenure.grant.fence
             observe.emit(observe.Event("released", name, fence, seconds=held_s))
         return freed

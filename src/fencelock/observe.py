@@ -24,28 +24,24 @@ class Event(NamedTuple):
 
 
 _sink: Callable[[str], object] | None = None
-_subscribers: list[Callable[[Event], object]] = []
+subscribers: list[Callable[[Event], object]] = []
+"""Who wants events. The hot path looks here whether anybody does before it makes one."""
 
 
 def subscribe(function: Callable[[Event], object]) -> Callable[[], None]:
     """Have a function called with every event; call the result to end that."""
-    _subscribers.append(function)
+    subscribers.append(function)
 
     def unsubscribe() -> None:
-        if function in _subscribers:
-            _subscribers.remove(function)
+        if function in subscribers:
+            subscribers.remove(function)
 
     return unsubscribe
 
 
-def listening() -> bool:
-    """Whether anybody wants events: the hot path asks before it makes one."""
-    return bool(_subscribers)
-
-
 def emit(event: Event) -> None:
     """Tell all subscribers. One that fails is named in the log and harms nobody."""
-    for function in list(_subscribers):
+    for function in list(subscribers):
         try:
             function(event)
         except Exception as error:

@@ -216,6 +216,24 @@ def test_a_lease_is_looked_after_though_the_keeper_had_nothing_to_do(
     assert tenure.renewals > 40
 
 
+@pytest.mark.parametrize("idle_for", [0.0, 0.5, 5.0, 500.0])
+@pytest.mark.parametrize("late", [0.0, 8.0, 15.0])
+def test_a_lease_that_can_wait_is_renewed_in_time_whatever_the_keeper_did(
+    desk: Desk, idle_for: float, late: float
+) -> None:
+    """Also one whose grant came late: it is due sooner, or at once."""
+    desk.keeper.drop(desk.hold("first", ttl=0.1))
+    desk.run(idle_for + late)
+    asked_at = desk.world.now() - late
+    tenure = Tenure(granted("a", "owner", 7, 30.0, asked_at), "{}", True, None, None, 0)
+    desk.keeper.add(tenure)
+    desk.run(60.0)
+    assert tenure.loss is None
+    first = desk.engine.calls[0][0]
+    assert first - asked_at == pytest.approx(max(10.0, late), abs=0.01)
+    assert 5 <= tenure.renewals <= 7
+
+
 def test_a_lease_that_was_shortened_by_hand_is_renewed_in_time(desk: Desk) -> None:
     tenure = desk.hold(ttl=30.0)
     desk.run(5.2)

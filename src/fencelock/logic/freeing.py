@@ -8,26 +8,36 @@ from . import policy
 from .tenure import Tenure
 
 
-async def free(engine: Engine, tenure: Tenure) -> bool:
-    """Ask the engine to free it. No answer is resolved by asking again."""
-    grant = tenure.grant
-    for attempt in range(1, policy.UNKNOWN_TRIES + 1):
+async def free(engine: Engine, tenure: Tenure, began: float) -> bool:
+    """Ask the engine to free it, which begins now. No answer is resolved by asking again."""
+    try:
+        freed = await engine.release(tenure.grant)
+    except OutcomeUnknown:
+        tenure.owed = True
+        return await _free_again(engine, tenure, began)
+    except BaseException:
+        tenure.owed = True
+        raise
+    if tenure.rare is not None:
+        tenure.owed = False
+    return freed
+
+
+async def _free_again(engine: Engine, tenure: Tenure, began: float) -> bool:
+    grant, tries = tenure.grant, 1
+    while True:
+        tries += 1
         try:
             freed = await engine.release(grant)
         except OutcomeUnknown as error:
-            tenure.owed = True
-            if attempt == policy.UNKNOWN_TRIES:
-                raise OutcomeUnknown(
-                    f"the release of {grant.name!r} was not answered ({error}): "
-                    f"the lock frees itself within {grant.ttl:g} s at the latest",
-                    until=grant.ttl,
-                ) from error
-            continue
-        except BaseException:
-            tenure.owed = True
-            raise
-        if tenure.rare is not None:
-            tenure.owed = False
-        # After a try without an answer, "not yours" most likely means that it was heard.
-        return freed or (attempt > 1 and tenure.loss is None)
-    raise AssertionError("unreachable")
+            if tries < policy.UNKNOWN_TRIES:
+                continue
+            raise OutcomeUnknown(
+                f"the release of {grant.name!r} was not answered ({error}): "
+                f"the lock frees itself within {grant.ttl:g} s at the latest",
+                until=grant.ttl,
+            ) from error
+        tenure.owed = False
+        # After a try without an answer, "not yours" most likely means that it was heard: unless the
+        # lease was over before, and another may have come.
+        return freed or (tenure.loss is None and began < tenure.valid_until())

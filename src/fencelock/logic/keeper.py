@@ -22,6 +22,7 @@ from .tenure import Tenure
 
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
+CALM_TTL_S, CALM_S = 6.0, 2.0  # no lease of such a ttl is due sooner than that
 STUMBLE_S = 0.1  # after an error of our own, a breath before going on
 BATCH_MAX = 200  # renewals in one request: enough to share its cost, few enough to be quick
 IDLE_NAPS = 10  # naps with nothing to do before a sleep that only a wake-up, which costs, can end
@@ -33,7 +34,8 @@ class Keeper:
     def __init__(self, world: World, engine: Engine) -> None:
         self._world = world
         self._engine = engine
-        self._tenures: dict[Tenure, None] = {}
+        self.tenures: dict[Tenure, None] = {}
+        """Those that have not ended, in the order in which they came."""
         self._mutex = world.mutex()
         self._wake = world.signal()
         self._next = NEVER
@@ -48,24 +50,29 @@ class Keeper:
         """The moment and ttl of the last grant, and when such a one is due."""
 
     def __len__(self) -> int:
-        return len(self._tenures)
+        return len(self.tenures)
 
     def held(self) -> list[Tenure]:
         """All tenures that have not ended."""
-        return list(self._tenures)
+        return list(self.tenures)
 
     def add(self, tenure: Tenure) -> None:
-        """Look after a tenure from now on."""
-        self._schedule(tenure)
-        self._tenures[tenure] = None
-        if tenure.attend_at < self._next:
-            self._wake.set()
+        """Look after a tenure from now on.
+
+        One that is not due before the keeper looks anyway is left for it to schedule then: most
+        have ended by that time.
+        """
+        self.tenures[tenure] = None  # first: then either the keeper sees it or we see its plan
+        ttl, asked_at = tenure.ttl, tenure.grant.asked_at
+        if ttl < CALM_TTL_S or tenure.rare is not None or asked_at + CALM_S < self._next:
+            self._schedule(tenure)
+            self._rouse(tenure)
         if self._job is None:
             self._start()
 
     def drop(self, tenure: Tenure) -> None:
         """Look after it no more: it has ended, or nobody wants it."""
-        self._tenures.pop(tenure, None)
+        self.tenures.pop(tenure, None)
 
     def lose(self, tenure: Tenure, loss: Loss, reason: str) -> None:
         """Declare a tenure lost and tell everybody who wants to know.
@@ -100,7 +107,7 @@ class Keeper:
 
     def retire(self, tenure: Tenure) -> bool:
         """End a tenure because its holder wishes so; False when it had ended before."""
-        self._tenures.pop(tenure, None)
+        self.tenures.pop(tenure, None)
         with self._mutex:
             first = not tenure.released and tenure.loss is None
             tenure.released = True
@@ -146,6 +153,9 @@ class Keeper:
     def _attend(self) -> None:
         now = self._world.now()
         tenures = self.held()
+        for tenure in tenures:
+            if not tenure.attend_at:
+                self._schedule(tenure)
         due = [tenure for tenure in tenures if tenure.attend_at <= now]
         if not due:
             return
@@ -176,7 +186,7 @@ class Keeper:
         While it is worked out, whoever adds a tenure wakes us to be safe.
         """
         self._next = NEVER
-        tenures = list(self._tenures)
+        tenures = list(self.tenures)
         if tenures:
             self._idle_naps = 0
             soonest = min(t.valid_until() if self._flying else t.attend_at for t in tenures)
@@ -265,7 +275,7 @@ class Keeper:
             f"{len(batch)} lease(s) could not be renewed and are tried again while they last, "
             f"{batch[0].grant.name!r} among them: {error}"
         )
-        if observe.listening():
+        if observe.subscribers:
             for tenure in batch:
                 name, fence = tenure.grant.name, tenure.grant.fence
                 observe.emit(observe.Event("renew_failed", name, fence, str(error)))
@@ -276,7 +286,8 @@ class Keeper:
             moment, same_ttl, due = self._plan
             if asked_at is not moment or ttl is not same_ttl:
                 due = policy.renew_at(asked_at, ttl)
-                due = due if due < valid_until else valid_until
+                if due > valid_until:
+                    due = valid_until
                 self._plan = (asked_at, ttl, due)
             tenure.attend_at = due  # one number for all grants of one moment
             return

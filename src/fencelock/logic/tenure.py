@@ -100,7 +100,7 @@ class Tenure:
         self.generation = generation
         self.renewals = 0
         self.attend_at = 0.0
-        """When the keeper has to look at it; the keeper's own."""
+        """When the keeper has to look at it, or 0 if it has not thought of that yet."""
         self.released = False
         self.loss: LeaseLost | None = None
 

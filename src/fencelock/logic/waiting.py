@@ -1,4 +1,5 @@
-"""The one waiting loop: try, subscribe, try again, wait with a deadline, undo.
+"""The one waiting loop, for those whose first try did not do: subscribe, try again, wait with a
+deadline, undo.
 
 It serves every engine. A push means "look again", and looking is asking ``acquire`` once more for
 the same owner; engines answer that idempotently. Whatever ends the loop without a grant (timeout,
@@ -36,20 +37,27 @@ class Waitlist:
             raise UsageError("this client was closed while it tried to acquire: connect again")
 
 
-async def acquire(
-    world: World, engine: Engine, request: Request, timeout: float | None, waitlist: Waitlist
+async def go_on(
+    world: World,
+    engine: Engine,
+    request: Request,
+    timeout: float | None,
+    started: float,
+    waitlist: Waitlist,
+    first: Grant | Busy | OutcomeUnknown,
 ) -> Grant | Busy:
-    """Acquire within the timeout, or leave nothing behind."""
-    deadline = None if timeout is None else world.now() + timeout
+    """Acquire within the timeout, or leave nothing behind.
+
+    The caller has asked the engine once, and ``first`` is what came of it: a no, a grant that is
+    over already, or no answer.
+    """
+    deadline = None if timeout is None else started + timeout
     try:
-        try:
-            answer = await engine.acquire(request)  # as _ask does: most go no further than here
-        except OutcomeUnknown as error:
-            answer = await _insist(world, engine, request, error)
-        if isinstance(answer, Grant):
-            if answer.valid_until > world.now():
-                return answer
-            answer = await _insist(world, engine, request, None)
+        if isinstance(first, Busy):
+            answer: Grant | Busy = first
+        else:
+            unknown = first if isinstance(first, OutcomeUnknown) else None
+            answer = await _insist(world, engine, request, unknown)
         if timeout == 0 or isinstance(answer, Grant):
             return answer
         request = queued(request)
@@ -64,6 +72,11 @@ async def acquire(
     if isinstance(answer, Busy):
         await world.shield(_undo(engine, request))
     return answer
+
+
+async def undo(world: World, engine: Engine, request: Request) -> None:
+    """Take an attempt back of which nobody knows how far it got."""
+    await world.shield(_undo(engine, request))
 
 
 async def _contend(

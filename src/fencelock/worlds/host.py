@@ -56,9 +56,9 @@ class HostWorld:
         try:
             return _owners.pop()
         except IndexError:
-            bits = os.urandom(16 * OWNERS).hex()
-            _owners.extend([bits[at : at + 32] for at in range(32, 32 * OWNERS, 32)])
-            return bits[:32]
+            mine, *others = os.urandom(16 * OWNERS).hex(" ", 16).split()
+            _owners.extend(others)
+            return mine
 
     def generation(self) -> int:
         return _generation

@@ -8,8 +8,9 @@ names the culprit.
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
+from types import coroutine
+from typing import Any, ParamSpec, TypeVar, cast
 
 from ..world import Adopted, Flavor, Job, Signal
 from . import clock
@@ -24,16 +25,27 @@ CLOSES_MAX = 10
 
 def drive(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in this thread; refuse one that suspends."""
-    try:
-        awaited = work.send(None)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
-    where = _innermost(work)
-    _close(work)
-    raise RuntimeError(
-        f"{where} suspended on {awaited!r} in a world of threads: "
-        "only the verbs of World may be awaited in protocol code"
-    )
+    result: list[T] = []
+    for awaited in _run(work, result):
+        where = _innermost(work)
+        _close(work)
+        raise RuntimeError(
+            f"{where} suspended on {awaited!r} in a world of threads: "
+            "only the verbs of World may be awaited in protocol code"
+        )
+    return result[0]
+
+
+def _await(work: Any, result: list[Any]) -> Generator[object, None, None]:
+    """Keep the result of a coroutine, and yield what it suspends on: nothing.
+
+    Waiting for it in here costs half of what catching its StopIteration would.
+    """
+    result.append((yield from work))
+
+
+_run: Callable[[Any, list[Any]], Generator[object, None, None]]
+_run = cast("Any", coroutine)(_await)  # only such a generator may wait for a coroutine
 
 
 def _close(work: Coroutine[Any, Any, Any]) -> None:

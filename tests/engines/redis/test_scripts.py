@@ -22,25 +22,34 @@ ACQUIRE, RELEASE = script("acquire").source, script("release").source
 HOT, LONG = b"-- The hot path", b"-- What every script that meets a queue shares"
 
 
-def long_way() -> bytes:
-    """The script of a release without its hot path."""
-    begin, rest = RELEASE[: RELEASE.index(HOT)], RELEASE[RELEASE.index(LONG) :]
-    return begin + rest
+def long_way(source: bytes) -> bytes:
+    """A script without its hot path."""
+    return source[: source.index(HOT)] + source[source.index(LONG) :]
 
 
 class Turns:
     """A lock that goes from hand to hand at a real server."""
 
-    def __init__(self, port: int, name: str, release: bytes) -> None:
+    def __init__(self, port: int, name: str, acquire: bytes, release: bytes) -> None:
         self.keys = keys_of(name)
         self._line, self._ear = Line(port), Line(port)
         self._line.ask("DEL", *self.keys)
         self._ear.ask("SUBSCRIBE", f"fencelock:inbox:{name}{INBOX}")
-        self._inbox, self._release = f"{name}{INBOX}", release
+        self._inbox = f"{name}{INBOX}"
+        self._acquire, self._release = acquire, release
 
     def join(self, owner: str) -> Any:
-        words = (owner, TTL_MS, '{"who": "us"}', self._inbox, 1, TTL_MS + 3_600_000)
-        return self._line.ask("EVAL", ACQUIRE, 4, *self.keys, *words)
+        words = (owner, TTL_MS, '{"who": "us"}', self._inbox)
+        return self._line.ask("EVAL", self._acquire, 3, *self.keys.declared, *words)
+
+    def behind(self, owner: str) -> Any:
+        """Join, after one who came when the clock was ahead."""
+        self._line.ask("ZADD", self.keys.queue, 8 * 10**15, "ahead")
+        return self.join(owner)
+
+    def taken_by(self, owner: str) -> None:
+        """Have another hold the lock, of whom we know nothing."""
+        self._line.ask("SET", self.keys.lock, owner, "PX", TTL_MS)
 
     def told_now(self) -> None:
         """Somebody was told to stand by a moment ago, so that nobody has to be told.
@@ -53,7 +62,7 @@ class Turns:
 
     def leave(self, owner: str) -> list[str]:
         """Release, and hear whose turn it is: owner, fence, wait."""
-        assert self._line.ask("EVAL", self._release, 4, *self.keys, owner, 1) == 1
+        assert self._line.ask("EVAL", self._release, 3, *self.keys.declared, owner) == 1
         while (word := str(self._ear.read()[2])).startswith("?"):
             pass  # somebody was told to stand by
         return word.split(" ")
@@ -90,7 +99,10 @@ def _rounded(ttl_ms: int) -> int:
 @pytest.fixture
 def both() -> Iterator[tuple[Turns, Turns]]:
     port = shared(Redis).port
-    pair = Turns(port, "short", RELEASE), Turns(port, "long", long_way())
+    pair = (
+        Turns(port, "short", ACQUIRE, RELEASE),
+        Turns(port, "long", long_way(ACQUIRE), long_way(RELEASE)),
+    )
     yield pair
     for turns in pair:
         turns.close()
@@ -129,4 +141,35 @@ def test_the_hot_path_leaves_a_waiter_that_nobody_hears_to_the_long_way(
         assert turns.leave(OWNERS[0])[0] == OWNERS[1]
         turns.told_now()
         assert turns.leave(OWNERS[1])[0] == OWNERS[3], "who hears nothing is passed over"
+    assert both[0].kept() == both[1].kept()
+
+
+def test_a_place_in_the_queue_is_had_by_the_hot_path_as_by_the_long_way(
+    both: tuple[Turns, Turns],
+) -> None:
+    answers: list[list[Any]] = []
+    for turns in both:
+        turns.join(OWNERS[0])
+        turns.join(OWNERS[1])
+        turns.told_now()
+        assert turns.leave(OWNERS[0])[0] == OWNERS[1]
+        joined = [turns.join(owner) for owner in (OWNERS[2], OWNERS[3], OWNERS[2])]
+        joined.append(turns.behind(OWNERS[0]))
+        answers.append([[_rounded(look_in), *rest] for look_in, *rest in joined])
+    assert answers[0] == answers[1]
+    assert [place for _, place, _ in answers[0]] == [0, 1, 0, 3], "who asks twice keeps its place"
+    assert [meta for *_, meta in answers[0]] == ['{"who": "us"}'] * 4
+    assert both[0].kept() == both[1].kept()
+
+
+def test_a_lock_that_another_program_has_is_queued_for_alike(both: tuple[Turns, Turns]) -> None:
+    answers: list[list[Any]] = []
+    for turns in both:
+        turns.join(OWNERS[0])
+        turns.join(OWNERS[1])
+        turns.told_now()
+        assert turns.leave(OWNERS[0])[0] == OWNERS[1]
+        turns.taken_by("another program")
+        answers.append([turns.join(OWNERS[2]), turns.join(OWNERS[3])])
+    assert answers[0] == answers[1] == [[1000, 0, ""], [1000, 1, ""]]
     assert both[0].kept() == both[1].kept()

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from types import FrameType
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from fencelock.engine import Address
 from fencelock.engines.redis.link_threads import Link, Stale
 from fencelock.engines.redis.settings import settings
 from fencelock.engines.redis.wire import packed
+from fencelock.engines.redis.wire_threads import ThreadsLine
 from tests.servers.redis import Redis
 from tests.servers.server import until
 from tests.servers.shared import shared
@@ -32,6 +34,33 @@ class Interrupted(Exception):
     """What a signal raises in the middle of anything."""
 
 
+class Asker(Protocol):
+    """A way to ask over a link."""
+
+    def __call__(self, link: Link, payload: bytes) -> object: ...
+
+
+class NoOther:
+    """A wire that has no other connection to offer."""
+
+    def ask(self, *_: object) -> object:
+        raise Stale
+
+
+def ask_link(link: Link, payload: bytes) -> object:
+    (reply,) = link.ask(payload, 1, 10.0)
+    return reply
+
+
+def ask_directly(link: Link, payload: bytes) -> object:
+    line = ThreadsLine(cast("Any", NoOther()), link.node)
+    line._link = link
+    return line.direct(payload, 10.0)
+
+
+ways = pytest.mark.parametrize("ask", [ask_link, ask_directly])
+
+
 @pytest.fixture
 def link() -> Iterator[Link]:
     server = shared(Redis)
@@ -41,23 +70,23 @@ def link() -> Iterator[Link]:
     link.close()
 
 
-def echo(link: Link, text: str) -> bool:
-    (reply,) = link.ask(packed("ECHO", text), 1, 10.0)
-    return bool(reply == text.encode())
+def echo(ask: Asker, link: Link, text: str) -> bool:
+    return bool(ask(link, packed("ECHO", text)) == text.encode())
 
 
-def hammer(link: Link, number: int, wrong: list[str], rounds: int = ROUNDS) -> None:
+def hammer(ask: Asker, link: Link, number: int, wrong: list[str], rounds: int = ROUNDS) -> None:
     for turn in range(rounds):
         try:
-            if not echo(link, f"{number}-{turn}"):
+            if not echo(ask, link, f"{number}-{turn}"):
                 wrong.append(f"{number}-{turn}")
         except (OutcomeUnknown, Stale):
             return
 
 
-def test_every_thread_gets_its_own_answer(link: Link) -> None:
+@ways
+def test_every_thread_gets_its_own_answer(ask: Asker, link: Link) -> None:
     wrong: list[str] = []
-    threads = [threading.Thread(target=hammer, args=(link, n, wrong)) for n in range(THREADS)]
+    threads = [threading.Thread(target=hammer, args=(ask, link, n, wrong)) for n in range(THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -66,7 +95,8 @@ def test_every_thread_gets_its_own_answer(link: Link) -> None:
     assert wrong == []
 
 
-def test_a_thread_that_is_interrupted_leaves_nobody_waiting() -> None:
+@ways
+def test_a_thread_that_is_interrupted_leaves_nobody_waiting(ask: Asker) -> None:
     """H12: at whatever moment it is; its connection is given up, and the others get to know."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
@@ -80,14 +110,14 @@ def test_a_thread_that_is_interrupted_leaves_nobody_waiting() -> None:
         for _ in range(60):
             link = Link(where, where.nodes[0])
             threads = [
-                threading.Thread(target=hammer, args=(link, n, wrong, 20), daemon=True)
+                threading.Thread(target=hammer, args=(ask, link, n, wrong, 20), daemon=True)
                 for n in range(6)
             ]
             for thread in threads:
                 thread.start()
             try:
                 signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
-                hammer(link, 99, wrong, 200)
+                hammer(ask, link, 99, wrong, 200)
                 time.sleep(0.01)
             except Interrupted:
                 pass
@@ -120,22 +150,22 @@ def test_a_leader_that_is_interrupted_passes_the_turn_on_once(link: Link) -> Non
 
     def ask() -> None:
         try:
-            echo(link, "any")
+            echo(ask_link, link, "any")
         except (Interrupted, OutcomeUnknown, Stale, RuntimeError) as error:
             met.append(error)
 
-    link._turn.acquire()  # as one who asks at this moment
-    link._queue = OnceInterrupted()  # type: ignore[assignment]
+    link.turn.acquire()  # as one who asks at this moment
+    link.queue = OnceInterrupted()  # type: ignore[assignment]
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
-    until(lambda: len(link._queue) == 3, "all to queue")
+    until(lambda: len(link.queue) == 3, "all to queue")
     link._appoint()
     for thread in threads:
         thread.join(30)
     kinds = sorted(type(error).__name__ for error in met)
     assert kinds == ["Interrupted", "OutcomeUnknown", "OutcomeUnknown"]
-    assert not link._turn.locked()
+    assert not link.turn.locked()
 
 
 def test_threads_with_different_locks_need_one_connection() -> None:

@@ -1,33 +1,61 @@
 -- Take the lock if it is free and nobody waits; otherwise see whose turn it is, and perhaps queue.
--- KEYS: lock, record, queue, waiters.
--- ARGV: owner, ttl in ms, meta, inbox to queue with or "", 1 where one server hears all or 0, ms for
--- which to remember the fence.
+-- KEYS: lock, record, queue. ARGV: owner, ttl in ms, meta; then, if it would queue, the inbox to
+-- queue with, or ""; then 0 where no server hears all.
 -- Answers the fence, or {ms until looking again, place in the queue or -1, meta of the holder}.
---
--- The first part is the hot path: a fence is compared as a text of 16 digits, which is what the
--- server's clock in microseconds has from 2001 to 2286.
-local call = redis.call
-if call('EXISTS', KEYS[3]) == 0 and call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-    local time, old = call('TIME'), nil
-    local seconds, micros = time[1], time[2]
-    local fence = seconds .. string.sub('000000', #micros + 1) .. micros
-    if #seconds == 10 and seconds < '4503599627' then
-        old = call('SET', KEYS[2], fence .. ' ' .. ARGV[1] .. ' 1 ' .. ARGV[2] .. ' 0 ' .. ARGV[3],
-            'PX', ARGV[6], 'GET')
-        if not old or string.byte(old, 17) == 32 and string.sub(old, 1, 16) < fence then
-            return fence
+local call, sub, owner, ttl = redis.call, string.sub, ARGV[1], ARGV[2]
+
+-- The hot paths: a lock that is free, and one that many want. Whatever is not as usual is left to what
+-- follows. Their numbers are KEEP, with a ttl on top, and QUEUE and FRESH of queue.lua. A fence is
+-- compared as a text of 16 digits, which is what the server's clock in microseconds has from 2001 to
+-- 2286.
+local waiting = call('ZCARD', KEYS[3])
+if waiting == 0 then
+    if call('SET', KEYS[1], owner, 'NX', 'PX', ttl) then
+        local time, old = call('TIME'), nil
+        local seconds, micros = time[1], time[2]
+        if #micros < 6 then micros = sub('000000', #micros + 1) .. micros end
+        local fence, life = seconds .. micros, #ttl < 7 and '4600000' or ttl + 3600000 .. ''
+        if #seconds == 10 and seconds < '4503599627' then
+            old = call('SET', KEYS[2], fence .. ' ' .. owner .. ' 1 ' .. ttl .. ' 0 ' .. ARGV[3],
+                'PX', life, 'GET')
+            if not old or string.byte(old, 17) == 32 and sub(old, 1, 16) < fence then
+                return fence
+            end
+        else -- a clock in the far future, or in the past
+            fence, old = '0', call('GET', KEYS[2])
         end
-    else -- a clock in the far future, or in the past
-        fence, old = '0', call('GET', KEYS[2])
+        local last = tonumber(string.match(old or '', '^%d+')) or 0
+        fence = string.format('%.0f', math.max(last + 1, tonumber(fence)))
+        call('SET', KEYS[2], fence .. ' ' .. owner .. ' 1 ' .. ttl .. ' ' .. seconds
+            .. sub(micros, 1, 3) .. ' ' .. ARGV[3], 'PX', life)
+        return fence
     end
-    local last = tonumber(string.match(old or '', '^%d+')) or 0
-    fence = string.format('%.0f', math.max(last + 1, tonumber(fence)))
-    call('SET', KEYS[2], fence .. ' ' .. ARGV[1] .. ' 1 ' .. ARGV[2] .. ' ' .. seconds
-        .. string.sub('000000' .. micros, -6, -4) .. ' ' .. ARGV[3], 'PX', ARGV[6])
-    return fence
+elseif ARGV[4] and #ARGV[4] > 0 then
+    local found = call('MGET', KEYS[1], KEYS[2])
+    local holder, old = found[1], found[2] or ''
+    local start = holder and 18 + #holder
+    if holder and holder ~= owner and sub(old, 17, start) == ' ' .. holder .. ' ' then
+        local time = call('TIME')
+        local seconds, micros = time[1], time[2]
+        if #micros < 6 then micros = sub('000000', #micros + 1) .. micros end
+        if call('ZADD', KEYS[3], 'NX', seconds .. micros, owner) == 1 then
+            if call('ZRANK', KEYS[3], owner) == waiting then
+                local waiters, now = KEYS[2] .. ':waiters', seconds .. sub(micros, 1, 3)
+                call('HSET', waiters, '@' .. ARGV[4], now,
+                    owner, ttl .. ' ' .. ARGV[4] .. ' 0 ' .. now .. ' ' .. ARGV[3])
+                if call('PTTL', KEYS[3]) < 45000 then
+                    call('PEXPIRE', KEYS[3], '60000')
+                    call('PEXPIRE', waiters, '60000')
+                end
+                return {call('PTTL', KEYS[1]), waiting,
+                    string.match(old, '^%S+ %d+ %d+ (.*)$', start + 1) or ''}
+            end
+            call('ZREM', KEYS[3], owner) -- the clock ran back, or two came in one microsecond
+        end
+    end
 end
 --+ queue.lua
-local owner, ttl, meta, inbox, alone = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local meta, inbox, alone = ARGV[3], ARGV[4] or '', ARGV[5] or '1'
 
 -- Stand in the queue; who does already keeps its place. Answers the place.
 local function join()

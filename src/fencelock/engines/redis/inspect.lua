@@ -1,4 +1,4 @@
--- Who holds a name, and who waits. KEYS: lock, record, queue, waiters. ARGV: 1 to hand on a lock that
+-- Who holds a name, and who waits. KEYS: lock, record, queue. ARGV: 1 to hand on a lock that
 -- is free without anybody's word, or 0; 1 where one server hears all, or 0.
 -- Answers {owner or false, ms left, record or false, ms now, then what is known of each waiter}.
 --+ queue.lua

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 ENCODED = "fencelock%"  # begins the key of a name that cannot stand as it is
 SIDE = ":fencelock"
+DECLARED = 3
 
 _ENCODE = {"%": "%25", "{": "%7B", "}": "%7D"}
 
@@ -31,6 +32,11 @@ class Keys(NamedTuple):
     """A sorted set: owners that wait, by the order in which they came."""
     waiters: str
     """A hash: what is known of each that waits, and when its client was last seen."""
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """Those that a script is told of. It finds the waiters beside the record, in its slot."""
+        return self[:DECLARED]
 
 
 def keys_of(name: str, prefix: str = "") -> Keys:

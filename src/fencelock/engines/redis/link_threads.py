@@ -27,6 +27,7 @@ from .settings import Node, Settings
 from .wire import arguments, cannot_connect, connection_class
 
 READ_MAX = 16384
+ENDED = "the server closed the connection"
 
 
 class Stale(Exception):
@@ -66,12 +67,14 @@ class Link:
         self.node = node
         self.socket: socket.socket = self._connection._sock
         self._in_kernel = sys.platform != "win32" and type(self.socket) is socket.socket
-        self._patience = -1.0
-        self._gets, self._feed = _parser()
-        self._send, self._receive = self.socket.sendall, self.socket.recv
-        self._turn = threading.Lock()  # held by whoever sends and receives
+        self.patience = -1.0
+        self.gets, self.feed = _parser()
+        self.send, self.receive = self.socket.sendall, self.socket.recv
+        self.turn = threading.Lock()
+        """Held by whoever sends and receives."""
+        self.queue: deque[_Call] = deque()
+        """Who waits for that one."""
         self._mutex = threading.Lock()  # for the queue
-        self._queue: deque[_Call] = deque()
 
     def set_patience(self, seconds: float) -> None:
         """How long to wait for the server to take or give anything."""
@@ -82,63 +85,64 @@ class Link:
             limit = struct.pack("ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        self._patience = seconds
+        self.patience = seconds
 
-    def ask(self, payload: bytes, count: int, patience: float) -> Any:
-        """Send, and wait for the replies; for 0 it is a bare one, which takes the fewest steps."""
-        if not self._turn.acquire(False):
-            replies = self._queue_up(payload, count or 1, patience)
-            return replies if count else replies[0]
+    def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
+        """Send, and wait for so many replies."""
+        if not self.turn.acquire(False):
+            return self.queue_up(payload, count, patience)
         try:
             if not self.usable:
                 raise Stale
-            if count:
-                return self.exchange(payload, count, patience)
-            if patience != self._patience:
-                self.set_patience(patience)
-            self._send(payload)
-            while data := self._receive(READ_MAX):
-                self._feed(data)
-                if (reply := self._gets()) is not False:
-                    return reply
-            raise ConnectionResetError("the server closed the connection")
+            return self.exchange(payload, count, patience)
         except BaseException as error:  # also when interrupted: a late reply meets nobody
             self.close()
             if isinstance(error, OSError):
-                raise OutcomeUnknown(no_answer(self.node, patience, error)) from error
+                raise self.unanswered(patience, error) from error
             raise
         finally:
-            if self._queue:
-                self._appoint()
-            else:
-                self._turn.release()
-                if self._queue:  # somebody came between these two lines
-                    self._step_in()
+            self.leave()
+
+    def unanswered(self, patience: float, error: OSError) -> OutcomeUnknown:
+        """What to say of a request that was sent and has no reply."""
+        where = f"{self.node[0]}:{self.node[1]}"
+        if isinstance(error, (BlockingIOError, TimeoutError)):
+            return OutcomeUnknown(f"{where} did not answer within {patience:g} s")
+        return OutcomeUnknown(f"the connection to {where} broke ({error})")
+
+    def leave(self) -> None:
+        """Give the turn away."""
+        if self.queue:
+            self._appoint()
+        else:
+            self.turn.release()
+            if self.queue:  # somebody came between these two lines
+                self.step_in()
 
     def exchange(self, payload: bytes, count: int, patience: float) -> list[Any]:
         """Send and receive, whoever has the turn."""
-        if patience != self._patience:
+        if patience != self.patience:
             self.set_patience(patience)
-        self._send(payload)
+        self.send(payload)
         replies: list[Any] = []
         while True:
-            data = self._receive(READ_MAX)
+            data = self.receive(READ_MAX)
             if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self._feed(data)
-            while (reply := self._gets()) is not False:
+                raise ConnectionResetError(ENDED)
+            self.feed(data)
+            while (reply := self.gets()) is not False:
                 replies.append(reply)
                 if len(replies) == count:
                     return replies
 
     def take(self) -> list[Any]:
         """The replies that have come, after one read."""
-        data = self._receive(READ_MAX)
+        data = self.receive(READ_MAX)
         if not data:
-            raise ConnectionResetError("the server closed the connection")
-        self._feed(data)
+            raise ConnectionResetError(ENDED)
+        self.feed(data)
         replies: list[Any] = []
-        while (reply := self._gets()) is not False:
+        while (reply := self.gets()) is not False:
             replies.append(reply)
         return replies
 
@@ -146,19 +150,20 @@ class Link:
         self.usable = False
         self._connection.disconnect()
 
-    def _queue_up(self, payload: bytes, count: int, patience: float) -> list[Any]:
+    def queue_up(self, payload: bytes, count: int, patience: float) -> list[Any]:
+        """Wait until somebody has asked for us, or be the one who asks for all."""
         call = _Call(payload, count)
         try:
             with self._mutex:
-                self._queue.append(call)
-            self._step_in()
+                self.queue.append(call)
+            self.step_in()
             in_time = call.woken.acquire(timeout=patience)
             if in_time or not self._withdraw(call):
                 if call.leads:
                     self._lead(call, patience)
             else:
                 self.close()  # whoever has the turn hangs, or was interrupted before it began
-                call.error = OutcomeUnknown(no_answer(self.node, patience, TimeoutError()))
+                call.error = self.unanswered(patience, TimeoutError())
         except BaseException:  # interrupted: nobody may count on us any more
             self._withdraw(call)
             if call.leads:
@@ -175,26 +180,26 @@ class Link:
         with self._mutex:
             if call.leads:
                 return False
-            if call in self._queue:
-                self._queue.remove(call)
+            if call in self.queue:
+                self.queue.remove(call)
             return True
 
-    def _step_in(self) -> None:
+    def step_in(self) -> None:
         """Appoint a leader if nobody leads."""
-        if self._turn.acquire(blocking=False):
+        if self.turn.acquire(blocking=False):
             self._appoint()
 
     def _appoint(self) -> None:
         """Hand the turn to the first in the queue; if there is none, it is anybody's."""
         while True:
             with self._mutex:
-                if self._queue:
-                    first = self._queue[0]
+                if self.queue:
+                    first = self.queue[0]
                     first.leads = True
                     first.woken.release()
                     return
-            self._turn.release()
-            if not self._queue or not self._turn.acquire(blocking=False):
+            self.turn.release()
+            if not self.queue or not self.turn.acquire(blocking=False):
                 return
 
     def _pass_on(self, leader: _Call) -> None:
@@ -209,8 +214,8 @@ class Link:
         replies: list[Any] = []
         try:
             with self._mutex:
-                batch.extend(self._queue)
-                self._queue.clear()
+                batch.extend(self.queue)
+                self.queue.clear()
             if not self.usable:
                 raise Stale
             payload = b"".join([call.payload for call in batch])
@@ -219,7 +224,7 @@ class Link:
             error = stale
         except OSError as broken:
             self.close()
-            error = OutcomeUnknown(no_answer(self.node, patience, broken))
+            error = self.unanswered(patience, broken)
         except BaseException:
             self.close()
             error = OutcomeUnknown(f"the thread that asked {self.node[0]} for all was interrupted")
@@ -238,8 +243,8 @@ class Link:
         """Take these out of the queue, if they are in it."""
         with self._mutex:
             for call in calls:
-                if call in self._queue:
-                    self._queue.remove(call)
+                if call in self.queue:
+                    self.queue.remove(call)
 
     def _deliver(
         self, leader: _Call, batch: list[_Call], replies: list[Any], error: Exception | None
@@ -258,10 +263,3 @@ class Link:
 def _parser() -> tuple[Any, Any]:
     reader = hiredis.Reader()
     return reader.gets, reader.feed
-
-
-def no_answer(node: Node, patience: float, error: OSError) -> str:
-    """What to say of a request that was sent and has no reply."""
-    if isinstance(error, (BlockingIOError, TimeoutError)):
-        return f"{node[0]}:{node[1]} did not answer within {patience:g} s"
-    return f"the connection to {node[0]}:{node[1]} broke ({error})"

@@ -70,7 +70,8 @@ class Listener:
         self._mutex = world.mutex()
         self._waiters: dict[str, _Waiter] = {}
         self._names: dict[str, _Name] = {}
-        self._inbox: Inbox | None = None
+        self.inbox: Inbox | None = None
+        """There while pushes reach us."""
         self._opening = False
         self._opened = world.signal()
         self._job: Job | None = None
@@ -87,11 +88,11 @@ class Listener:
     @property
     def hears(self) -> bool:
         """Whether pushes reach us at this moment."""
-        return self._inbox is not None
+        return self.inbox is not None
 
     async def open(self) -> None:
         """Have an inbox. Whoever comes first makes it, the others wait for that one."""
-        while self._inbox is None and not self._closing:
+        while self.inbox is None and not self._closing:
             with self._mutex:
                 first, self._opening = not self._opening, True
             if not first:
@@ -101,7 +102,7 @@ class Listener:
             try:
                 inbox = await self._subscribe()
                 inbox.prompt(self._hear)
-                self._inbox = inbox
+                self.inbox = inbox
             finally:
                 self._opening = False
                 self._opened.set()
@@ -221,7 +222,7 @@ class Listener:
             if when >= self._next:
                 return
             self._next = when
-        inbox = self._inbox
+        inbox = self.inbox
         if inbox is not None:
             inbox.nudge()
 
@@ -229,7 +230,7 @@ class Listener:
         """End without waiting."""
         self._closing = True
         self._change.set()
-        inbox, self._inbox = self._inbox, None
+        inbox, self.inbox = self.inbox, None
         if inbox is not None:
             inbox.nudge()
             inbox.close()
@@ -238,7 +239,7 @@ class Listener:
         """End."""
         self._closing = True
         self._change.set()
-        inbox = self._inbox
+        inbox = self.inbox
         if inbox is not None:
             inbox.nudge()
         if self._job is not None:
@@ -261,7 +262,7 @@ class Listener:
 
     async def _listen_once(self, now: float, until: float) -> None:
         """Hear what comes, look at what is due, and mend the inbox if it broke."""
-        inbox = self._inbox
+        inbox = self.inbox
         try:
             if inbox is None:
                 await self.open()
@@ -277,7 +278,7 @@ class Listener:
                     self._plan()
         except (EngineError, OutcomeUnknown):
             if inbox is not None and inbox.broken:
-                self._inbox = None
+                self.inbox = None
                 inbox.close()
             await sleep(self._world, AGAIN_S)
 

@@ -1,4 +1,4 @@
--- What every script that meets a queue shares. KEYS: lock, record, queue, waiters.
+-- What every script that meets a queue shares. KEYS: lock, record, queue.
 --
 -- The record is "<fence> <owner> <claimed> <ttl> <since> <meta>": times in ms of the server's clock,
 -- and a since of 0 is the moment that the fence tells. Claimed is 1 when the owner asked itself, 0
@@ -11,7 +11,7 @@
 local CLAIM, FORGET, TELL, KEEP = 500, 30000, 250, 3600000
 local QUEUE, FRESH = '60000', 45000 -- how long a queue is kept, and what it may still live unrenewed
 local call, match = redis.call, string.match
-local lock, record, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, record, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[2] .. ':waiters'
 local time = call('TIME')
 local micros = string.sub('000000', #time[2] + 1) .. time[2]
 local text_us, now = time[1] .. micros, time[1] .. string.sub(micros, 1, 3) -- and ms, as text
@@ -24,7 +24,7 @@ end
 
 local function write_record(fence, owner, claimed, ttl, since, meta)
     call('SET', record, fence .. ' ' .. owner .. ' ' .. claimed .. ' ' .. ttl .. ' ' .. since .. ' '
-        .. meta, 'PX', string.format('%d', ttl + KEEP))
+        .. meta, 'PX', #ttl < 7 and '4600000' or string.format('%d', ttl + KEEP))
 end
 
 local function draw(last)

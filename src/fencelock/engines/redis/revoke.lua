@@ -1,5 +1,5 @@
 -- Take the lock from whoever has it, and leave the reason for the holder to find.
--- KEYS: lock, record, queue, waiters. ARGV: reason, 1 where one server hears all, or 0.
+-- KEYS: lock, record, queue. ARGV: reason, 1 where one server hears all, or 0.
 -- Answers 1 if somebody held it. A lock of another program is taken away as well: it asks nobody.
 --+ queue.lua
 local holder = redis.call('GET', lock) or nil

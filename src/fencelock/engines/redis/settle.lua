@@ -1,6 +1,6 @@
 -- A client that waits looks after a name: it says that it is alive, and a lock that is free without
 -- anybody's word goes to the first waiter.
--- KEYS: lock, record, queue, waiters. ARGV: inbox, 1 where one server hears all, or 0.
+-- KEYS: lock, record, queue. ARGV: inbox, 1 where one server hears all, or 0.
 -- Answers {ms until looking again, 1 if our waiters are still known}.
 --+ queue.lua
 local known = redis.call('HEXISTS', waiters, '@' .. ARGV[1])

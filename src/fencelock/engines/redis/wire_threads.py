@@ -9,11 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
-from .link_threads import Link, Stale
+from .link_threads import ENDED, Link, Stale
 from .settings import Node, Settings
 from .wire import CLOSED, Lane, packed
 
 STALE_MAX = 10
+ONE = b":1\r\n"  # what most releases are answered
+READ_FEW = 256  # bytes for one short reply: more room takes longer to be had
 
 
 class ThreadsLine:
@@ -25,12 +27,44 @@ class ThreadsLine:
         self._link: Link | None = None
 
     def direct(self, payload: bytes, patience: float) -> Any:
+        """What ``Link.ask`` does, for one reply, in the fewest steps: all locking goes this way."""
         link = self._link
-        if link is not None and link.usable:
+        if link is None or not link.usable:
+            return self._ask(payload, patience)
+        if not link.turn.acquire(False):
             try:
-                return link.ask(payload, 0, patience)
+                return link.queue_up(payload, 1, patience)[0]
             except Stale:
-                pass
+                return self._ask(payload, patience)
+        try:
+            if link.usable:
+                if patience != link.patience:
+                    link.set_patience(patience)
+                link.send(payload)
+                data = link.receive(READ_FEW)
+                if data == ONE:
+                    return 1
+                while data:
+                    link.feed(data)
+                    if (reply := link.gets()) is not False:
+                        return reply
+                    data = link.receive(READ_FEW)
+                raise ConnectionResetError(ENDED)
+        except BaseException as error:  # also when interrupted: a late reply meets nobody
+            link.close()
+            if isinstance(error, OSError):
+                raise link.unanswered(patience, error) from error
+            raise
+        finally:
+            if link.queue:
+                link.leave()
+            else:
+                link.turn.release()
+                if link.queue:
+                    link.step_in()
+        return self._ask(payload, patience)
+
+    def _ask(self, payload: bytes, patience: float) -> Any:
         (reply,) = self._wire.ask(self._node, payload, 1, patience, "main")
         self._link = self._wire.known(self._node, "main")
         return reply
