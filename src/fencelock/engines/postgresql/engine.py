@@ -66,6 +66,9 @@ class PostgresqlEngine(Engine):
     async def wait(self, signal: Signal, deadline: float) -> None:
         await self._mode.wait(signal, deadline)
 
+    def handed(self, request: Request) -> Grant | None:
+        return self._mode.handed(request)
+
     async def unwatch(self, request: Request) -> None:
         await self._mode.unwatch(request)
 

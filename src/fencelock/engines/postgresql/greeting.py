@@ -3,6 +3,9 @@
 A pooler gives its clients a process id of its own making, so a server that calls itself otherwise
 stands behind one. There a session's settings would stay with whoever gets the server next, so none
 are made, and nothing is prepared.
+
+Our statements find their rows by an index. A plan that was made while a table was empty would read
+all of it, and a queue leaves many dead rows behind until the next vacuum: so plans are told.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from .settings import Settings
 _SQL = b"""SELECT CASE WHEN pg_backend_pid() = %s::int THEN
   set_config('lock_timeout', %s, false) || set_config('statement_timeout', %s, false) ||
   set_config('default_transaction_isolation', 'read committed', false) ||
+  set_config('plan_cache_mode', 'force_generic_plan', false) ||
+  set_config('enable_seqscan', 'off', false) || set_config('jit', 'off', false) ||
   CASE WHEN current_setting('synchronous_commit') = 'off'
     THEN set_config('synchronous_commit', 'on', false) ELSE '' END END,
   current_setting('default_transaction_isolation')"""

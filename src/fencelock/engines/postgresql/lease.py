@@ -38,7 +38,7 @@ from ...model import (
     renewed,
 )
 from ...world import Signal, World
-from .link import Row
+from .link import Row, Rows
 from .listener import Listener
 from .modes import Mode, Wire
 from .settings import Settings
@@ -64,6 +64,8 @@ class LeaseMode(Mode):
         self._say = LeaseStatements(settings.table, settings.schema)
         self._listener: Listener | None = None
         self._grants = 0
+        self._near = False
+        """Whether the listener's connection will do for asking, too."""
         self._contended: set[str] = set()
         """Names whose queue makes the short way vain."""
 
@@ -72,6 +74,7 @@ class LeaseMode(Mode):
         direct = self.wire.direct or self.settings.listen is not None
         if self.settings.push and direct:
             self._listener = Listener(self.world, self.settings, self._say)
+            self._near = self.world.flavor == "threads" and self.settings.listen is None
         else:
             self.traits = self.traits._replace(
                 push=False, advice="name a way around the pooler with listen=host:port"
@@ -109,20 +112,34 @@ class LeaseMode(Mode):
             if waits:
                 return Busy(LOOK_S)  # it asks again at once, to stand in line
             asked_at = self.world.now()
-        inbox = ""
+        inbox, again = "", True
         if self._listener is not None:
-            if (handed := self._listener.handed(owner, ttl)) is not None:
-                return granted(name, owner, handed[0], ttl, handed[1])
+            if (handed := self.handed(request)) is not None:
+                return handed
             inbox = self._listener.inbox
-            self._listener.joins(owner)
+            again = self._listener.joins(owner)
+        if queue and name in self._contended:
+            rows = await self._ask(self._say.join, name, owner, ttl, meta, inbox, again)
+            if (busy := rows[0][0]) is not None:
+                left, before, who = busy.split(b" ", 2)
+                return self._busy(queue, _float(left), _int(before), _text(who))
+            asked_at = self.world.now()
         say = self._say.acquire
         alone = self.wire.alone
-        rows = await self.wire.ask(say, name, owner, ttl, meta, queue, inbox, alone, owner=owner)
+        rows = await self._ask(say, name, owner, ttl, meta, queue, inbox, alone)
         fence, remaining, place, holder = rows[0]
         if fence != b"0":
             return granted(name, owner, _int(fence), ttl, asked_at)
         self._expect_a_queue(name)
         return self._busy(queue, _float(remaining), _int(place), _text(holder))
+
+    async def _ask(self, statement: Statement, name: str, owner: str, *values: object) -> Rows:
+        """Ask what a contended lock takes: where that is possible, on the way we hear it."""
+        if self._near and self._listener is not None:
+            rows = self._listener.ask(statement, (name, owner, *values))
+            if rows is not None:
+                return rows
+        return await self.wire.ask(statement, name, owner, *values, owner=owner)
 
     def _busy(self, queue: bool, remaining: float, place: int, holder: str) -> Busy:
         if remaining <= 0:
@@ -180,10 +197,10 @@ class LeaseMode(Mode):
         if short and await self.wire.ask(self._say.give_back, name, owner, owner=owner):
             return True
         alone = self.wire.alone
-        held, queued = (await self.wire.ask(self._say.leave, name, owner, alone, owner=owner))[0]
-        if queued != b"t":
+        answer = _int((await self._ask(self._say.leave, name, owner, alone))[0][0])
+        if not answer & 2:
             self._contended.discard(name)
-        return held == b"t"
+        return bool(answer & 1)
 
     async def watch(self, request: Request, signal: Signal) -> None:
         if self._listener is not None:
@@ -194,6 +211,13 @@ class LeaseMode(Mode):
             await self._listener.wait(signal, deadline)
         else:
             await self.world.wait(signal, deadline)
+
+    def handed(self, request: Request) -> Grant | None:
+        if self._listener is None:
+            return None
+        name, owner, ttl = request.name, request.owner, request.ttl
+        handed = self._listener.handed(owner, ttl)
+        return handed and granted(name, owner, handed[0], ttl, handed[1])
 
     async def unwatch(self, request: Request) -> None:
         if self._listener is not None:

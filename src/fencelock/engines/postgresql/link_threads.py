@@ -30,6 +30,7 @@ class ThreadLink(Link):
         super().__init__(pgconn)
         self._poll = select.poll()
         self._poll.register(self.pgconn.socket, select.POLLIN)
+        self._ears: select.poll | None = None
         self._rows: Rows = []
         self._refused: Refused | None = None
 
@@ -90,16 +91,18 @@ class ThreadLink(Link):
         return None
 
     def hear(self, timeout: float, alarm: Alarm) -> list[str]:
-        """Wait for notifications, or an alarm; return the payload of each."""
+        """Wait for notifications, or an alarm, always the same; return the payload of each."""
         if told := self._told():  # it came along with the answer to a statement
             return told
-        ears = select.poll()
-        ears.register(self.pgconn.socket, select.POLLIN)
-        ears.register(alarm.descriptor, select.POLLIN)
-        if not (heard := ears.poll(max(0.0, timeout) * 1000)):
+        if self._ears is None:
+            self._ears = select.poll()
+            self._ears.register(self.pgconn.socket, select.POLLIN)
+            self._ears.register(alarm.descriptor, select.POLLIN)
+        if not (heard := self._ears.poll(max(0.0, timeout) * 1000)):
             return []
-        if any(descriptor == alarm.descriptor for descriptor, _ in heard):
-            alarm.hush()
+        for descriptor, _ in heard:
+            if descriptor == alarm.descriptor:
+                alarm.hush()
         self.pgconn.consume_input()
         return self._told()
 

@@ -12,12 +12,14 @@ saves a thread and the way between the two. Else, and always in asyncio, a threa
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import psycopg
 
 from ...errors import FencelockError
 from ...world import Job, Signal, World
 from .alarm import Alarm
+from .link import Rows
 from .link_threads import ThreadLink, asked, connect
 from .settings import Settings
 from .statements import LeaseStatements, Statement
@@ -87,11 +89,13 @@ class Listener:
         if not self._watches and self._on_duty:
             self._rouse()  # let it rest: the next to come may hear by itself
 
-    def joins(self, owner: str) -> None:
-        """This owner is about to ask for a place in the queue."""
+    def joins(self, owner: str) -> bool:
+        """This owner is about to ask for a place in the queue; say whether it may have one."""
         watch = self._watches.get(owner)
-        if watch is not None and watch.joined_at is None:
-            watch.joined_at = self._world.now()
+        if watch is None or watch.joined_at is not None:
+            return True
+        watch.joined_at = self._world.now()
+        return False
 
     def leaves(self, owner: str) -> None:
         """This owner takes an attempt back. If it waits, it may ask again and must hear of it.
@@ -142,6 +146,24 @@ class Listener:
         finally:
             self._hearing.release()
 
+    def ask(self, statement: Statement, values: Sequence[object]) -> Rows | None:
+        """Ask over our connection, in a thread, if nobody reads from it; None if somebody does.
+
+        Over another connection, another process of the server would have to wake up for each word.
+        """
+        if self._on_duty or not self._hearing.acquire(blocking=False):
+            return None
+        try:
+            link = self._link
+            if link is None or self._closing or link.stale():
+                return None  # whoever hears next meets the trouble, and sees to it
+            return asked(link, statement, values, self._settings.patience)
+        finally:
+            if self._link is not None and self._link.broken:
+                self._link = None
+                self._wake_all()
+            self._hearing.release()
+
     def expect(self, remaining: float) -> None:
         """A waiter of ours waits for a lease that would end then."""
         end = self._world.now() + remaining
@@ -185,8 +207,9 @@ class Listener:
                     self._waited_for.wait()
             except (FencelockError, psycopg.Error, OSError):
                 self._stumble()
-        if self._link is not None:
-            self._link.drop()
+        with self._hearing:  # somebody may still be asking
+            if self._link is not None:
+                self._link.drop()
         self._alarm.close()
 
     def _attend(self, until: float) -> None:

@@ -166,6 +166,9 @@ class Mode(ABC):
     async def wait(self, signal: Signal, deadline: float) -> None:
         await self.world.wait(signal, deadline)
 
+    def handed(self, request: Request) -> Grant | None:
+        return None
+
     @abstractmethod
     async def unwatch(self, request: Request) -> None: ...
 

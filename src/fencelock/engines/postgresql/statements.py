@@ -16,8 +16,9 @@ class Statement(NamedTuple):
 
     name: str
     sql: str
-    lazy: bool = False
-    """Its commit does not wait for the disk; it must not share a transaction with one that does."""
+    kind: str = ""
+    """Only statements of one kind share a transaction. Those of a kind that has a name do not wait
+    for the disk; those that join a queue must also not wait for others."""
 
 
 class LeaseStatements:
@@ -29,8 +30,9 @@ class LeaseStatements:
         self.take_free = Statement(
             "fl_take",
             f"""INSERT INTO {t}_locks AS l
+              (name, owner, fence, ttl, since, expires_at, claimed, queued, meta)
             SELECT $1, $2, greatest(last_value + 1, {US}), $3::float8, {now},
-              {now} + $3::float8 * interval '1 second', true, false, $4, '' FROM {t}_floor
+              {now} + $3::float8 * interval '1 second', true, false, $4 FROM {t}_floor
             ON CONFLICT (name) DO UPDATE SET owner = excluded.owner,
               fence = greatest(l.fence + 1, excluded.fence), ttl = excluded.ttl,
               since = excluded.since, expires_at = excluded.expires_at, claimed = true,
@@ -42,10 +44,11 @@ class LeaseStatements:
             f"""UPDATE {t}_locks SET owner = '', claimed = false, expires_at = {now}, meta = ''
             WHERE name = $1 AND owner = $2 AND NOT queued AND expires_at > {now}
             RETURNING set_config('synchronous_commit', 'off', true)""",
-            lazy=True,
+            kind="lazy",
         )
         self.acquire = Statement("fl_acquire", f"SELECT * FROM {f}_acquire($1,$2,$3,$4,$5,$6,$7)")
-        self.leave = Statement("fl_leave", f"SELECT * FROM {f}_leave($1, $2, $3)")
+        self.join = Statement("fl_join", f"SELECT {f}_join($1,$2,$3,$4,$5,$6)", kind="join")
+        self.leave = Statement("fl_leave", f"SELECT {f}_leave($1, $2, $3)")
         self.revoke = Statement("fl_revoke", f"SELECT {f}_revoke($1, $2)")
         self.renew = Statement(
             "fl_renew",
@@ -111,6 +114,11 @@ class SessionStatements:
         self.unlock_limited = Statement(
             "fl_unlock_limited", f"SELECT pg_advisory_unlock($1::bigint), {_LIMIT}$2, false)"
         )
+        self._note(t)
+        self._show(t)
+
+    def _note(self, t: str) -> None:
+        """Who holds, for people."""
         erase = f"""DELETE FROM {t}_holders h USING unnest($1::text[], $2::text[])
             AS g (name, owner) WHERE h.name = g.name AND h.owner = g.owner"""
         self.erase = Statement("fl_erase", erase)
@@ -147,6 +155,9 @@ class SessionStatements:
               WHERE h.name = g.name AND h.owner = g.owner)
             SELECT set_config('idle_session_timeout', $4, false)""",
         )
+
+    def _show(self, t: str) -> None:
+        """What people see of it."""
         self.whose = Statement(
             "fl_whose",
             f"""SELECT h.owner, h.fence, h.meta FROM {t}_holders h

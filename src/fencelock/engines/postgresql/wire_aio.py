@@ -106,7 +106,7 @@ class Lane:
         owners: set[str] = set()
         for call in self._pending:
             waits = call.owner in self._flying or call.owner in owners
-            apart = bool(batch) and call.statement.lazy != batch[0].statement.lazy
+            apart = bool(batch) and call.statement.kind != batch[0].statement.kind
             if waits or apart or len(batch) >= BATCH_MAX:
                 left.append(call)
             else:
