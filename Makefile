@@ -39,11 +39,10 @@ test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JO
 	$(PY) -m tests.run -rs -n $(JOBS) $(PYTEST_ARGS)
 
 torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
-	FENCELOCK_STORMS=6 $(PY) -m pytest -q -n $(JOBS) tests/faults/test_storm.py
-	$(PY) -m tests.judge_torture.marathon $(TORTURE_ARGS)
+	$(PY) -m tests.judge_torture.marathon --jobs $(JOBS) $(TORTURE_ARGS)
 
 servers:  ## install the servers that the tests start (Debian packages; root, or sudo)
-	@tests/servers/install.sh
+	@PYTHON="$(PYTHON)" tests/servers/install.sh
 
 check: $(VENV)/.dev  ## check format, lint and types
 	$(PY) -m ruff format --check $(CODE)

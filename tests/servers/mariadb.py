@@ -1,4 +1,7 @@
-"""A MariaDB server for tests: its own data folder, one account, one database."""
+"""A MariaDB server for tests, and what it has in common with MySQL's.
+
+Each has a data folder of its own, two accounts and one database.
+"""
 
 from __future__ import annotations
 
@@ -25,42 +28,22 @@ GRANT ALL ON *.* TO '{ADMIN}'@'%' WITH GRANT OPTION;
 """
 
 
-class MariaDB(Server):
-    """One mariadbd. ``settings`` are options of its command line, without the dashes."""
+class SqlServer(Server):
+    """One server of either kind. ``settings`` are options of its command line, without dashes."""
 
-    package: ClassVar = "mariadb-server"
+    is_mariadb: ClassVar[bool]
 
     def __init__(self, *settings: str, folder: Path | None = None, port: int | None = None) -> None:
         super().__init__(folder, port)
         self.settings = settings
 
     def prepare(self) -> None:
-        """Make the system tables."""
         (self.folder / "setup.sql").write_text(_SETUP)
-        scratch = self.folder / "tmp"
-        scratch.mkdir(exist_ok=True)
-        made = subprocess.run(
-            [
-                program("mariadb-install-db", self.package),
-                "--no-defaults",
-                f"--datadir={self.folder / 'data'}",
-                "--auth-root-authentication-method=normal",
-                "--skip-test-db",
-                *_as_root(),
-            ],
-            # Not the common one: a server that starts removes the temporary tables that it finds.
-            env={**os.environ, "TMPDIR": str(scratch)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if made.returncode != 0:
-            raise NotStarted(f"mariadb-install-db: {made.stdout[-1000:]}{made.stderr[-1000:]}")
+        (self.folder / "tmp").mkdir(exist_ok=True)
 
-    def command(self) -> Sequence[str]:
+    def options(self) -> list[str]:
+        """What both are told."""
         return [
-            program("mariadbd", self.package),
-            "--no-defaults",
             f"--datadir={self.folder / 'data'}",
             f"--tmpdir={self.folder / 'tmp'}",
             f"--port={self.port}",
@@ -71,7 +54,7 @@ class MariaDB(Server):
             "--innodb-buffer-pool-size=16M",
             "--skip-name-resolve",
             "--max-connections=500",
-            *_as_root(),
+            *as_root(),
             *(f"--{setting}" for setting in self.settings),
         ]
 
@@ -101,8 +84,43 @@ class MariaDB(Server):
         return f"{scheme}://{USER}:{_QUOTED}@127.0.0.1:{port or self.port}/{DATABASE}"
 
 
-def _as_root() -> list[str]:
-    """mariadbd runs as root only if it is told to."""
+class MariaDB(SqlServer):
+    """One mariadbd."""
+
+    package: ClassVar = "mariadb-server"
+    is_mariadb = True
+
+    def prepare(self) -> None:
+        """Make the system tables."""
+        super().prepare()
+        made = subprocess.run(
+            [
+                program("mariadb-install-db", self.package),
+                "--no-defaults",
+                f"--datadir={self.folder / 'data'}",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                *as_root(),
+            ],
+            # Not the common one: a server that starts removes the temporary tables that it finds.
+            env={**os.environ, "TMPDIR": str(self.folder / "tmp")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            raise NotStarted(f"mariadb-install-db: {made.stdout[-1000:]}{made.stderr[-1000:]}")
+
+    def command(self) -> Sequence[str]:
+        return [
+            program("mariadbd", self.package),
+            "--no-defaults",
+            *self.options(),
+        ]
+
+
+def as_root() -> list[str]:
+    """They run as root only if they are told to."""
     return ["--user=root"] if os.getuid() == 0 else []
 
 

@@ -10,11 +10,11 @@ import aiomysql  # type: ignore[import-untyped]
 import pytest
 
 from fencelock import aio
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 
 
 def test_a_cancel_that_the_driver_swallows_is_not_lost(
-    server: MariaDB, monkeypatch: pytest.MonkeyPatch
+    server: SqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H09: before Python 3.12 the driver's time limit may end by forgetting that it was cancelled.
 

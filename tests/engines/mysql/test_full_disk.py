@@ -6,15 +6,20 @@ from pathlib import Path
 
 import fencelock
 from tests.faults.disk import fill, small_disk
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 
-SMALL = ("innodb-log-file-size=4M", "innodb-data-file-path=ibdata1:12M", "aria-log-file-size=8M")
+SMALL = {
+    True: ("innodb-log-file-size=4M", "innodb-data-file-path=ibdata1:12M", "aria-log-file-size=8M"),
+    False: (),
+}
 
 
-def test_a_full_disk_leaves_no_half_grant(tmp_path: Path, table: str) -> None:
+def test_a_full_disk_leaves_no_half_grant(
+    tmp_path: Path, table: str, kind: type[SqlServer]
+) -> None:
     """H74: what was held stays held, and what is refused leaves nothing behind."""
     with small_disk(tmp_path / "disk", 200) as disk:
-        server = MariaDB(*SMALL, folder=disk / "server")
+        server = kind(*SMALL[kind.is_mariadb], folder=disk / "server")
         with server:
             with fencelock.connect(server.url(), table=table, patience=2) as client:
                 before = client.lock("seat:0").acquire()

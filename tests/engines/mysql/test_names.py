@@ -6,7 +6,7 @@ import pytest
 
 from fencelock.engines.mysql.names import lock_name
 from tests.faults.flavors import Lab, run
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 
 MYSQL_MAX = 64
 
@@ -48,7 +48,7 @@ def test_a_name_that_the_two_take_differently_is_hashed(name: str) -> None:
 
 @pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
 def test_names_that_look_alike_are_locked_at_once(
-    flavor: str, mode: str, server: MariaDB, table: str
+    flavor: str, mode: str, server: SqlServer, table: str
 ) -> None:
     """H70: case, 193 characters, spaces at the end."""
 

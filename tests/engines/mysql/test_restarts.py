@@ -6,64 +6,62 @@ import pytest
 
 import fencelock
 from tests.faults.flavors import Lab, run
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 
 
-def test_a_lease_outlives_a_crash_of_the_server(flavor: str, table: str) -> None:
+def test_a_lease_outlives_a_crash_of_the_server(flavor: str, table: str, own: SqlServer) -> None:
     """H64: its row was committed; fences go on growing."""
-    with MariaDB() as server:
 
-        async def scenario(lab: Lab) -> None:
-            client = await lab.connect(server.url(), table=table)
-            lease = await client.lock("seat", ttl=60).acquire()
-            server.kill()
-            server.start()
-            assert await client.lock("seat").try_acquire() is None
-            await lease.renew()
-            assert await lease.release() is True
-            again = await client.lock("seat").acquire()
-            assert again.fence > lease.fence
-            await again.release()
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own.url(), table=table)
+        lease = await client.lock("seat", ttl=60).acquire()
+        own.kill()
+        own.start()
+        assert await client.lock("seat").try_acquire() is None
+        await lease.renew()
+        assert await lease.release() is True
+        again = await client.lock("seat").acquire()
+        assert again.fence > lease.fence
+        await again.release()
 
-        run(flavor, scenario)
+    run(flavor, scenario)
 
 
 @pytest.mark.parametrize("mode", ["advisory", "row"])
 def test_a_carried_lock_ends_with_the_server_and_its_holder_is_told(
-    flavor: str, mode: str, table: str
+    flavor: str, mode: str, table: str, own: SqlServer
 ) -> None:
-    with MariaDB() as server:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own.url(), mode=mode, table=table)
+        lease = await client.lock("seat", ttl=3).acquire()
+        own.kill()
+        own.start()
+        assert await lease.lost.wait(10)
+        again = await client.lock("seat", ttl=3, timeout=10).acquire()
+        assert again.fence > lease.fence
+        await again.release()
 
-        async def scenario(lab: Lab) -> None:
-            client = await lab.connect(server.url(), mode=mode, table=table)
-            lease = await client.lock("seat", ttl=3).acquire()
-            server.kill()
-            server.start()
-            assert await lease.lost.wait(10)
-            again = await client.lock("seat", ttl=3, timeout=10).acquire()
-            assert again.fence > lease.fence
-            await again.release()
-
-        run(flavor, scenario)
+    run(flavor, scenario)
 
 
 @pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
-def test_calls_to_a_frozen_server_end_by_themselves(flavor: str, mode: str, table: str) -> None:
+def test_calls_to_a_frozen_server_end_by_themselves(
+    flavor: str, mode: str, table: str, own: SqlServer
+) -> None:
     """H39: a grant that comes too late is not believed, and nothing is left behind."""
-    with MariaDB() as server:
 
-        async def scenario(lab: Lab) -> None:
-            client = await lab.connect(server.url(), mode=mode, table=table, patience=0.5)
-            lease = await client.lock("seat", ttl=1).acquire()
-            server.pause()
-            try:
-                with pytest.raises((fencelock.Unavailable, fencelock.OutcomeUnknown)):
-                    await client.lock("other", ttl=1).acquire()
-                assert await lease.lost.wait(10)
-            finally:
-                server.resume()
-            for name in ("seat", "other"):
-                again = await client.lock(name, ttl=5, timeout=10).acquire()
-                await again.release()
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own.url(), mode=mode, table=table, patience=0.5)
+        lease = await client.lock("seat", ttl=1).acquire()
+        own.pause()
+        try:
+            with pytest.raises((fencelock.Unavailable, fencelock.OutcomeUnknown)):
+                await client.lock("other", ttl=1).acquire()
+            assert await lease.lost.wait(10)
+        finally:
+            own.resume()
+        for name in ("seat", "other"):
+            again = await client.lock(name, ttl=5, timeout=10).acquire()
+            await again.release()
 
-        run(flavor, scenario)
+    run(flavor, scenario)

@@ -8,7 +8,7 @@ import pytest
 
 from fencelock.model import Grant
 from tests.faults.flavors import Lab, run
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 from tests.servers.proxy import Proxy
 
 BATCH = 250  # what the keeper renews at once
@@ -16,7 +16,7 @@ BATCH = 250  # what the keeper renews at once
 
 @pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
 def test_acquire_and_release_are_one_round_trip_each(
-    flavor: str, mode: str, server: MariaDB, table: str
+    flavor: str, mode: str, server: SqlServer, table: str
 ) -> None:
     with Proxy(server.port) as proxy:
 
@@ -35,7 +35,7 @@ def test_acquire_and_release_are_one_round_trip_each(
         run(flavor, scenario)
 
 
-def test_many_renewals_are_one_round_trip(flavor: str, server: MariaDB, table: str) -> None:
+def test_many_renewals_are_one_round_trip(flavor: str, server: SqlServer, table: str) -> None:
     with Proxy(server.port) as proxy:
 
         async def scenario(lab: Lab) -> None:
@@ -60,7 +60,7 @@ async def _renew(client: Any, grants: list[Grant]) -> list[Grant]:
 
 
 def test_all_waiters_of_a_client_share_one_session_that_waits(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client, other = [await lab.connect(server.url(), table=table) for _ in range(2)]

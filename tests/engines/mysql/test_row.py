@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 import fencelock
+from fencelock.engines.mysql import transactions
 from tests.faults.flavors import Lab, run
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 
 
 @pytest.fixture
-def data(server: MariaDB, table: str) -> str:
+def data(server: SqlServer, table: str) -> str:
     """A table of the user's own, with one row."""
     name = f"{table}_data"
     server.ask(f"CREATE TABLE locks.{name} (id INT PRIMARY KEY, amount INT) ENGINE=InnoDB")
@@ -32,12 +33,12 @@ async def do(lease: Any, sql: str) -> None:
             opened.execute(sql)
 
 
-def amount(server: MariaDB, data: str) -> int:
+def amount(server: SqlServer, data: str) -> int:
     return int(server.ask(f"SELECT amount FROM locks.{data}")[0][0])
 
 
 def test_leaving_the_block_commits_the_data(
-    flavor: str, server: MariaDB, table: str, data: str
+    flavor: str, server: SqlServer, table: str, data: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
@@ -49,7 +50,9 @@ def test_leaving_the_block_commits_the_data(
     run(flavor, scenario)
 
 
-def test_an_error_rolls_the_data_back(flavor: str, server: MariaDB, table: str, data: str) -> None:
+def test_an_error_rolls_the_data_back(
+    flavor: str, server: SqlServer, table: str, data: str
+) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
         with pytest.raises(KeyError):
@@ -63,7 +66,9 @@ def test_an_error_rolls_the_data_back(flavor: str, server: MariaDB, table: str, 
     run(flavor, scenario)
 
 
-def test_a_lost_lease_commits_nothing(flavor: str, server: MariaDB, table: str, data: str) -> None:
+def test_a_lost_lease_commits_nothing(
+    flavor: str, server: SqlServer, table: str, data: str
+) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
         lease = await client.lock("stock", ttl=0.3, renew=False).acquire()
@@ -78,7 +83,7 @@ def test_a_lost_lease_commits_nothing(flavor: str, server: MariaDB, table: str, 
 
 
 def test_the_transaction_is_not_ended_over_the_connection(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
@@ -94,7 +99,7 @@ def test_the_transaction_is_not_ended_over_the_connection(
 
 
 def test_a_transaction_that_was_ended_nevertheless_is_a_lost_lease(
-    flavor: str, server: MariaDB, table: str, data: str
+    flavor: str, server: SqlServer, table: str, data: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
@@ -107,7 +112,7 @@ def test_a_transaction_that_was_ended_nevertheless_is_a_lost_lease(
 
 
 def test_a_holder_that_uses_its_connection_is_renewed_all_the_same(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     """A statement that takes longer than the ttl does not end the lease."""
 
@@ -120,7 +125,59 @@ def test_a_holder_that_uses_its_connection_is_renewed_all_the_same(
     run(flavor, scenario)
 
 
-def test_other_modes_have_no_such_connection(server: MariaDB, table: str) -> None:
+def test_as_many_connections_are_kept_as_were_needed_at_once(
+    flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each lock that is held has one; to connect anew for each lock would cost far more than it."""
+    many, pool = 6, 2
+    monkeypatch.setattr(transactions, "SPARE_S", 600.0)
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(f"{server.url()}?pool={pool}", mode="row", table=table)
+
+        async def hold_many() -> None:
+            leases = [await client.lock(f"seat:{number}").acquire() for number in range(many)]
+            for lease in leases:
+                assert await lease.release() is True
+
+        await hold_many()
+        before = connections(server)
+        await hold_many()
+        assert connections(server) == before + 1  # which is that of whoever counts
+        monkeypatch.setattr(transactions, "SPARE_S", 0.0)
+        await (await client.lock("seat:0").acquire()).release()
+        mode = client._core.engine._mode  # type: ignore[attr-defined]
+        assert len(mode._transactions._spare) == pool
+
+    run(flavor, scenario)
+
+
+def connections(server: SqlServer) -> int:
+    """How many there have ever been."""
+    return int(server.ask("SHOW GLOBAL STATUS LIKE 'Connections'")[0][1])
+
+
+def test_a_row_that_somebody_removes_is_made_again(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """A client does not make a row that it knows of, and finds out when it is gone."""
+
+    async def scenario(lab: Lab) -> None:
+        client, other = [await lab.connect(server.url(), mode="row", table=table) for _ in range(2)]
+        before = await client.lock("stock").acquire()
+        await before.release()
+        server.ask(f"DELETE FROM locks.{table}_rows")
+        lease = await client.lock("stock").acquire(timeout=0)
+        assert lease.fence > before.fence
+        assert await other.lock("stock").try_acquire() is None
+        waiter = lab.start(client.lock("stock", timeout=30).acquire())
+        await lease.release()
+        await (await waiter.result()).release()
+
+    run(flavor, scenario)
+
+
+def test_other_modes_have_no_such_connection(server: SqlServer, table: str) -> None:
     with fencelock.connect(server.url(), table=table) as client, client.lock("stock") as lease:
         with pytest.raises(fencelock.Unsupported, match="mode=row"):
             _ = lease.connection

@@ -9,24 +9,25 @@ import pytest
 from tests.engines.server_clock import a_step_back, a_step_forward, misled
 from tests.faults.flavors import run
 from tests.servers.clock import Clock
-from tests.servers.mariadb import MariaDB, mariadb
+from tests.servers.mariadb import MariaDB, SqlServer
+from tests.servers.mysql import MySQL
 
 
-@pytest.fixture(scope="module")
-def standing() -> Iterator[tuple[MariaDB, Clock]]:
-    with misled(mariadb()) as running:
+@pytest.fixture(scope="module", params=[MariaDB, MySQL], ids=["mariadb", "mysql"])
+def standing(request: pytest.FixtureRequest) -> Iterator[tuple[SqlServer, Clock]]:
+    with misled(request.param()) as running:
         yield running
 
 
 @pytest.fixture
-def clock(standing: tuple[MariaDB, Clock]) -> Iterator[Clock]:
+def clock(standing: tuple[SqlServer, Clock]) -> Iterator[Clock]:
     """The clock of the server, right at the beginning of each test."""
     yield standing[1]
     standing[1].set()
 
 
 @pytest.fixture
-def stepped_url(standing: tuple[MariaDB, Clock], table: str) -> str:
+def stepped_url(standing: tuple[SqlServer, Clock], table: str) -> str:
     server, _ = standing
     return f"{server.url()}?table={table}"
 

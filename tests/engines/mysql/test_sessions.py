@@ -7,14 +7,15 @@ import threading
 import pytest
 
 import fencelock
+from tests.engines.mysql.conftest import Set
 from tests.faults.flavors import Lab, run
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 from tests.servers.proxy import Proxy
 
 CARRIED = ["advisory", "row"]
 
 
-def kill_all(server: MariaDB) -> None:
+def kill_all(server: SqlServer) -> None:
     """End every session of the account that the tests use."""
     for (session,) in server.ask(
         "SELECT id FROM information_schema.processlist WHERE user='tester'"
@@ -27,37 +28,38 @@ def kill_all(server: MariaDB) -> None:
 
 
 @pytest.mark.parametrize("mode", CARRIED)
-def test_a_holder_whose_session_is_killed_is_told(flavor: str, mode: str, table: str) -> None:
+def test_a_holder_whose_session_is_killed_is_told(
+    flavor: str, mode: str, table: str, own: SqlServer
+) -> None:
     """H61, H69: no reconnect counts as still holding; what comes after is a new lease."""
-    with MariaDB() as server:
 
-        async def scenario(lab: Lab) -> None:
-            client = await lab.connect(server.url(), mode=mode, table=table)
-            lease = await client.lock("seat", ttl=1.5).acquire()
-            kill_all(server)
-            assert await lease.lost.wait(10)
-            assert isinstance(_loss(lease), fencelock.SessionEnded | fencelock.Expired)
-            assert await lease.release() is False
-            again = await client.lock("seat", ttl=1.5, timeout=10).acquire()
-            assert again.fence > lease.fence
-            await again.release()
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own.url(), mode=mode, table=table)
+        lease = await client.lock("seat", ttl=1.5).acquire()
+        kill_all(own)
+        assert await lease.lost.wait(10)
+        assert isinstance(_loss(lease), fencelock.SessionEnded | fencelock.Expired)
+        assert await lease.release() is False
+        again = await client.lock("seat", ttl=1.5, timeout=10).acquire()
+        assert again.fence > lease.fence
+        await again.release()
 
-        run(flavor, scenario)
+    run(flavor, scenario)
 
 
 @pytest.mark.parametrize("how", ["killed", "reset"])
 @pytest.mark.parametrize("mode", CARRIED)
 def test_a_holder_is_told_at_once_that_its_session_has_ended(
-    flavor: str, mode: str, how: str, table: str
+    flavor: str, mode: str, how: str, table: str, own: SqlServer
 ) -> None:
     """Not with the next renewal, which is twenty minutes away."""
-    with MariaDB() as server, Proxy(server.port) as proxy:
+    with Proxy(own.port) as proxy:
 
         async def scenario(lab: Lab) -> None:
-            client = await lab.connect(server.url(port=proxy.port), mode=mode, table=table)
+            client = await lab.connect(own.url(port=proxy.port), mode=mode, table=table)
             leases = [await client.lock(name, ttl=3600).acquire() for name in ("seat", "desk")]
             if how == "killed":
-                kill_all(server)
+                kill_all(own)
             else:
                 proxy.reset()
             for lease in leases:
@@ -79,24 +81,25 @@ def _loss(lease: object) -> BaseException | None:
     return None
 
 
-def test_a_lease_survives_the_end_of_its_connections(flavor: str, table: str) -> None:
+def test_a_lease_survives_the_end_of_its_connections(
+    flavor: str, table: str, own: SqlServer
+) -> None:
     """mode=lease is tied to no session."""
-    with MariaDB() as server:
 
-        async def scenario(lab: Lab) -> None:
-            client = await lab.connect(server.url(), table=table)
-            lease = await client.lock("seat", ttl=3).acquire()
-            kill_all(server)
-            await lab.until_renewed(lease)
-            kill_all(server)
-            assert await lease.release() is True
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(own.url(), table=table)
+        lease = await client.lock("seat", ttl=3).acquire()
+        kill_all(own)
+        await lab.until_renewed(lease)
+        kill_all(own)
+        assert await lease.release() is True
 
-        run(flavor, scenario)
+    run(flavor, scenario)
 
 
 @pytest.mark.parametrize("mode", CARRIED)
 def test_a_holder_that_is_cut_off_loses_the_lock_to_others_in_time(
-    flavor: str, mode: str, server: MariaDB, table: str
+    flavor: str, mode: str, server: SqlServer, table: str
 ) -> None:
     """H62: the server ends a session that is silent for longer than its lock may last."""
     with Proxy(server.port) as proxy:
@@ -118,13 +121,15 @@ def test_a_holder_that_is_cut_off_loses_the_lock_to_others_in_time(
 
 
 @pytest.mark.parametrize("mode", CARRIED)
-def test_an_idle_holder_keeps_its_lock(flavor: str, mode: str, table: str) -> None:
+def test_an_idle_holder_keeps_its_lock(
+    flavor: str, mode: str, table: str, own: SqlServer, setting: Set
+) -> None:
     """H68: the server's wait_timeout is shorter than the hold, and the hold outlives it."""
-    with MariaDB("wait-timeout=1", "interactive-timeout=1") as server:
+    with setting(wait_timeout=1, interactive_timeout=1):
 
         async def scenario(lab: Lab) -> None:
-            client = await lab.connect(server.url(), mode=mode, table=table)
-            other = await lab.connect(server.url(), mode=mode, table=table)
+            client = await lab.connect(own.url(), mode=mode, table=table)
+            other = await lab.connect(own.url(), mode=mode, table=table)
             lease = await client.lock("seat", ttl=3).acquire()
             assert await lease.lost.wait(4.5) is False
             assert await other.lock("seat").try_acquire() is None
@@ -133,7 +138,7 @@ def test_an_idle_holder_keeps_its_lock(flavor: str, mode: str, table: str) -> No
         run(flavor, scenario)
 
 
-def test_two_holders_in_one_client_are_kept_apart(server: MariaDB, table: str) -> None:
+def test_two_holders_in_one_client_are_kept_apart(server: SqlServer, table: str) -> None:
     """H66: the server would grant a second time to the same session, and here all share one."""
     rounds, count = 30, 6
     together = threading.Barrier(count)
@@ -159,7 +164,7 @@ def test_two_holders_in_one_client_are_kept_apart(server: MariaDB, table: str) -
 
 
 def test_a_fraction_of_a_second_is_waited_for_and_no_more(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     """H70: MySQL cuts fractions off; a timeout of ours ends in the client."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import fencelock
-from tests.servers.mariadb import MariaDB
+from tests.engines.mysql.conftest import Set
+from tests.servers.mariadb import SqlServer
 from tests.servers.server import free_port
 
 
@@ -30,14 +31,14 @@ def test_a_url_without_one_host_and_database_is_refused(url: str) -> None:
         fencelock.connect(url)
 
 
-def test_a_wrong_password_is_denied_and_not_repeated(server: MariaDB) -> None:
+def test_a_wrong_password_is_denied_and_not_repeated(server: SqlServer) -> None:
     url = f"mysql://tester:guess-me@127.0.0.1:{server.port}/locks"
     with pytest.raises(fencelock.Denied) as caught:
         fencelock.connect(url)
     assert "guess-me" not in str(caught.value)
 
 
-def test_a_database_that_is_not_there_is_named(server: MariaDB) -> None:
+def test_a_database_that_is_not_there_is_named(server: SqlServer) -> None:
     url = server.url().replace("/locks", "/nowhere")
     with pytest.raises((fencelock.Misconfigured, fencelock.Denied), match="nowhere"):
         fencelock.connect(url)
@@ -48,28 +49,32 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
         fencelock.connect(f"mysql://a@127.0.0.1:{free_port()}/locks")
 
 
-def test_promises_follow_from_the_servers_durability(table: str) -> None:
-    with MariaDB("innodb-flush-log-at-trx-commit=2") as server:
-        with fencelock.connect(server.url(), table=table) as client:
-            assert (client.traits.safety, client.traits.durable) == ("efficiency", False)
-            with pytest.raises(fencelock.Unsupported, match="innodb_flush_log_at_trx_commit=1"):
-                client.lock("seat", safety="correctness")
-            found = {f.topic: f for f in _examine(client)}
-            assert found["durability"].level == "problem"
+def test_promises_follow_from_the_servers_durability(
+    own: SqlServer, table: str, setting: Set
+) -> None:
+    with (
+        setting(innodb_flush_log_at_trx_commit=2),
+        fencelock.connect(own.url(), table=table) as client,
+    ):
+        assert (client.traits.safety, client.traits.durable) == ("efficiency", False)
+        with pytest.raises(fencelock.Unsupported, match="innodb_flush_log_at_trx_commit=1"):
+            client.lock("seat", safety="correctness")
+        found = {f.topic: f for f in _examine(client)}
+        assert found["durability"].level == "problem"
 
 
-def test_a_read_only_server_grants_nothing(table: str) -> None:
-    with MariaDB() as server:
-        with fencelock.connect(server.url(), table=table) as client:
-            client.lock("seat").acquire().release()
-            server.ask("SET GLOBAL read_only=1")
+def test_a_read_only_server_grants_nothing(own: SqlServer, table: str, setting: Set) -> None:
+    with fencelock.connect(own.url(), table=table) as client:
+        client.lock("seat").acquire().release()
+        with setting(read_only=1):
             with pytest.raises(fencelock.Unavailable, match="name the primary"):
                 client.lock("seat").acquire()
             assert {f.topic: f.level for f in _examine(client)}["writes"] == "problem"
+        client.lock("seat").acquire().release()
 
 
 @pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
-def test_a_healthy_server_has_no_problem(server: MariaDB, table: str, mode: str) -> None:
+def test_a_healthy_server_has_no_problem(server: SqlServer, table: str, mode: str) -> None:
     with fencelock.connect(server.url(), mode=mode, table=table) as client:
         found = _examine(client)
     assert [f for f in found if f.level in ("problem", "warning")] == []
@@ -78,15 +83,27 @@ def test_a_healthy_server_has_no_problem(server: MariaDB, table: str, mode: str)
     }
 
 
-def test_a_server_with_a_binary_log_may_forget_in_a_failover(table: str) -> None:
-    with MariaDB("log-bin=binlog", "idle-transaction-timeout=30") as server:
+BINARY_LOG = {
+    True: ("log-bin=binlog", "idle-transaction-timeout=30"),
+    False: ("log-bin=binlog", "server-id=1", "gtid-mode=ON", "enforce-gtid-consistency=ON"),
+}
+
+
+def test_a_server_with_a_binary_log_may_forget_in_a_failover(
+    table: str, kind: type[SqlServer]
+) -> None:
+    """MySQL with global transaction ids refuses statements that a replica might not repeat."""
+    with kind(*BINARY_LOG[kind.is_mariadb]) as server:
         with fencelock.connect(server.url(), mode="row", table=table) as client:
+            client.lock("seat").acquire().release()
             found = {f.topic: f for f in _examine(client)}
             assert "failover" in found["replication"].text
-            assert "idle_transaction_timeout=30" in found["timeouts"].text
+            assert ("idle_transaction_timeout=30" in found["timeouts"].text) is kind.is_mariadb
         for mode in ("lease", "advisory"):
             with fencelock.connect(server.url(), mode=mode, table=table) as client:
-                client.lock("seat").acquire().release()
+                lease = client.lock("seat").acquire()
+                assert client.lock("seat").try_acquire() is None
+                lease.release()
 
 
 def _examine(client: fencelock.Client) -> list[fencelock.model.Finding]:

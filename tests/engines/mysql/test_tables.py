@@ -7,11 +7,11 @@ import pytest
 import fencelock
 from fencelock.engines.mysql import statements
 from fencelock.engines.mysql.tables import schema
-from tests.servers.mariadb import PASSWORD, MariaDB
+from tests.servers.mariadb import PASSWORD, SqlServer
 
 
 def test_an_account_that_may_not_create_uses_tables_of_a_migration(
-    server: MariaDB, table: str
+    server: SqlServer, table: str
 ) -> None:
     server.ask(f"CREATE USER IF NOT EXISTS 'poor'@'%' IDENTIFIED BY '{PASSWORD}'")
     server.ask("GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO 'poor'@'%'")
@@ -28,7 +28,7 @@ def test_an_account_that_may_not_create_uses_tables_of_a_migration(
                 assert lease.fence > 0
 
 
-def test_a_schema_can_be_run_again(server: MariaDB, table: str) -> None:
+def test_a_schema_can_be_run_again(server: SqlServer, table: str) -> None:
     with server.connect() as connection, connection.cursor() as cursor:
         for statement in 2 * schema(table).split(";\n"):
             if statement.strip():
@@ -44,7 +44,7 @@ def test_a_prefix_that_could_be_more_than_a_name_is_refused(prefix: str) -> None
 
 
 def test_rows_of_unused_names_go_and_their_fences_stay(
-    server: MariaDB, table: str, monkeypatch: pytest.MonkeyPatch
+    server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if the clock was set back: here a fence of the far future stands for that."""
     monkeypatch.setattr(statements, "UNUSED_US", -1_000_000)
@@ -72,5 +72,5 @@ def _tidy(client: fencelock.Client) -> None:
     drive(mode._tidy(client._core.world.now()))
 
 
-def _names(server: MariaDB, table: str) -> list[bytes]:
+def _names(server: SqlServer, table: str) -> list[bytes]:
     return [name for (name,) in server.ask(f"SELECT name FROM locks.{table}_locks ORDER BY name")]

@@ -10,16 +10,18 @@ import pytest
 import fencelock
 import fencelock.sql
 from tests.faults.flavors import Lab, run
-from tests.servers.mariadb import MariaDB
+from tests.servers.mariadb import SqlServer
 
 
-def begin(server: MariaDB) -> Any:
+def begin(server: SqlServer) -> Any:
     connection = server.connect()
     connection.begin()
     return connection
 
 
-def test_nobody_gets_the_lock_before_the_transaction_has_ended(server: MariaDB, table: str) -> None:
+def test_nobody_gets_the_lock_before_the_transaction_has_ended(
+    server: SqlServer, table: str
+) -> None:
     with (
         fencelock.connect(server.url(), table=table) as client,
         fencelock.connect(server.url(), table=table, patience=20) as other,
@@ -40,7 +42,7 @@ def test_nobody_gets_the_lock_before_the_transaction_has_ended(server: MariaDB, 
 
 
 def test_renewal_goes_on_while_the_transaction_is_open(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), table=table)
@@ -60,7 +62,7 @@ def _face(lease: Any) -> Any:
     return getattr(lease, "_inner", lease)
 
 
-def test_a_lease_that_is_over_is_refused(server: MariaDB, table: str) -> None:
+def test_a_lease_that_is_over_is_refused(server: SqlServer, table: str) -> None:
     with fencelock.connect(server.url(), table=table) as client:
         lease = client.lock("seat", ttl=30).acquire()
         server.ask(f"UPDATE locks.{table}_locks SET expires_at = 0")  # as if its time were over
@@ -72,7 +74,7 @@ def test_a_lease_that_is_over_is_refused(server: MariaDB, table: str) -> None:
         lease.release()
 
 
-def test_releasing_before_the_commit_is_warned_about(server: MariaDB, table: str) -> None:
+def test_releasing_before_the_commit_is_warned_about(server: SqlServer, table: str) -> None:
     with fencelock.connect(server.url(), table=table, patience=1) as client:
         lease = client.lock("seat").acquire()
         connection = begin(server)
@@ -87,7 +89,7 @@ def test_releasing_before_the_commit_is_warned_about(server: MariaDB, table: str
             assert lease.release() is True
 
 
-def test_other_modes_cannot_be_asked(server: MariaDB, table: str) -> None:
+def test_other_modes_cannot_be_asked(server: SqlServer, table: str) -> None:
     with fencelock.connect(server.url(), mode="advisory", table=table) as client:
         with client.lock("seat") as lease:
             with pytest.raises(fencelock.Unsupported, match="mode=lease"):

@@ -11,11 +11,11 @@ import fencelock
 from fencelock.engines.mysql import advisory, listener
 from fencelock.model import Busy, Request
 from tests.faults.flavors import Lab, run
-from tests.servers.mariadb import PASSWORD, MariaDB
+from tests.servers.mariadb import PASSWORD, SqlServer
 
 
 def test_a_waiter_in_another_client_is_woken(
-    flavor: str, server: MariaDB, table: str, monkeypatch: pytest.MonkeyPatch
+    flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sleep of a listener is ended: it would last far longer than the test waits."""
     monkeypatch.setattr(listener, "NAP_S", 4.0)
@@ -32,12 +32,12 @@ def test_a_waiter_in_another_client_is_woken(
     run(flavor, scenario)
 
 
-def _asleep(server: MariaDB) -> bool:
+def _asleep(server: SqlServer) -> bool:
     return bool(server.ask("SELECT 1 FROM information_schema.processlist WHERE state='User sleep'"))
 
 
 def test_accounts_that_cannot_wake_each_other_still_take_turns(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     server.ask(f"CREATE USER IF NOT EXISTS 'second'@'%' IDENTIFIED BY '{PASSWORD}'")
     server.ask("GRANT ALL ON locks.* TO 'second'@'%'")
@@ -57,7 +57,7 @@ def test_accounts_that_cannot_wake_each_other_still_take_turns(
 
 
 def test_a_lock_that_is_given_back_while_a_waiter_looks_is_not_overslept(
-    server: MariaDB, table: str, monkeypatch: pytest.MonkeyPatch
+    server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """mode=advisory: the release comes just after a waiter of the same client saw the lock held."""
     monkeypatch.setattr(advisory, "LOOK_S", 60.0)
@@ -92,7 +92,7 @@ def test_a_lock_that_is_given_back_while_a_waiter_looks_is_not_overslept(
 
 
 def test_who_gives_up_waiting_calls_the_next_where_no_session_waits_for_them(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     """The first looks by itself, the others leave that to it: until it leaves."""
 
@@ -112,7 +112,7 @@ def test_who_gives_up_waiting_calls_the_next_where_no_session_waits_for_them(
 
 
 def test_a_waiter_leaves_looking_to_the_listener_of_its_client(
-    flavor: str, server: MariaDB, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     """Two hundred that looked every few seconds by themselves would be a load for the server."""
 

@@ -36,6 +36,7 @@ _MISCONFIGURED = {
     1054: "another program's table has this name: choose another prefix with table=",
     1286: "the server has no InnoDB, which locks need",
     1665: "set binlog_format to ROW or MIXED: locks need READ COMMITTED",
+    3098: "group replication takes no table in memory, which mode=advisory needs: use mode=lease",
     NO_TABLE: "let fencelock make its tables, or run what `fencelock schema mysql` prints",
 }
 _LATER = {
@@ -85,7 +86,7 @@ def not_connected(error: Exception, where: str) -> FencelockError:
     if isinstance(error, RuntimeError):  # a package for the account's kind of password is missing
         return Misconfigured(
             f"{where}: {error}; nothing happened. Advice: use TLS (tls=yes), or pip install "
-            "cryptography"
+            '"fencelock[mysql]", which has cryptography'
         )
     return unreachable(error, where)
 

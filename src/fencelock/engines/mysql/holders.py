@@ -83,13 +83,14 @@ class Holders:
         """Who holds a name: the row, or merely the session where it is not one of ours."""
         lock = literal(lock_name(name))
         sql = (
-            f"SELECT @s:=IS_USED_LOCK({lock}),IS_USED_LOCK({badge('@s')});"
+            # MySQL takes no NULL for a name, where MariaDB answers NULL.
+            f"SET @s=IS_USED_LOCK({lock});SELECT @s,IS_USED_LOCK({badge('COALESCE(@s,0)')});"
             f"SELECT session,fence,ttl,{NOW}-since,expires_at-{NOW},meta FROM {self._table}"
             f" WHERE name={text(name)}"
         )
         give_up = self._world.now() + ON_ITS_WAY_S
         while True:
-            used, rows = await self._pool.ask(sql)
+            _, used, rows = await self._pool.ask(sql)
             session, ours = used.rows[0]
             if session is None:
                 return None

@@ -4,40 +4,33 @@ What the holder does over ``lease.connection`` is committed together with the en
 not at all: there is no moment in which the data is written and the lock is not held. Release
 commits; a body that raised is rolled back.
 
-The holder writes about itself into the row, and nobody but a reader of uncommitted rows sees that:
-this is how ``inspect`` tells who holds. It goes back by itself when the transaction is rolled back.
+``rows.py`` has the statements, and ``transactions.py`` the connections.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Sequence
 
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Job, Signal, World
 from .codec import ServerError
 from .faults import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
-from .hangups import Hangups
 from .link import Link
 from .mode import Mode
 from .pool import Pool
+from .rows import BLOCK_S, Rows
 from .server import Server
-from .sessions import idle_limit
 from .settings import Settings
-from .statements import NOW, UNUSED_US, micros, text
 from .transaction import Transaction
+from .transactions import NEVER, Transactions
 from .wire import Wire
 
 NOWAIT = 3572  # how MySQL says that a row is locked; MariaDB says LOCK_WAIT
-BLOCK_S = 10  # how long one statement waits in the server's queue
 LOOK_S = 5.0
 CLAIM_S = 0.5  # how long a lock waits for the waiter that it was got for
 CLOSE_S = 2.0
 STEP_S = 0.1
-TIDY_S = 30.0
-NEVER = float("inf")
 
 
 class _Hold:
@@ -85,8 +78,8 @@ class RowMode(Mode):
             return wire.dial(settings)
 
         self._pool = Pool(world, dial, settings, 2)
-        self._rows = f"{settings.table}_rows"
-        self._spare: list[Transaction] = []
+        self._rows = Rows(world, self._pool, settings.table)
+        self._transactions = Transactions(world, settings, wire, self._ended)
         self._holds: dict[str, _Hold] = {}
         self._waiters: dict[str, _Waiter] = {}
         self._signals: dict[str, Signal] = {}
@@ -96,11 +89,6 @@ class RowMode(Mode):
         self._next = NEVER
         self._warden: Job | None = None
         self._closing = False
-        self._hangups: Hangups | None = None
-        self._listening: dict[Transaction, Callable[[], None]] = {}
-        """The connections that are listened to for their end."""
-        self._tidy_at = world.now() + TIDY_S
-        self._fence = f"GREATEST(fence+1,{NOW})"
 
     def traits(self, server: Server) -> Traits:
         if not server.is_cluster:
@@ -111,23 +99,6 @@ class RowMode(Mode):
         )
 
     # Taking
-
-    def _lock(self, request: Request, wait: str) -> list[str]:
-        """Lock the row of a name, which is made if need be, and write who has it."""
-        n, ttl = text(request.name), micros(request.ttl)
-        limits = f"wait_timeout={idle_limit(request.ttl)},innodb_lock_wait_timeout={BLOCK_S}"
-        make = (
-            f"INSERT IGNORE INTO {self._rows} (name,owner,fence,ttl,since,used_at,meta)"
-            f" SELECT {n},'',0,0,0,{NOW},'' FROM DUAL WHERE NOT EXISTS"
-            f" (SELECT 1 FROM {self._rows} WHERE name={n})"
-        )
-        lock = f"SELECT fence FROM {self._rows} WHERE name={n} FOR UPDATE{wait}"
-        write = (
-            f"UPDATE {self._rows} SET fence=LAST_INSERT_ID({self._fence}),"
-            f"owner={text(request.owner)},ttl={ttl},since={NOW},used_at={NOW}+{ttl},"
-            f"meta={text(request.meta)} WHERE name={n}"
-        )
-        return [f"SET SESSION {limits}", make, "START TRANSACTION", lock, write]
 
     async def acquire(self, request: Request) -> Grant | Busy:
         if (hold := self._holds.get(request.owner)) is not None:
@@ -145,20 +116,25 @@ class RowMode(Mode):
         return Busy(LOOK_S, None, True)
 
     async def _try(self, request: Request) -> Grant | None:
-        now, transaction = self.world.now(), await self._lend()
+        now, known = self.world.now(), self._rows.knows(request.name)
+        transaction = await self._transactions.lend()
         try:
-            replies = await transaction.ask(self._lock(request, " NOWAIT"), self.settings.patience)
+            statements = self._rows.lock(request, " NOWAIT", transaction)
+            replies = await transaction.ask(statements, self.settings.patience)
         except ServerError as error:
-            await self._undo(transaction)
+            transaction.limits = ""
+            await self._transactions.undo(transaction)
             if error.code in (LOCK_WAIT, NOWAIT, DEADLOCK):
                 return None
             raise refused(error, self.settings.where) from error
         except BaseException:
-            self._end(transaction)
+            self._transactions.end(transaction)
             raise
-        if not (fence := replies[-1][1]):  # its row was removed at this very moment
-            await self._undo(transaction)
-            return None
+        if not (fence := replies[-1][1]):  # its row was removed
+            await self._transactions.undo(transaction)
+            self._rows.forget(request.name)
+            return await self._try(request) if known else None
+        self._rows.note(request.name)
         self._note(transaction, request, fence, now + request.ttl)
         return granted(request.name, request.owner, fence, request.ttl, now)
 
@@ -174,12 +150,13 @@ class RowMode(Mode):
         if request.waits:
             return Busy(LOOK_S)
         now = self.world.now()
-        rows = await self._dirty(f"owner,fence,meta FROM {self._rows} WHERE name=", request.name)
-        for owner, fence, meta in rows:
-            if (owner or b"").decode() == request.owner:  # granted to it, through another client
-                return granted(request.name, request.owner, int(fence or 0), request.ttl, now)
-            return Busy(LOOK_S, holder=(meta or b"").decode())
-        return Busy(LOOK_S)
+        holder = await self._rows.holder(request.name)
+        if holder is None:
+            return Busy(LOOK_S)
+        owner, fence, meta = holder
+        if owner == request.owner:  # granted to it, through another client
+            return granted(request.name, request.owner, fence, request.ttl, now)
+        return Busy(LOOK_S, holder=meta)
 
     async def _again(self, hold: _Hold, request: Request) -> Grant | None:
         """The same owner asks once more, or claims what was got for it."""
@@ -197,7 +174,7 @@ class RowMode(Mode):
     async def _wait(self, waiter: _Waiter) -> None:
         request, transaction, got = waiter.request, None, False
         try:
-            transaction = await self._lend()
+            transaction = await self._transactions.lend()
             while not waiter.left and not got and not self._closing:
                 got = await self._queue_up(transaction, waiter)
         except Exception as error:
@@ -205,7 +182,7 @@ class RowMode(Mode):
         finally:
             await self._be_quiet(waiter)
             if transaction is not None and not got:
-                await self._undo(transaction)
+                await self._transactions.undo(transaction)
             if got or waiter.left:
                 self._waiters.pop(request.owner, None)
             if (signal := self._signals.get(request.owner)) is not None:
@@ -215,13 +192,16 @@ class RowMode(Mode):
         request, waiter.badge = waiter.request, transaction.badge
         try:
             within = self.settings.patience + BLOCK_S
-            replies = await transaction.ask(self._lock(request, ""), within)
+            replies = await transaction.ask(self._rows.lock(request, "", transaction), within)
         except ServerError as error:
+            transaction.limits = ""
             await transaction.ask(["ROLLBACK"], self.settings.patience)
             if error.code in (LOCK_WAIT, DEADLOCK) or error.code in INTERRUPTED:
                 return False
             raise refused(error, self.settings.where) from error
         fence = replies[-1][1]
+        if not fence:
+            self._rows.forget(request.name)
         if waiter.left or not fence:
             return False
         self._note(transaction, request, fence, self.world.now() + CLAIM_S)
@@ -258,11 +238,8 @@ class RowMode(Mode):
         A holder that is using the connection at this moment says enough by that: then it is only
         looked from outside whether the session is there.
         """
-        transaction, ttl = hold.transaction, micros(grant.ttl)
-        word = (
-            f"SET SESSION wait_timeout={idle_limit(grant.ttl)};UPDATE {self._rows} SET ttl={ttl},"
-            f"used_at={NOW}+{ttl} WHERE name={text(hold.name)} AND owner={text(hold.owner)}"
-        )
+        transaction, word = hold.transaction, self._rows.extend(grant)
+        transaction.limits = ""
         try:
             if transaction.is_open and not await transaction.whisper(word, max(1.0, grant.ttl)):
                 (reply,) = await self._pool.ask(f"SELECT IS_USED_LOCK('{transaction.badge}')")
@@ -273,7 +250,7 @@ class RowMode(Mode):
         if transaction.is_open:
             return True
         self._holds.pop(hold.owner, None)
-        await self._undo(transaction)
+        await self._undo(hold)
         return False
 
     async def _watch_over(self) -> None:
@@ -283,7 +260,8 @@ class RowMode(Mode):
             for hold in list(self._holds.values()):
                 if hold.until <= now and self._holds.pop(hold.owner, None) is not None:
                     await self._give_up(hold)
-            self._next = min((h.until for h in list(self._holds.values())), default=NEVER)
+            ends = [hold.until for hold in list(self._holds.values())]
+            self._next = min([*ends, self._transactions.trim()])
             await self.world.wait(self._wake, None if self._next == NEVER else self._next)
             self._wake.clear()
 
@@ -293,7 +271,7 @@ class RowMode(Mode):
             await self._pool.ask(f"KILL IS_USED_LOCK('{hold.transaction.badge}')")
         except FencelockError:
             pass
-        self._end(hold.transaction)
+        self._transactions.end(hold.transaction)
 
     # Giving back
 
@@ -314,57 +292,45 @@ class RowMode(Mode):
             return await self._look_up(grant)
         in_time, transaction = hold.until > self.world.now(), hold.transaction
         if not transaction.is_open:
-            await self._undo(transaction)
+            await self._undo(hold)
             return False  # its holder has ended the transaction, or the server has
         statements = ["ROLLBACK"]
         if not hold.spoiled:
-            free = f"UPDATE {self._rows} SET owner='',meta='',used_at={NOW} WHERE name="
-            statements = [f"{free}{text(hold.name)}", "COMMIT"]
+            statements = [self._rows.free(hold.name), "COMMIT"]
         try:
             await transaction.ask(statements, self.settings.patience)
         except ServerError as error:
-            await self._undo(transaction)
+            await self._undo(hold)
             raise refused(error, self.settings.where) from error
         except OutcomeUnknown:
-            self._end(transaction)
+            self._transactions.end(transaction)
             if not hold.spoiled:
                 self._doubtful[grant.owner] = hold
                 raise
             return False
         except Unavailable:
-            self._end(transaction)
+            self._transactions.end(transaction)
             raise
-        self._keep_or_close(hold)
-        await self._tidy()
+        if hold.joined:  # its holder may have changed it in any way
+            self._transactions.end(transaction)
+        else:
+            self._transactions.put_by(transaction)
+        await self._rows.tidy()
         return in_time
 
-    async def _tidy(self) -> None:
-        """Now and then remove rows of names that nobody uses; those that are held look used."""
-        if self.world.now() < self._tidy_at:
-            return
-        self._tidy_at = self.world.now() + TIDY_S * (1 + self.world.random())
-        old = f"owner='' AND used_at<{NOW}-{UNUSED_US}"
-        try:
-            replies = await self._pool.ask(
-                "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;"
-                f"SELECT name FROM {self._rows} WHERE {old} LIMIT 100"
-            )
-            if names := ",".join(f"X'{(row[0] or b'').hex()}'" for row in replies[-1].rows):
-                await self._pool.ask(f"DELETE FROM {self._rows} WHERE name IN ({names}) AND {old}")
-        except FencelockError:
-            pass  # another client, or the next round, does it
+    async def _undo(self, hold: _Hold) -> None:
+        if hold.joined:
+            self._transactions.end(hold.transaction)
+        else:
+            await self._transactions.undo(hold.transaction)
 
     async def _look_up(self, grant: Grant) -> bool:
         """Find out what has become of a commit that was not answered: the fence tells."""
         hold = self._doubtful.get(grant.owner)
         if hold is None:
             return False
-        busy, row = await self._pool.ask(
-            f"SELECT IS_USED_LOCK('{hold.transaction.badge}');"
-            f"SELECT fence FROM {self._rows} WHERE name={text(grant.name)}"
-        )
-        fence = int(row.rows[0][0] or 0) if row.rows else 0
-        if busy.rows != [(None,)] or fence > hold.fence:
+        busy, fence = await self._rows.fence(grant.name, hold.transaction.badge)
+        if busy or fence > hold.fence:
             raise OutcomeUnknown("nobody knows whether the transaction was committed")
         self._doubtful.pop(grant.owner, None)
         if fence == hold.fence:
@@ -376,7 +342,7 @@ class RowMode(Mode):
         if waiter is not None:
             await self._call_off(waiter)
         if (hold := self._holds.pop(request.owner, None)) is not None:
-            await self._undo(hold.transaction)
+            await self._undo(hold)
 
     async def _call_off(self, waiter: _Waiter) -> None:
         waiter.left = True
@@ -394,85 +360,21 @@ class RowMode(Mode):
                 break
         self._waiters.pop(waiter.request.owner, None)
 
-    # Connections
-
-    async def _lend(self) -> Transaction:
-        while self._spare:
-            transaction = self._spare.pop()
-            if not transaction.is_over:
-                return transaction
-            self._end(transaction)
-        transaction = await self.wire.join(self.settings)
-        if self._hangups is None:
-            self._hangups = self.wire.hangups()
-        self._listening[transaction] = lambda: self._hang_up(transaction)
-        self._hangups.watch(transaction.socket, self._listening[transaction])
-        return transaction
-
-    def _hang_up(self, transaction: Transaction) -> None:
+    def _ended(self, transaction: Transaction) -> None:
         """The server has ended a connection: tell who held by it."""
         owners = {o for o, hold in list(self._holds.items()) if hold.transaction is transaction}
         for owner in owners:
             self._holds.pop(owner, None)
-        self._listening.pop(transaction, None)
-        transaction.hang_up()
         if owners and not self._closing:
             self.tell(owners, Gone("session", "the session of its transaction has ended"))
 
-    def _end(self, transaction: Transaction) -> None:
-        ended = self._listening.pop(transaction, None)
-        if self._hangups is not None and ended is not None:
-            self._hangups.forget(ended)
-        transaction.close()
-
-    async def _undo(self, transaction: Transaction) -> None:
-        """Roll back, and keep the connection if that works."""
-        try:
-            if not transaction.is_over:
-                await transaction.ask(["ROLLBACK"], self.settings.patience)
-        except (FencelockError, ServerError):
-            self._end(transaction)
-        if transaction.is_over or len(self._spare) >= self.settings.pool:
-            self._end(transaction)
-        else:
-            self._spare.append(transaction)
-
-    def _keep_or_close(self, hold: _Hold) -> None:
-        """A connection that its holder has used may have been changed in any way."""
-        if hold.joined or len(self._spare) >= self.settings.pool:
-            self._end(hold.transaction)
-        else:
-            self._spare.append(hold.transaction)
-
     # Looking
 
-    async def _dirty(self, what: str, value: str) -> list[Any]:
-        """Read what holders have written about themselves, which is never committed."""
-        replies = await self._pool.ask(
-            f"SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;SELECT {what}{text(value)}"
-            " AND owner<>'' ORDER BY name"
-        )
-        return list(replies[-1].rows)
-
     async def inspect(self, name: str) -> State:
-        return State(name, tuple(await self._holdings("name=", name)))
+        return State(name, tuple(await self._rows.holdings("name=", name)))
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return await self._holdings(f"LEFT(name,{len(prefix.encode())})=", prefix)
-
-    async def _holdings(self, where: str, value: str) -> list[Holding]:
-        columns = f"name,fence,ttl,{NOW}-since,used_at-{NOW},meta FROM {self._rows} WHERE {where}"
-        return [
-            Holding(
-                (name or b"").decode(),
-                int(fence or 0),
-                int(ttl or 0) / 1e6,
-                max(0.0, int(age or 0) / 1e6),
-                int(left or 0) / 1e6,
-                json.loads(meta or b"{}"),
-            )
-            for name, fence, ttl, age, left, meta in await self._dirty(columns, value)
-        ]
+        return await self._rows.holdings(f"LEFT(name,{len(prefix.encode())})=", prefix)
 
     # The end
 
@@ -482,12 +384,12 @@ class RowMode(Mode):
             await self._call_off(waiter)
         if self._warden is not None:
             await self._warden.join(self.world.now() + CLOSE_S)
-        for transaction in [*self._spare, *(hold.transaction for hold in self._holds.values())]:
-            self._end(transaction)
+        for hold in list(self._holds.values()):
+            self._transactions.end(hold.transaction)
+        self._transactions.close()
         self._pool.close()
 
     def abandon(self) -> None:
         self._closing = True
         self._wake.set()
-        if self._hangups is not None:
-            self._hangups.close()
+        self._transactions.abandon()

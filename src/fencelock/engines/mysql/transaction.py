@@ -12,7 +12,8 @@ class Transaction(Protocol):
     """What a holder is given."""
     badge: str
     """A lock by GET_LOCK that its session has: whoever has it is that session, and no other."""
-
+    limits: str
+    """What its session was last told of how long it may be idle and wait; empty if unknown."""
     socket: int
     """What to listen to for its end."""
 

@@ -15,7 +15,7 @@ from .faults import unanswered, unreachable
 from .link import hello
 from .settings import Settings
 from .transaction_threads import is_reading, refuse
-from .wire_aio import connect
+from .wire_aio import connect, drop
 
 
 async def _refuse_later(*_: object) -> None:
@@ -29,6 +29,7 @@ class AioTransaction:
         self.connection = connection
         self.socket: int = connection._writer.transport.get_extra_info("socket").fileno()
         self.badge = f"fencelock:{token_hex(8)}"
+        self.limits = ""
         self._where = where
         self._mutex = asyncio.Lock()
         self._query = connection.query
@@ -100,8 +101,7 @@ class AioTransaction:
         return True
 
     def close(self) -> None:
-        if not self.connection.closed:
-            self.connection.close()
+        drop(self.connection)
 
     def hang_up(self) -> None:
         self.close()  # a holder that waits for an answer is told that there will be none
@@ -111,5 +111,9 @@ async def join(settings: Settings) -> AioTransaction:
     """Connect for a transaction that a holder may join."""
     transaction = AioTransaction(await connect(settings), settings.where)
     greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
-    await transaction.ask(greeting, settings.patience)
+    try:
+        await transaction.ask(greeting, settings.patience)
+    except BaseException:
+        transaction.close()
+        raise
     return transaction

@@ -42,6 +42,7 @@ class ThreadsTransaction:
         self.connection = connection
         self.socket: int = connection._sock.fileno()
         self.badge = f"fencelock:{token_hex(8)}"
+        self.limits = ""
         self._where = where
         self._mutex = threading.RLock()
         self._close = connection.close
@@ -132,5 +133,9 @@ async def join(settings: Settings) -> ThreadsTransaction:
     """Connect for a transaction that a holder may join."""
     transaction = ThreadsTransaction(connect(settings), settings.where)
     greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
-    await transaction.ask(greeting, settings.patience)
+    try:
+        await transaction.ask(greeting, settings.patience)
+    except BaseException:
+        transaction.close()
+        raise
     return transaction

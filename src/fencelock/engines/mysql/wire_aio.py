@@ -18,7 +18,7 @@ from .hangups import Hangups
 from .link import hello
 from .settings import Settings
 from .transaction import Transaction
-from .wire_threads import context
+from .wire_threads import context, tls_or_nothing
 
 
 def arguments(settings: Settings) -> dict[str, Any]:
@@ -48,7 +48,7 @@ async def connect(settings: Settings) -> Any:
         return await task
     except asyncio.CancelledError:
         if task.done() and not task.cancelled() and task.exception() is None:
-            task.result().close()  # it came in the moment in which nobody wanted it any more
+            drop(task.result())  # it came in the moment in which nobody wanted it any more
         raise
 
 
@@ -61,15 +61,31 @@ async def _connect(settings: Settings) -> Any:
     before = task.cancelling() if task else 0
     try:
         async with asyncio.timeout(settings.patience):  # the driver's own ends before the login
-            await connection._connect()
+            with tls_or_nothing(connection, settings):
+                await connection._connect()
         if task and task.cancelling() > before:  # the driver's wait_for swallows one at its end
             raise asyncio.CancelledError
     except BaseException as error:
-        connection.close()
+        drop(connection)
         if isinstance(error, MySQLError | OSError | RuntimeError):
             raise not_connected(error, settings.where) from error
         raise
     return connection
+
+
+def leave(transport: asyncio.Transport) -> None:
+    """Close at once. Over TLS that would wait for the server, and a loop that ends does not."""
+    if transport.get_extra_info("sslcontext") is None:
+        transport.close()
+    else:
+        transport.abort()
+
+
+def drop(connection: Any) -> None:
+    """Close a connection of the driver's own."""
+    if not connection.closed:
+        leave(connection._writer.transport)
+        connection.close()
 
 
 class AioLink(asyncio.Protocol):
@@ -152,7 +168,7 @@ class AioLink(asyncio.Protocol):
         if not self.is_over:
             self.is_over = True
             self._transport.write(QUIT)
-            self._transport.close()
+            leave(self._transport)
 
 
 async def dial(settings: Settings, greeting: str = "") -> AioLink:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from .codec import QUIT, Answer, Garbled, Reply, question
@@ -44,7 +46,10 @@ def connect(settings: Settings) -> Any:
     import pymysql
 
     try:
-        return pymysql.connect(**arguments(settings))
+        connection = pymysql.Connection(**arguments(settings), defer_connect=True)
+        with tls_or_nothing(connection, settings):
+            connection.connect()
+        return connection
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise not_connected(error, settings.where) from error
 
@@ -52,6 +57,35 @@ def connect(settings: Settings) -> Any:
 def context(settings: Settings) -> ssl.SSLContext | None:
     """How to speak TLS: with a certificate that is checked, or not at all."""
     return ssl.create_default_context(cafile=settings.ca or None) if settings.tls else None
+
+
+@contextmanager
+def tls_or_nothing(connection: Any, settings: Settings) -> Generator[None, None, None]:
+    """Where TLS is wanted, log in to no server that does not offer it.
+
+    aiomysql, and PyMySQL before 1.2, would go on in plain text: whoever sits in between has only to
+    hide the offer.
+    """
+    from pymysql import OperationalError
+    from pymysql.constants import CLIENT, CR
+
+    if not settings.tls:
+        yield
+        return
+    login = connection._request_authentication
+
+    def checked() -> Any:
+        if not connection.server_capabilities & CLIENT.SSL:
+            raise OperationalError(
+                CR.CR_SSL_CONNECTION_ERROR, "tls is wanted, and the server offers none"
+            )
+        return login()
+
+    connection._request_authentication = checked
+    try:
+        yield
+    finally:
+        del connection._request_authentication  # it would keep the connection alive
 
 
 def hang_up(sock: socket.socket | None) -> None:
