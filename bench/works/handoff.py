@@ -126,7 +126,8 @@ def _contend(line: Line, contestant: Contestant, number: int) -> None:
             lock.release()
             log.append((asked, joined, got, left, fence))
         used = usage.cpu_s() - used
-    line.say(([Turn(number, a, _waited(a, j, g, f), g, x, f) for a, j, g, x, f in log], used))
+        # While connected: closing costs requests, too, and is no part of a hand-off.
+        line.say(([Turn(number, a, _waited(a, j, g, f), g, x, f) for a, j, g, x, f in log], used))
 
 
 def _waited(asked: int, joined: int, got: int, fence: int) -> int:

@@ -1,7 +1,7 @@
 """The clocks of other processes in a test's hands: a library preloaded into them, and a file.
 
 It works on programs that ask the C library for the time, Python and redis-server among them, and
-takes effect while they run. Programs written in Go ask the kernel themselves and see nothing of it.
+takes effect while they run. Programs written in Go ask the kernel themselves: see ``goclock.py``.
 
     clock = Clock(folder)
     server = Redis()

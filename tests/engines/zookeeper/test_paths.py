@@ -68,10 +68,6 @@ def test_spent_numbers_are_not_trusted() -> None:
     assert not paths.is_spent(named(1, 2, last))
     assert paths.is_spent(named(last, last))
     assert paths.is_spent(named(last, -last - 1))
-    low, high = named(last - 1, last)
-    assert paths.comes_after(high, low)
-    assert not paths.comes_after(high, high)
-    assert not paths.comes_after(*named(-last, -last - 1)[::-1])
 
 
 def test_the_owner_cannot_be_read_off_its_node() -> None:

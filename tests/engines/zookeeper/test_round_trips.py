@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencelock import aio
+from tests.engines.zookeeper.seats import counted
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.server import until
@@ -17,20 +18,6 @@ LATE = 40.0
 
 def through(proxy: Proxy, url: str) -> str:
     return f"zookeeper://{proxy.address}/{url.rpartition('/')[2]}"
-
-
-def counted(client: aio.Client) -> list[str]:
-    """The kinds of all requests that a client sends from now on."""
-    wire = client._core.engine._wire  # type: ignore[attr-defined]
-    sent: list[str] = []
-    call = wire.call
-
-    async def note(*wanted: Any) -> list[Any]:
-        sent.extend(type(request).__name__ for request in wanted)
-        return list(await call(*wanted))
-
-    wire.call = note
-    return sent
 
 
 async def take_turns(client: aio.Client, turns: int) -> None:
@@ -62,17 +49,19 @@ def test_a_free_lock_costs_two_requests_in_one_round_trip_and_one_to_leave(
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_a_contended_turn_costs_few_requests(flavor: str, count: int, server: ZooKeeper) -> None:
-    """Create, watch the one before, look, delete; and a look more if others came meanwhile."""
+    """Create, watch the one before, look, delete; and a look more if others came in between.
+
+    How often that is depends on who runs when: see ``test_neighbors.py`` for turns in order.
+    """
     url, turns = server.fresh_url(), 10
 
     async def scenario(lab: Lab) -> None:
         clients = [await lab.connect(url) for _ in range(count)]
         gate = await clients[0].lock("seat", ttl=30).acquire()
+        observer = await lab.connect(url)
         sent = [counted(client) for client in clients]
         jobs = [lab.start(take_turns(client, turns)) for client in clients]
-        await lab.until_queued(clients[0], "seat", count)
-        for requests in sent:
-            requests.clear()
+        await lab.until_queued(observer, "seat", count)
         await gate.release()
         for job in jobs:
             await job.result(within=LATE)

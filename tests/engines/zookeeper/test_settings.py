@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
 from fencelock.engines.zookeeper.examine import _version, read_member
 from tests.faults.flavors import Lab, run
-from tests.servers.server import free_port, program
+from tests.servers.server import free_port, program, until
 from tests.servers.zookeeper import Ensemble, ZooKeeper
 
 
@@ -115,7 +116,14 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ZooKee
         "ssl.clientAuth": "want",
     }
     with ZooKeeper(settings=settings) as server:
+        port = int(settings["secureClientPort"])
+        until(lambda: _listens(port), "the secure port, which opens after the other one")
         yield server, folder
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_tls_with_a_certificate_of_our_own(flavor: str, encrypted: tuple[ZooKeeper, Path]) -> None:

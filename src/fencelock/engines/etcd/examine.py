@@ -39,6 +39,12 @@ MENDED: tuple[
         {(3, 4): NEVER},
         "our locks look again after a wait; upgrade to 3.5 where other programs use etcdctl lock",
     ),
+    (
+        "note",
+        "the leases of dead clients last longer by as much as the leader's clock is set back",
+        {(3, 4): NEVER},
+        "upgrade to 3.5, and have clocks slewed, not set",
+    ),
 )
 
 

@@ -3,9 +3,10 @@
 * Joining creates a node and lists the folder, both sent in one go. First: it is ours. Not first:
   watch the one before us, and no other, so that a release wakes one waiter. It always looks again,
   even if nobody stood before the one who left: its own node may have been deleted meanwhile, and
-  whoever has no node holds nothing.
-* A node's name begins with a hash of its owner. When the answer to a creation is lost, that is how
-  it is found again, and nobody stands in the queue twice.
+  whoever has no node holds nothing. That look is sent with the event, and the waiter woken with
+  its answer.
+* How a node's name begins is known before it is made: mostly a hash of its owner. When the answer
+  to a creation is lost, that is how it is found again, and nobody stands in the queue twice.
 * The fence is the node's czxid, which the whole ensemble counts up.
 * One session carries all locks of a client. The ensemble drops it a timeout after it last heard of
   us, so a lease never lasts longer than our own clock allows after the last *answered write*: a
@@ -16,7 +17,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -28,10 +28,11 @@ from . import options, paths, requests
 from .folders import Folders
 from .keeping import Keeping
 from .leaving import Leaving
-from .nodes import NEVER, Node, read_data, write_data
+from .neighbors import Neighbors
+from .nodes import NEVER, Node, read_words
 from .sweeper import Sweeper, locate
 from .view import View
-from .wire import Wire, read_settings
+from .wire import make_wire, read_settings
 
 LOOK_S = 60.0  # the net under the watch, which also tells of a broken connection
 LOOKS_MAX = 100  # each look finds another predecessor gone, so the end comes long before
@@ -44,6 +45,7 @@ class ZooKeeperEngine(Engine):
     schemes = ("zookeeper",)
     drivers = ("kazoo",)
     options: ClassVar = options.READERS
+    plain = True
     traits = Traits(
         safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
     )
@@ -52,12 +54,15 @@ class ZooKeeperEngine(Engine):
         super().__init__(world, address)
         self._recipe = str(address.options.get("recipe", "kazoo"))
         self._acl = options.acl(address)
-        self._wire = _make_wire(world, address)
+        self._wire = make_wire(world, address)
         self._nodes: dict[str, Node] = {}
         self._signals: dict[str, Signal] = {}
         self._sweeper = Sweeper(world, self._wire, self._nodes)
         self._folders = Folders(self._wire, self._sweeper, options.root(address), self._acl)
-        self._leaving = Leaving(world, self._wire, self._nodes, self._sweeper, self._folders)
+        self._neighbors = Neighbors()
+        self._leaving = Leaving(
+            world, self._wire, self._nodes, self._sweeper, self._folders, self._neighbors
+        )
         self._view = View(world, self._wire, self._folders)
         self._keeping = Keeping(world, self._wire, self._nodes, self._sweeper, self._view)
 
@@ -116,8 +121,12 @@ class ZooKeeperEngine(Engine):
 
     def _new(self, request: Request, reborn: bool = False) -> Node:
         folder = self._folders.path(request.name)
-        prefix = paths.protected(request.owner, self._recipe)
-        node = Node(request, folder, prefix, self.world.now, self._sweeper.nudge)
+        again = None
+        if not reborn and (request.waits or request.queue):
+            again = self._neighbors.prefix(folder)
+        mark = paths.mark(request.owner) if again else ""
+        prefix = again or paths.protected(request.owner, self._recipe)
+        node = Node(request, folder, prefix, mark, self.world.now, self._sweeper.nudge)
         node.reborn = reborn
         return node
 
@@ -126,37 +135,48 @@ class ZooKeeperEngine(Engine):
         if node.child is None and node.tried:
             children = await locate(self._wire, node)
             if node.child is not None:
-                return await self._folders.note(node.folder, node.child, children)
+                return await self._see(node, children)
         if node.child is None:
             return await self._join(node, request)
         if request.queue and node.predecessor is not None and node.watching is None:
             return []
         node.predecessor, node.next = None, False
+        look, node.look = node.look, None
+        if look is not None and not look.missing and not isinstance(look.answers[0], Exception):
+            return await self._see(node, look.answers[0])
         (listed,) = await self._wire.call(requests.children(node.folder))
-        return await self._folders.note(node.folder, node.child, _names(listed))
+        return await self._see(node, listed)
+
+    async def _see(self, node: Node, listed: Any) -> list[str]:
+        """The contenders of a folder whose children were listed; who is there is remembered."""
+        children: list[str] = [] if isinstance(listed, Exception) else listed  # no folder any more
+        order = await self._folders.order(node.folder, children)
+        self._neighbors.note(node.folder, str(node.child), order, node.left)
+        return order
 
     async def _join(self, node: Node, request: Request) -> list[str]:
         """Create the node, and see who is there.
 
         Who has just seen others in line, as a client does that comes back for its next turn, need
-        not look: the number before its own tells who stands before it.
+        not look: the number before its own tells who stands before it (``neighbors.py``).
         """
         node.ttl = min(request.ttl, self._wire.limit)
-        data = write_data(node.ttl, node.meta)
-        creation = requests.create(f"{node.folder}/{node.prefix}", data, self._acl)
-        tail = self._folders.tail(node.folder) if request.waits or request.queue else None
-        looking = [] if tail else [requests.children(node.folder)]
+        path = f"{node.folder}/{node.prefix}"
+        creation = requests.create(path, node.data(node.ttl), self._acl)
+        known = (request.waits or request.queue) and self._neighbors.knows(node.folder)
+        looking = [] if known else [requests.children(node.folder)]
         node.tried, node.session = True, self._wire.session
         created, *listed = await self._folders.ensuring(node.folder, creation, *looking)
         path, stat = created
         child = str(path[len(node.folder) + 1 :])
         node.child, node.fence, node.session = child, stat.czxid, stat.session
-        if tail is not None and paths.comes_after(child, tail):
-            node.predecessor = tail
+        if listed:
+            return await self._see(node, listed[0])
+        node.predecessor, node.guess = self._neighbors.before(node.folder, child)
+        if node.predecessor is not None:
             return []
-        if not listed:
-            listed = await self._wire.call(requests.children(node.folder))
-        return await self._folders.note(node.folder, child, _names(listed[0]))
+        (children,) = await self._wire.call(requests.children(node.folder))
+        return await self._see(node, children)
 
     async def _contact(self, node: Node, asked_at: float) -> float | None:
         """When a majority last heard of our session; None when the node has gone meanwhile.
@@ -199,7 +219,7 @@ class ZooKeeperEngine(Engine):
         holder = f"{node.folder}/{order[0]}"
         found, _ = await self._leaving.tell(node, requests.get(holder), requests.delete(node.path))
         self._nodes.pop(request.owner, None)
-        return Busy(LOOK_S, None, False, _words(found))
+        return Busy(LOOK_S, None, False, read_words(found))
 
     async def _watch_predecessor(self, node: Node, order: list[str]) -> Busy | None:
         """Be told when the one before us goes; None when it has gone already."""
@@ -209,11 +229,14 @@ class ZooKeeperEngine(Engine):
         except BaseException:
             node.watching = None
             raise
+        if node.guess:
+            self._neighbors.judge(node.folder, right=not isinstance(found, Exception))
+            node.guess = False
         if isinstance(found, Exception):
-            node.predecessor, node.watching, node.next = None, None, False
+            node.lone()
             return None
         if node.next:
-            return Busy(LOOK_S, 0, True, _words(found))
+            return Busy(LOOK_S, 0, True, read_words(found))
         return Busy(LOOK_S, order.index(node.child) - 1 if node.child in order else None, True)
 
     async def watch(self, request: Request, signal: Signal) -> None:
@@ -240,6 +263,8 @@ class ZooKeeperEngine(Engine):
         if node is None:  # another client's, or one whose lease has run out
             node = self._new(Request(grant.name, grant.owner, grant.ttl))
             await locate(self._wire, node, anybody=True)
+            if node.child is None:
+                await self._view.find(node, paths.mark(grant.owner))
             return node.child is not None and await self._leaving.delete(node)
         return await self._leaving.leave(node)
 
@@ -263,24 +288,3 @@ class ZooKeeperEngine(Engine):
         from .examine import examine
 
         return await examine(self.world, self._wire, read_settings(self.address))
-
-
-def _make_wire(world: World, address: Address) -> Wire:
-    settings = read_settings(address)
-    if world.flavor == "asyncio":
-        from .wire_aio import AioWire
-
-        return AioWire(settings, world.now)
-    from .wire_threads import ThreadsWire
-
-    return ThreadsWire(settings, world.now)
-
-
-def _names(listed: Any) -> list[str]:
-    """The children of a folder; of one that is gone, none."""
-    return [] if isinstance(listed, Exception) else listed
-
-
-def _words(found: Any) -> str:
-    """The words of a holder as JSON text, where its node was still there."""
-    return "" if isinstance(found, Exception) else json.dumps(read_data(found[0], 0.0)[1])

@@ -16,7 +16,6 @@ from .sweeper import Sweeper
 from .wire import Wire
 
 TRIES = 5
-TAILS_MAX = 1000
 
 
 class Folders:
@@ -26,7 +25,6 @@ class Folders:
         self._wire = wire
         self._sweeper = sweeper
         self._acl = acl
-        self._tails: dict[str, str] = {}
         self.root = root
         self.containers = True
         """The server has container nodes, as far as we know."""
@@ -52,19 +50,6 @@ class Folders:
         stats = await self._wire.call(*[requests.exists(f"{folder}/{child}") for child in order])
         known = [(stat.czxid, child) for child, stat in zip(order, stats, strict=True) if stat]
         return [child for _, child in sorted(known)]
-
-    async def note(self, folder: str, child: str, children: Iterable[str]) -> list[str]:
-        """The same; who comes last is remembered for the next time that we join."""
-        order = await self.order(folder, children)
-        if order and order[-1] != child:
-            if len(self._tails) >= TAILS_MAX:
-                self._tails.clear()
-            self._tails[folder] = order[-1]
-        return order
-
-    def tail(self, folder: str) -> str | None:
-        """Who came last when we looked last, once."""
-        return self._tails.pop(folder, None)
 
     def left(self, folder: str) -> None:
         """A node of ours has gone from there."""

@@ -13,7 +13,7 @@ from ...errors import Unavailable
 from ...model import Gone, Grant, granted
 from ...world import World
 from . import requests
-from .nodes import Node, write_data
+from .nodes import Node
 from .sweeper import Sweeper
 from .view import View
 from .wire import Wire
@@ -73,7 +73,7 @@ class Keeping:
         for grant, node in nodes:
             ttl = min(grant.ttl, limit)
             same = ttl == node.ttl
-            data = b"" if same else write_data(ttl, node.meta)
+            data = b"" if same else node.data(ttl)
             operations.append(requests.check(node.path) if same else requests.put(node.path, data))
         (result,) = await self._wire.call(requests.together(operations))
         if any(isinstance(one, Exception) for one in result):

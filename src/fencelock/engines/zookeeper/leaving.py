@@ -7,6 +7,7 @@ from typing import Any
 from ...world import World
 from . import requests
 from .folders import Folders
+from .neighbors import Neighbors
 from .nodes import Node
 from .requests import Request
 from .sweeper import Sweeper, locate
@@ -23,12 +24,14 @@ class Leaving:
         nodes: dict[str, Node],
         sweeper: Sweeper,
         folders: Folders,
+        neighbors: Neighbors,
     ) -> None:
         self._world = world
         self._wire = wire
         self._nodes = nodes
         self._sweeper = sweeper
         self._folders = folders
+        self._neighbors = neighbors
 
     async def leave(self, node: Node) -> bool:
         """Take a node away, also one whose creation was not answered; True when it was there."""
@@ -49,6 +52,7 @@ class Leaving:
         """Delete a node whose name is known; True when it was there."""
         (answer,) = await self.tell(node, requests.delete(node.path))
         self._folders.left(node.folder)
+        self._neighbors.leave(node.folder, str(node.child))
         return not isinstance(answer, Exception)
 
     async def tell(self, node: Node, *wanted: Request) -> list[Any]:

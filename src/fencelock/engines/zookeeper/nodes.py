@@ -8,6 +8,8 @@ from typing import Any
 
 from ...model import Meta, Request, Scalar
 from ...world import Signal
+from . import requests
+from .requests import Ask, Flight
 
 NEVER = float("inf")
 
@@ -22,6 +24,10 @@ class Node:
         "doomed",
         "fence",
         "folder",
+        "guess",
+        "left",
+        "look",
+        "mark",
         "meta",
         "next",
         "owner",
@@ -42,6 +48,7 @@ class Node:
         request: Request,
         folder: str,
         prefix: str,
+        mark: str,
         now: Callable[[], float],
         nudge: Callable[[float], None],
     ) -> None:
@@ -53,6 +60,8 @@ class Node:
         self.folder = folder
         self.prefix = prefix
         """How its own name begins, whatever the server appends."""
+        self.mark = mark
+        """Written into it where its name does not tell whose it is."""
         self.reborn = False
         """It takes the place of one that was lost: what is left of that is not ours any more."""
         self.waits = request.waits or request.queue
@@ -69,6 +78,12 @@ class Node:
         """Its deletion is under way: nobody may rely on it any more."""
         self.predecessor: str | None = None
         """Who stands before it, as far as we know."""
+        self.guess = False
+        """That one was guessed, and nobody has seen it yet."""
+        self.left: str | None = None
+        """Who stood before it last, and has gone."""
+        self.look: Flight | None = None
+        """The look at the queue that was sent when the one before it went."""
         self.watching: str | None = None
         """The path whose end we will be told of."""
         self.next = False
@@ -100,18 +115,36 @@ class Node:
             return None
         return first if first.startswith(self.prefix) else None
 
-    def woken(self) -> None:
-        """The predecessor has gone, or nobody would tell us: look again, or lose the place."""
-        self.predecessor, self.watching, self.next = None, None, False
+    def data(self, ttl: float) -> bytes:
+        """What it holds, for whoever inspects the lock."""
+        owner = f', "owner": "{self.mark}"' if self.mark else ""
+        return f'{{"ttl": {ttl!r}, "meta": {self.meta}{owner}}}'.encode()
+
+    def lone(self) -> None:
+        """The one before it has gone."""
+        self.left, self.predecessor = self.predecessor, None
+        self.watching, self.next, self.guess = None, False, False
+
+    def woken(self, ask: Ask | None) -> None:
+        """The predecessor has gone, or nobody would tell us.
+
+        The queue is looked at without waiting for the one who waits: it is called when the answer
+        is there.
+        """
+        self.lone()
+        if ask is None:
+            self.left = None  # for all we know it is still there
+            self.called()
+            return
+        self.look = Flight(1, self.called)
+        ask((requests.children(self.folder),), self.look)
+
+    def called(self) -> None:
+        """Have the one who waits look, or lose its place."""
         self.until = self._now() + self.ttl
         self._nudge(self.until)
         if self.signal is not None:
             self.signal.set()
-
-
-def write_data(ttl: float, meta: str) -> bytes:
-    """What a node of ours holds, for whoever inspects the lock."""
-    return f'{{"ttl": {ttl!r}, "meta": {meta}}}'.encode()
 
 
 def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
@@ -123,3 +156,17 @@ def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
     except (ValueError, TypeError, KeyError):
         words: dict[str, Scalar] = {"identifier": text} if text else {}
         return otherwise_ttl, words
+
+
+def read_words(found: Any) -> str:
+    """The words of a holder as JSON text, where its node was still there."""
+    return "" if isinstance(found, Exception) else json.dumps(read_data(found[0], 0.0)[1])
+
+
+def read_mark(data: bytes) -> str | None:
+    """What stands for its owner, in a node whose name does not tell it."""
+    try:
+        found: Any = json.loads(data)
+        return str(found["owner"])
+    except (ValueError, TypeError, KeyError):
+        return None

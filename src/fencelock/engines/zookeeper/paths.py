@@ -25,6 +25,7 @@ SYSTEM = "zookeeper"  # the server's own folder at the top of the tree
 
 _CONTENDER = re.compile(r"(?:__r?lock__|lock-|__READ__|__WRIT__)(-?\d{10})$")
 NUMBER_MAX = 2**31 - 1
+CURATOR = "_c_"
 
 
 def encode(name: str) -> str:
@@ -58,11 +59,21 @@ def protected(owner: str, recipe: str) -> str:
     Whoever may list the nodes sees it, so it is a hash: the owner id itself is the right to
     release.
     """
-    guid = sha256(owner.encode()).hexdigest()[:32]
+    guid = mark(owner)
     if recipe == "curator":
         parts = (guid[:8], guid[8:12], guid[12:16], guid[16:20], guid[20:])
-        return f"_c_{'-'.join(parts)}-lock-"
+        return f"{CURATOR}{'-'.join(parts)}-lock-"
     return f"{guid}__lock__"
+
+
+def mark(owner: str) -> str:
+    """What stands for an owner where anybody may read it."""
+    return sha256(owner.encode()).hexdigest()[:32]
+
+
+def following(child: str) -> str:
+    """The beginning of the node that a client makes after this one of its own."""
+    return protected(child, "curator" if child.startswith(CURATOR) else "kazoo")
 
 
 def sequence(child: str) -> int | None:
@@ -85,9 +96,3 @@ def is_spent(order: list[str]) -> bool:
     """
     numbers = [sequence(child) or 0 for child in order]
     return bool(numbers) and (numbers[0] < 0 or numbers[-2:] == [NUMBER_MAX, NUMBER_MAX])
-
-
-def comes_after(child: str, other: str) -> bool:
-    """Whether nobody can stand between two contenders."""
-    number, before = sequence(child), sequence(other)
-    return number is not None and before is not None and 0 < number == before + 1

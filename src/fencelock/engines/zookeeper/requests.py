@@ -17,8 +17,6 @@ _security: Any = import_module("kazoo.security")
 errors: Any = import_module("kazoo.exceptions")
 
 Acl: TypeAlias = Sequence[object]
-Watcher: TypeAlias = Callable[[], None]
-"""Called once."""
 
 EPHEMERAL_SEQUENTIAL, CONTAINER = 3, 4
 OPEN: Acl = _security.OPEN_ACL_UNSAFE
@@ -41,6 +39,40 @@ class Request(Protocol):
     type: int
 
     def serialize(self) -> bytes | bytearray: ...
+
+
+class Flight:
+    """Requests that are sent together, and what became of them."""
+
+    __slots__ = ("_done", "answers", "lost", "missing")
+
+    def __init__(self, count: int, done: Callable[[], None]) -> None:
+        self.answers: list[Any] = [None] * count
+        self.missing = count
+        self.lost = False
+        """The connection broke before all were answered."""
+        self._done = done
+
+    def answer(self, place: int, value: object) -> None:
+        self.answers[place] = value
+        self.missing -= 1
+        if not self.missing:
+            self._done()
+
+    def lose(self) -> None:
+        if not self.is_over:
+            self.lost = True
+            self._done()
+
+    @property
+    def is_over(self) -> bool:
+        return self.lost or not self.missing
+
+
+Ask: TypeAlias = Callable[[Sequence[Request], Flight], object]
+"""Sends requests at once; nobody waits for the flight."""
+Watcher: TypeAlias = Callable[[Ask | None], None]
+"""Called once. Without a way to ask, the connection is over."""
 
 
 class Stat(NamedTuple):

@@ -8,11 +8,10 @@ connection breaks, because nobody would tell us any more: it means "look again",
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from . import requests
-from .requests import Request, Watcher
+from .requests import Flight, Request, Watcher
 
 WATCH_XID, PING_XID, AUTH_XID = -1, -2, -4
 FRAME_MAX = 64 * 2**20  # no answer of ours is so long: whoever sends that is no ZooKeeper
@@ -29,30 +28,6 @@ class Refused(Exception):
 
 class Garbled(Exception):
     """What came is not ZooKeeper's protocol."""
-
-
-class Flight:
-    """Requests that are sent together, and what became of them."""
-
-    __slots__ = ("_done", "answers", "lost", "missing")
-
-    def __init__(self, count: int, done: Callable[[], None]) -> None:
-        self.answers: list[Any] = [None] * count
-        self.missing = count
-        self.lost = False
-        """The connection broke before all were answered."""
-        self._done = done
-
-    def answer(self, place: int, value: object) -> None:
-        self.answers[place] = value
-        self.missing -= 1
-        if not self.missing:
-            self._done()
-
-    def lose(self) -> None:
-        if self.missing and not self.lost:
-            self.lost = True
-            self._done()
 
 
 class Session:
@@ -73,12 +48,14 @@ class Session:
         self._buffer = bytearray()
         self._pending: deque[tuple[int, Request, Flight, int]] = deque()
         self._watches: dict[str, set[Watcher]] = {}
+        self._next = bytearray()
 
     def greet(self) -> bytes:
         """Begin a connection: the bytes to send first, credentials included."""
         self.welcomed = False
         self.fresh = not self.id
         self._buffer.clear()
+        self._next.clear()
         hello = requests.connect(self._zxid, self._wanted_ms, self.id, self._password)
         proofs = [requests.authenticate(scheme, word) for scheme, word in self._credentials]
         return _framed(hello) + b"".join(_message(AUTH_XID, proof) for proof in proofs)
@@ -95,8 +72,17 @@ class Session:
     def ping(self) -> bytes:
         return _message(PING_XID, requests.PING)
 
-    def receive(self, data: bytes) -> None:
-        """Take what has come: answers go to their flights, events to their watchers."""
+    def receive(self, data: bytes) -> bytes:
+        """Take what has come: answers go to their flights, events to their watchers.
+
+        Return the bytes of what these ask next, to be sent at once.
+        """
+        self._take(data)
+        wanted = bytes(self._next)
+        self._next.clear()
+        return wanted
+
+    def _take(self, data: bytes) -> None:
         buffer = self._buffer
         buffer += data
         while len(buffer) >= 4:
@@ -121,7 +107,7 @@ class Session:
             flight.lose()
         for watchers in watches.values():
             for watcher in watchers:
-                watcher()
+                watcher(None)
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
         """Call a watcher no more; the server's own note of it is spent with the next event."""
@@ -147,13 +133,16 @@ class Session:
         if xid == WATCH_XID:
             path = requests.read_event(frame, offset)
             for watcher in self._watches.pop(path, ()):
-                watcher()
+                watcher(self._follow)
         elif xid == AUTH_XID:
             if code:
                 raise Refused
         elif xid != PING_XID:
             self._zxid = max(self._zxid, zxid)
             self._answer(xid, code, frame, offset)
+
+    def _follow(self, wanted: Sequence[Request], flight: Flight) -> None:
+        self._next += self.ask(wanted, flight)
 
     def _answer(self, xid: int, code: int, frame: bytes, offset: int) -> None:
         if not self._pending or self._pending[0][0] != xid:

@@ -24,6 +24,7 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from ...world import World
 from . import requests
 from .requests import Request, Watcher
 from .session import Ended, Garbled, Refused, Session
@@ -63,6 +64,18 @@ def read_settings(address: Address) -> Settings:
         cert=options.get("cert"),
         key=options.get("key"),
     )
+
+
+def make_wire(world: World, address: Address) -> Wire:
+    """The wire of a world's flavor."""
+    settings = read_settings(address)
+    if world.flavor == "asyncio":
+        from .wire_aio import AioWire
+
+        return AioWire(settings, world.now)
+    from .wire_threads import ThreadsWire
+
+    return ThreadsWire(settings, world.now)
 
 
 class Wire(ABC):

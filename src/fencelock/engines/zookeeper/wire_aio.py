@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
 from . import requests
-from .requests import Request
-from .session import Flight
+from .requests import Flight, Request
 from .wire import PINGS, RETRY_S, Settings, Wire
 
 
@@ -56,6 +56,8 @@ class AioWire(Wire):
         self._line: _Line | None = None
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._limit: asyncio.TimerHandle | None = None
+        self._flights: deque[tuple[Flight, float]] = deque()
         self._greeted_at = 0.0
         self._sent_at = 0.0
         self._unheard_since: float | None = None
@@ -82,18 +84,33 @@ class AioWire(Wire):
         flight = Flight(len(wanted), lambda: _settle(landed))
         sent_at = self._now()
         self._push(line, self._link.ask(wanted, flight))
-        limit = self.loop.call_later(self.patience, self._too_late, line, flight)
-        try:
-            await landed
-        finally:
-            limit.cancel()
+        self._expect(flight, sent_at)
+        await landed
         if flight.lost:
             raise self._unanswered(wanted)
         return self._answered(wanted, flight.answers, sent_at)
 
-    def _too_late(self, line: _Line, flight: Flight) -> None:
-        line.fail(TimeoutError("the server is silent"))
-        flight.lose()
+    def _expect(self, flight: Flight, sent_at: float) -> None:
+        """Wait for an answer no longer than ``patience``. One timer does for all calls."""
+        flights = self._flights
+        while flights and flights[0][0].is_over:
+            flights.popleft()
+        flights.append((flight, sent_at))
+        if self._limit is None:
+            self._limit = self.loop.call_later(self.patience, self._look_back)
+
+    def _look_back(self) -> None:
+        self._limit = None
+        late = self._now() - self.patience
+        for flight, sent_at in self._flights:
+            if flight.is_over:
+                continue
+            if sent_at > late:
+                self._limit = self.loop.call_later(sent_at - late, self._look_back)
+                return
+            if self._line is not None:
+                self._line.fail(TimeoutError("the server is silent"))
+            flight.lose()
 
     async def close(self, end: bool) -> None:
         if end and self._ready.is_set():
@@ -117,6 +134,8 @@ class AioWire(Wire):
             self._line.fail(ConnectionAbortedError("closed by us"))
         if self._task is not None:
             self._task.cancel()
+        if self._limit is not None:
+            self._limit.cancel()
 
     def _start(self) -> None:
         self._task = self.loop.create_task(self._run(), name="fencelock-zookeeper")
@@ -174,7 +193,9 @@ class AioWire(Wire):
     def hear(self, data: bytes) -> None:
         """Take what the server sent."""
         self._unheard_since = None
-        self._link.receive(data)
+        asked = self._link.receive(data)
+        if asked and self._line is not None:
+            self._push(self._line, asked)
         if self._link.welcomed and not self._ready.is_set():
             if self._link.fresh:
                 self.contact_at = self._greeted_at
@@ -217,12 +238,15 @@ class AioWire(Wire):
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, and look not at the task that does: see ``plain`` of an engine."""
+    if event.is_set():
+        return True
+    waiting = asyncio.ensure_future(event.wait())
     try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
+        await asyncio.wait({waiting}, timeout=seconds)
+    finally:
+        waiting.cancel()
+    return event.is_set()
 
 
 def _settle(landed: asyncio.Future[None]) -> None:

@@ -16,8 +16,7 @@ from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
 from . import requests
-from .requests import Request, Watcher
-from .session import Flight
+from .requests import Flight, Request, Watcher
 from .wire import PINGS, RETRY_S, Settings, Wire
 
 CHUNK = 1 << 16
@@ -175,7 +174,8 @@ class ThreadsWire(Wire):
                 if not data:
                     raise ConnectionResetError("the server closed the connection")
                 self._unheard_since = None
-                self._link.receive(data)
+                if asked := self._link.receive(data):
+                    self._push(line, asked)
             if self._link.welcomed and not self._ready.is_set():
                 if self._link.fresh:
                     self.contact_at = greeted_at

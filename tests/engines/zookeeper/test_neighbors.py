@@ -1,0 +1,305 @@
+"""Who comes back knows by its number who stands before it, and is right whatever happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fencelock.engines.zookeeper import paths
+from fencelock.engines.zookeeper.neighbors import DOUBT_MAX, FOLDERS_MAX, Neighbors
+from tests.engines.zookeeper.seats import NAME, Seat, seats
+from tests.faults.flavors import SOON, Lab, run
+from tests.servers.proxy import Proxy
+from tests.servers.zookeeper import ZooKeeper
+
+TURN = ["Create2", "GetData", "GetChildren", "Delete"]
+
+
+def folder(url: str) -> str:
+    return f"/{url.rpartition('/')[2]}/{NAME}"
+
+
+def through(proxy: Proxy, url: str) -> str:
+    return f"zookeeper://{proxy.address}/{url.rpartition('/')[2]}"
+
+
+def test_the_server_counts_what_is_made_and_nothing_else(server: ZooKeeper, kazoo: Any) -> None:
+    """The children of a folder have consecutive numbers, whatever is deleted or written."""
+    place = folder(server.fresh_url())
+    kazoo.ensure_path(place)
+    for number in range(12):
+        kind = number % 4
+        if kind == 3:
+            kazoo.create(f"{place}/plain{number}", b"")
+            continue
+        made = kazoo.create(f"{place}/x__lock__", b"", ephemeral=kind == 1, sequence=True)
+        assert paths.sequence(made) == number
+        if kind:
+            kazoo.delete(made)
+        kazoo.set(place, b"%d" % number)
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_a_turn_in_a_ring_costs_four_requests(flavor: str, count: int, server: ZooKeeper) -> None:
+    """Each comes back when the next has the lock already: the guess is what spares the look."""
+
+    async def scenario(lab: Lab) -> None:
+        ring = await seats(lab, server.fresh_url(), count)
+        fences: list[int] = []
+        for turn in range(3 * count):
+            seat, following = ring[turn % count], ring[(turn + 1) % count]
+            assert seat.lease is not None
+            fences.append(seat.lease.fence)
+            before = ring[turn % count - 1].child if turn else ""
+            await seat.leave()
+            if turn > count + 1:  # who has never seen another in line is not known to return
+                assert seat.sent == TURN
+            await following.hold()
+            await seat.join()
+            if turn:
+                assert seat.watched == [before]
+        assert fences == sorted(fences)
+        await ring[0].leave()
+        for seat in ring[1:]:
+            await (await seat.hold()).release()
+
+    run(flavor, scenario)
+
+
+def test_who_comes_back_next_waits_for_the_last_it_saw(flavor: str, server: ZooKeeper) -> None:
+    async def scenario(lab: Lab) -> None:
+        first, second, third = await seats(lab, server.fresh_url(), 3)
+        await first.leave()
+        await second.hold()
+        await second.leave()
+        await third.hold()
+        await second.join()
+        assert second.sent == ["Create2", "GetData"]
+        assert second.watched == [third.child]
+        await third.leave()
+        await (await second.hold()).release()
+
+    run(flavor, scenario)
+
+
+def test_the_last_it_saw_may_be_gone(flavor: str, server: ZooKeeper, kazoo: Any) -> None:
+    """An operator deletes the node that a client would wait for, and the client looks."""
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        first, second = await seats(lab, url, 2)
+        theirs = kazoo.create(f"{folder(url)}/x__lock__", b"", ephemeral=True, sequence=True)
+        await first.leave()
+        await second.hold()
+        kazoo.delete(theirs)
+        await second.leave()
+        await second.take()
+        assert second.sent == ["Create2", "GetData", "GetChildren"]
+        await second.leave()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("kind", ["kazoo", "curator", "plain"])
+def test_a_stranger_that_came_meanwhile_is_waited_for(
+    flavor: str, kind: str, server: ZooKeeper, kazoo: Any
+) -> None:
+    url = server.fresh_url()
+    prefix = {"kazoo": f"{'a' * 32}__lock__", "curator": f"_c_{'b' * 36}-lock-", "plain": "lock-"}
+
+    async def scenario(lab: Lab) -> None:
+        first, second, third = await seats(lab, url, 3)
+        await first.leave()
+        await second.hold()
+        path = f"{folder(url)}/{prefix[kind]}"
+        theirs = kazoo.create(path, b"", ephemeral=True, sequence=True)
+        await second.leave()
+        await third.hold()
+        await second.join()
+        assert second.watched == [theirs.rpartition("/")[2]]
+        await third.leave()
+        await lab.let_pass(0.1)  # a wrong grant would come at once
+        assert second.is_waiting()
+        kazoo.delete(theirs)
+        await (await second.hold()).release()
+
+    run(flavor, scenario)
+
+
+def test_the_same_name_in_a_folder_made_anew_is_waited_for(
+    flavor: str, server: ZooKeeper, kazoo: Any
+) -> None:
+    """A name without a uuid can come again: with the number before ours it is our predecessor."""
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        (seat, rival) = await seats(lab, url, 2)
+        theirs = kazoo.create(f"{folder(url)}/lock-", b"", ephemeral=True, sequence=True)
+        await seat.leave()
+        await rival.hold()  # and it has seen the stranger
+        await rival.leave()
+        kazoo.delete(folder(url), recursive=True)
+        kazoo.create(folder(url))
+        path = f"{folder(url)}/lock-"
+        made = [kazoo.create(path, b"", ephemeral=True, sequence=True) for _ in range(3)]
+        assert made[-1] == theirs
+        await rival.join()
+        assert rival.watched == [theirs.rpartition("/")[2]]
+        kazoo.delete(theirs)
+        await lab.until(lambda: rival.watched not in ([], [theirs.rpartition("/")[2]]), "a look")
+        assert rival.is_waiting()
+        kazoo.delete(made[0])
+        assert rival.is_waiting()
+        kazoo.delete(made[1])
+        await (await rival.hold()).release()
+
+    run(flavor, scenario)
+
+
+def test_a_folder_made_anew_counts_anew(flavor: str, server: ZooKeeper, kazoo: Any) -> None:
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        first, second = await seats(lab, url, 2)
+        kazoo.create(f"{folder(url)}/x__lock__", b"", ephemeral=True, sequence=True)
+        await first.leave()
+        lost = await second.hold()
+        kazoo.delete(folder(url), recursive=True)
+        await second.take()
+        assert second.lease is not None
+        assert second.lease.fence > lost.fence
+        await first.join()
+        assert first.watched
+        await second.leave()
+        await (await first.hold()).release()
+        assert await lost.release() is False
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("then_cut", [True, False])
+def test_who_comes_back_is_found_again_when_the_answer_is_lost(
+    flavor: str, then_cut: bool, server: ZooKeeper, proxy: Proxy, kazoo: Any
+) -> None:
+    """H49, for a node that is named after the last one."""
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        holder, rival = await lab.connect(url), await lab.connect(url)
+        client = await lab.connect(through(proxy, url), session=4.0)
+        lease = await holder.lock(NAME, ttl=30).acquire()
+        waiter = lab.start(client.lock(NAME, ttl=30, timeout=3 * SOON).acquire())
+        await lab.until_queued(holder, NAME, 1)
+        other = lab.start(rival.lock(NAME, ttl=30, timeout=3 * SOON).acquire())
+        await lab.until_queued(holder, NAME, 2)
+        await lease.release()
+        mine = await waiter.result(within=3 * SOON)
+        await mine.release()
+        theirs = await other.result(within=3 * SOON)
+        proxy.lose_next_reply(b"__lock__", then_cut=then_cut)
+        waiter = lab.start(client.lock(NAME, ttl=30, timeout=3 * SOON).acquire())
+        await lab.until(lambda: proxy.lost, "a lost answer")
+        await lab.until_queued(holder, NAME, 1)
+        await theirs.release()
+        again = await waiter.result(within=3 * SOON)
+        (child,) = kazoo.get_children(folder(url))
+        stat = kazoo.exists(f"{folder(url)}/{child}")
+        assert stat is not None
+        assert again.fence == stat.czxid > theirs.fence
+        await again.release()
+        assert kazoo.get_children(folder(url)) == []
+
+    run(flavor, scenario)
+
+
+def test_a_lease_of_one_who_came_back_can_be_released_by_another_process(
+    flavor: str, server: ZooKeeper
+) -> None:
+    """Its node is not named after its owner; the owner is known by what is written in it."""
+
+    async def scenario(lab: Lab) -> None:
+        first, second, third = await seats(lab, server.fresh_url(), 3)
+        await first.leave()
+        await second.hold()
+        await second.leave()
+        await third.hold()
+        await second.join()
+        await third.leave()
+        lease = await second.hold()
+        assert not second.child.startswith(paths.mark(lease._tenure.grant.owner))
+        grant = lease._tenure.grant
+        stranger = grant._replace(owner="f" * len(grant.owner))
+        assert await first.engine.release(stranger) is False
+        assert await first.engine.release(grant) is True
+        await lease.release()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("then_cut", [True, False])
+def test_a_look_that_is_not_answered_is_made_again(
+    flavor: str, then_cut: bool, server: ZooKeeper, proxy: Proxy
+) -> None:
+    """The queue is looked at as soon as the predecessor has gone: that answer may be lost."""
+    url = server.fresh_url()
+
+    async def scenario(lab: Lab) -> None:
+        holder = await lab.connect(url)
+        seat = Seat(lab, await lab.connect(through(proxy, url), session=4.0))
+        lease = await holder.lock(NAME, ttl=30).acquire()
+        await seat.join()
+        proxy.lose_next_reply(folder(url).encode(), then_cut=then_cut)
+        await lease.release()
+        again = await seat.hold()
+        assert proxy.lost == 1
+        await again.release()
+
+    run(flavor, scenario)
+
+
+def named(number: int, letter: str = "c") -> str:
+    return f"{letter * 32}__lock__{number:010d}"
+
+
+def test_where_guesses_are_wrong_they_become_rare() -> None:
+    neighbors = Neighbors()
+    wrong = 0
+    for number in range(10, 2010, 10):
+        neighbors.note("/seat", named(number), [named(number), named(number + 1)], named(1, "d"))
+        before, guess = neighbors.before("/seat", named(number + 3))
+        assert guess == (before is not None)
+        if guess:
+            wrong += 1
+            neighbors.judge("/seat", right=False)
+    assert 1 < wrong < 200 // DOUBT_MAX + 10
+    neighbors.judge("/seat", right=True)
+    neighbors.note("/seat", named(1), [named(1), named(2)], named(1, "d"))
+    assert neighbors.before("/seat", named(4)) == (
+        f"{paths.following(named(1, 'd'))}{3:010d}",
+        True,
+    )
+
+
+def test_spent_numbers_say_nothing() -> None:
+    """H50: at the end the server gives the last number again and again."""
+    last = paths.NUMBER_MAX
+    for number, before in ((last, last - 1), (last, last), (-last, -last - 1), (0, -1)):
+        neighbors = Neighbors()
+        neighbors.note("/seat", named(1), [named(1), named(before)], None)
+        assert neighbors.knows("/seat")
+        assert neighbors.before("/seat", named(number, "e")) == (None, False)
+
+
+def test_a_name_is_given_to_one_only_and_little_is_remembered() -> None:
+    neighbors = Neighbors()
+    for number in range(3 * FOLDERS_MAX):
+        neighbors.note(f"/{number}", named(1), [named(1), named(2)], None)
+        neighbors.leave(f"/{number}", named(1))
+    assert len(neighbors._pasts) <= FOLDERS_MAX
+    assert len(neighbors._own) <= FOLDERS_MAX
+    place = f"/{3 * FOLDERS_MAX - 1}"
+    assert neighbors.prefix(place) == paths.following(named(1))
+    assert neighbors.prefix(place) is None
+    neighbors.leave("/alone", named(1))  # nobody was there to wait for
+    assert neighbors.prefix("/alone") is None
