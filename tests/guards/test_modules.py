@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from fencelock.guards.dynamodb import AsyncDynamoDBGuard, DynamoDBGuard
+from fencelock.guards.etcd import AsyncEtcdGuard, EtcdGuard
 from fencelock.guards.http import asgi, wsgi
 from fencelock.guards.redis import AsyncRedisGuard, RedisGuard
+from fencelock.guards.s3 import AsyncS3Guard, S3Guard
 
 
 @pytest.mark.parametrize("module", ["redis", "files", "http", "http.asgi", "http.wsgi"])
@@ -25,13 +28,25 @@ def verbs(kind: type[Any]) -> dict[str, Any]:
     return {name: found for name, found in inspect.getmembers(kind) if name[0] != "_"}
 
 
-def test_both_flavors_of_the_redis_guard_have_the_same_verbs() -> None:
-    blocking, awaited = verbs(RedisGuard), verbs(AsyncRedisGuard)
-    assert blocking.keys() == awaited.keys()
-    for name, verb in blocking.items():
-        assert inspect.signature(verb) == inspect.signature(awaited[name]), name
-        assert verb.__doc__ == awaited[name].__doc__, name
-        assert inspect.iscoroutinefunction(awaited[name]), name
+FLAVORS = [
+    (RedisGuard, AsyncRedisGuard),
+    (EtcdGuard, AsyncEtcdGuard),
+    (DynamoDBGuard, AsyncDynamoDBGuard),
+    (S3Guard, AsyncS3Guard),
+]
+
+
+@pytest.mark.parametrize(("blocking", "awaited"), FLAVORS)
+def test_both_flavors_of_a_guard_have_the_same_verbs(
+    blocking: type[Any], awaited: type[Any]
+) -> None:
+    ours, theirs = verbs(blocking), verbs(awaited)
+    assert ours.keys() == theirs.keys()
+    for name, verb in ours.items():
+        assert inspect.signature(verb) == inspect.signature(theirs[name]), name
+        assert verb.__doc__ == theirs[name].__doc__, name
+        asks = verb is not theirs[name]  # what both inherit asks nobody
+        assert inspect.iscoroutinefunction(theirs[name]) is asks, name
 
 
 def test_both_middlewares_have_the_same_options() -> None:

@@ -12,7 +12,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from ..errors import Denied, FencelockError, Misconfigured, OutcomeUnknown, Unavailable
+from ..errors import (
+    Denied,
+    FencelockError,
+    Misconfigured,
+    OutcomeUnknown,
+    Unavailable,
+    UsageError,
+)
 
 __all__ = ["answer_of", "code_of", "watch", "watched"]
 
@@ -53,6 +60,8 @@ _doubt: ContextVar[list[bool] | None] = ContextVar("fencelock_doubt", default=No
 
 def watch(client: Any) -> None:
     """Have a client tell of each attempt. Done again, it changes nothing."""
+    if not hasattr(getattr(client, "meta", None), "service_model"):
+        raise UsageError(f"this guard takes a client of boto3 or aiobotocore, not {client!r:.200}")
     service = client.meta.service_model.service_id.hyphenize()
     client.meta.events.register_first(  # before botocore's own, which may raise
         f"needs-retry.{service}", _note, unique_id="fencelock-guard"

@@ -26,6 +26,16 @@ class Call(NamedTuple):
     claim: Claim | None = None
 
 
+def _client_of(table: Any) -> Any:
+    client = getattr(getattr(table, "meta", None), "client", None)
+    if client is None:
+        raise UsageError(
+            "this guard takes boto3's Table, or a low-level client with table_name=, not "
+            f"{table!r:.200}"
+        )
+    return client
+
+
 class Rules:
     """What both flavors do: make requests, and read answers."""
 
@@ -44,7 +54,7 @@ class Rules:
         self.epoch = epoch
         self._typed = table_name is not None
         self._target = table
-        self._client: Any = table if self._typed else table.meta.client
+        self._client: Any = table if self._typed else _client_of(table)
         self._table_name = table_name or table.name
         self._form: dict[str, Any] = {"attribute": attribute, "typed": self._typed}
         self._expires, self._keep_seconds = expires, keep_seconds

@@ -7,7 +7,7 @@ may begin anywhere, and still exceeds all that came before.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from ..errors import StaleFence, UsageError
 
@@ -17,7 +17,7 @@ FENCE_MAX = (
     2**53 - 1
 )  # the largest that a double, and so Lua and JavaScript, can tell from the next
 EPOCH_MAX = 2**10 - 1
-_EPOCH = FENCE_MAX + 1
+_STEP = FENCE_MAX + 1
 
 
 class Fenced(Protocol):
@@ -40,11 +40,11 @@ class Claim(NamedTuple):
     @property
     def mark(self) -> int:
         """Epoch and fence in one number that fits in 63 bits."""
-        return self.epoch * _EPOCH + self.fence
+        return self.epoch * _STEP + self.fence
 
     def stale(self, mark: int) -> StaleFence:
         """The error for a claim that is below the mark."""
-        epoch, highest = divmod(mark, _EPOCH)
+        epoch, highest = divmod(mark, _STEP)
         if epoch == self.epoch:
             return StaleFence(name=self.name, offered=self.fence, highest=highest)
         return StaleFence(
@@ -61,23 +61,46 @@ def claim(token: Fenced | int, name: str | None = None, epoch: int = 0) -> Claim
 
     With a lease, ``name`` may be left out; if it is given, the lease must be of that very name.
     """
-    if not _whole(epoch) or not 0 <= epoch <= EPOCH_MAX:
-        raise UsageError(f"an epoch is an integer from 0 to {EPOCH_MAX}, not {epoch!r}")
-    if name is not None and not _text(name):
-        raise UsageError(f"what is guarded has a name of at least one character, not {name!r}")
     if isinstance(token, int):
         if name is None:
             raise UsageError("a bare fence does not say what it is for: pass name=, too")
-        return Claim(name, _checked(token), epoch)
-    theirs = getattr(token, "name", None)
-    if not isinstance(theirs, str) or not hasattr(token, "fence"):
-        raise UsageError(f"a guard takes a lease or an integer fence, not {token!r}")
-    if name is not None and name != theirs:
-        raise UsageError(
-            f"this fence is for {theirs!r} and says nothing about {name!r}: acquire the lock of "
-            "that name, or guard by the lock's own name"
-        )
-    return Claim(theirs, _checked(token.fence), epoch)
+        fence: Any = token
+    else:
+        theirs, fence = getattr(token, "name", None), getattr(token, "fence", _NO_FENCE)
+        if not isinstance(theirs, str) or fence is _NO_FENCE:
+            raise UsageError(f"a guard takes a lease or an integer fence, not {token!r}")
+        if name is None:
+            name = theirs
+        elif name != theirs:
+            raise _mismatch(theirs, name)
+    # Written out, because a guarded write can be so short that the calls would count.
+    plain = type(fence) is int and type(epoch) is int and type(name) is str
+    if plain and 0 < fence <= FENCE_MAX and 0 <= epoch <= EPOCH_MAX and name:
+        return Claim(name, fence, epoch)
+    return Claim(_named(name), _checked(fence), _epoch(epoch))
+
+
+_NO_FENCE = object()
+
+
+def _mismatch(theirs: str, name: object) -> UsageError:
+    _named(name)
+    return UsageError(
+        f"this fence is for {theirs!r} and says nothing about {name!r}: acquire the lock of "
+        "that name, or guard by the lock's own name"
+    )
+
+
+def _named(name: object) -> str:
+    if not isinstance(name, str) or name == "":
+        raise UsageError(f"what is guarded has a name of at least one character, not {name!r}")
+    return name
+
+
+def _epoch(epoch: object) -> int:
+    if not _whole(epoch) or not 0 <= epoch <= EPOCH_MAX:
+        raise UsageError(f"an epoch is an integer from 0 to {EPOCH_MAX}, not {epoch!r}")
+    return epoch
 
 
 def _checked(fence: object) -> int:
@@ -90,7 +113,3 @@ def _checked(fence: object) -> int:
 
 def _whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str) and value != ""

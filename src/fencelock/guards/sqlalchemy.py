@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlalchemy import BigInteger, Connection, Table, and_, event, select, text, true, update
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import (
     Mapped,
     Mapper,
@@ -36,6 +35,10 @@ from sqlalchemy.sql import ColumnElement
 from ..errors import UsageError
 from .fence import Claim, Fenced, claim
 from .sql import failures
+from .sql.over_sqlalchemy import is_async_session
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
 
 __all__ = ["FencedMixin", "SessionGuard", "guard_session"]
 
@@ -68,7 +71,7 @@ class SessionGuard:
     def __init__(self, session: Session | AsyncSession, found: Claim) -> None:
         self.claim = found
         self._given = session
-        self._session = session.sync_session if isinstance(session, AsyncSession) else session
+        self._session: Any = session.sync_session if is_async_session(session) else session
 
     def __enter__(self) -> Self:
         if self._session.info.get(_KEY) is not None:
@@ -92,7 +95,7 @@ class SessionGuard:
         What is read so cannot be changed by an older holder any more. With an AsyncSession, await
         it.
         """
-        if isinstance(self._given, AsyncSession):
+        if is_async_session(self._given):
             return self._given.run_sync(self._get, entity, key)
         return self._get(self._session, entity, key)
 

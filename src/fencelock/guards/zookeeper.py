@@ -59,6 +59,8 @@ class ZooKeeperGuard:
         self, client: Any, root: str = ROOT, *, epoch: int = 0, patience: float = 10.0
     ) -> None:
         claim(1, "any", epoch)  # says so if the epoch is none
+        if not hasattr(client, "transaction"):
+            raise UsageError(f"this guard takes a started KazooClient, not {client!r:.200}")
         if not root.startswith("/") or root == "/":
             raise UsageError(f"the marks need a path of their own, such as {ROOT}, not {root!r}")
         self.root = root.rstrip("/")

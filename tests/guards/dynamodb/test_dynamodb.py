@@ -213,6 +213,14 @@ def test_what_cannot_be_merged_is_refused(items: Any) -> None:
         DynamoDBGuard(items).put(KEY, 5, name=NAME, ConditionExpression=Attr("left").gt(0))
 
 
+def test_a_guard_is_told_its_table(server: DynamoDB) -> None:
+    for wrong in (client(server.url), "table", None):
+        with pytest.raises(UsageError, match="with table_name="):
+            DynamoDBGuard(wrong)
+    with pytest.raises(UsageError, match="a client of boto3"):
+        DynamoDBGuard(None, "table")
+
+
 def test_a_service_that_is_down_is_an_engine_error() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     for attempts in (1, 2):

@@ -65,7 +65,7 @@ def test_an_encoding_is_passed_on(path: Path) -> None:
     assert path.read_bytes().decode("utf-16") == "größer\n"
 
 
-@pytest.mark.parametrize("mode", ["x", "q", "", "rw", "x+b"])
+@pytest.mark.parametrize("mode", ["x", "q", "", "rw", "x+b", 7])
 def test_other_modes_are_refused(path: Path, mode: str) -> None:
     with pytest.raises(UsageError), guarded_open(path, mode, 1):
         pass

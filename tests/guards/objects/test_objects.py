@@ -302,6 +302,8 @@ def test_mistakes_are_told(desk: S3Desk) -> None:
         desk.guard.forget(0)
     with pytest.raises(UsageError):
         desk.guard.reset(desk.key, -1)
+    with pytest.raises(UsageError, match="a client of boto3"):
+        S3Guard("http://localhost:9000", "bucket")
 
 
 @pytest.mark.parametrize(

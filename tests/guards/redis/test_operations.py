@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 import redis
+import redis.asyncio
 
 from fencelock import StaleFence, UsageError
-from fencelock.guards.redis import RedisGuard
+from fencelock.guards.redis import AsyncRedisGuard, RedisGuard
 from fencelock.guards.redis.script import key_of
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
@@ -147,6 +149,17 @@ def test_a_time_to_live_that_is_none_is_refused(client: redis.Redis, ttl: float)
 def test_a_prefix_that_hides_the_hash_tag_is_refused(client: redis.Redis, prefix: str) -> None:
     with pytest.raises(UsageError):
         RedisGuard(client, prefix=prefix)
+
+
+def test_each_flavor_takes_its_own_kind_of_client() -> None:
+    for guard, client in (
+        (RedisGuard, redis.asyncio.Redis()),
+        (RedisGuard, "redis://localhost"),
+        (AsyncRedisGuard, redis.Redis()),
+        (AsyncRedisGuard, None),
+    ):
+        with pytest.raises(UsageError, match="takes a client of redis"):
+            cast("Any", guard)(client)
 
 
 def test_guards_with_other_prefixes_do_not_meet(client: redis.Redis) -> None:

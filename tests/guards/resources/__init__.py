@@ -17,13 +17,18 @@ TABLE: dict[str, str] = {
     "wsgi": "tests.guards.resources.wsgi",
     "sqlite": "tests.guards.resources.sqlite",
     "postgresql": "tests.guards.resources.postgresql",
+    "postgresql in a block": "tests.guards.resources.postgresql_block",
     "mariadb": "tests.guards.resources.mariadb",
+    "mysql": "tests.guards.resources.mysql",
     "rows": "tests.guards.resources.rows",
+    "rows of postgresql": "tests.guards.resources.postgresql_rows",
+    "rows of mariadb": "tests.guards.resources.mariadb_rows",
     "sqlalchemy": "tests.guards.resources.sqlalchemy",
     "django": "tests.guards.resources.django",
     "etcd": "tests.guards.resources.etcd",
     "zookeeper": "tests.guards.resources.zookeeper",
     "dynamodb": "tests.guards.resources.dynamodb",
+    "dynalite": "tests.guards.resources.dynalite",
     "s3": "tests.guards.resources.s3",
 }
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pymysql
 
 from fencelock.guards.sql import SqlGuard
-from tests.servers.mariadb import DATABASE, PASSWORD, USER, MariaDB
+from tests.servers.mariadb import DATABASE, PASSWORD, USER, MariaDB, SqlServer
 from tests.servers.shared import shared
 
 TABLE = (
@@ -27,8 +27,12 @@ class Counter:
     """A row of one table."""
 
     @classmethod
+    def server(cls) -> SqlServer:
+        return shared(quick)
+
+    @classmethod
     def prepare(cls, folder: Path) -> str:
-        name, server = uuid4().hex, shared(quick)
+        name, server = uuid4().hex, cls.server()
         with server.connect() as db, db.cursor() as cursor:
             SqlGuard().create(db)
             cursor.execute(TABLE)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
 
-from tests.servers.mariadb import DATABASE, PASSWORD, USER, mariadb
+from tests.servers.mariadb import DATABASE, PASSWORD, USER, SqlServer, mariadb
+from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
 from tests.servers.shared import shared
 
@@ -160,27 +161,33 @@ def _psycopg_aio(folder: Path) -> Hand:
     )
 
 
-def _pymysql(folder: Path) -> Hand:
-    connection = shared(mariadb).connect()
-    connection.autocommit(False)
-    return MysqlHand(connection)
+def _pymysql(server: Callable[[], SqlServer]) -> Callable[[Path], Hand]:
+    def make(folder: Path) -> Hand:
+        connection = shared(server).connect()
+        connection.autocommit(False)
+        return MysqlHand(connection)
+
+    return make
 
 
-def _aiomysql(folder: Path) -> Hand:
-    import aiomysql  # type: ignore[import-untyped]
+def _aiomysql(server: Callable[[], SqlServer]) -> Callable[[Path], Hand]:
+    def make(folder: Path) -> Hand:
+        import aiomysql  # type: ignore[import-untyped]
 
-    runner = asyncio.Runner()
+        runner = asyncio.Runner()
 
-    async def connect() -> Any:
-        return await aiomysql.connect(
-            host="127.0.0.1",
-            port=shared(mariadb).port,
-            user=USER,
-            password=PASSWORD,
-            db=DATABASE,
-        )
+        async def connect() -> Any:
+            return await aiomysql.connect(
+                host="127.0.0.1",
+                port=shared(server).port,
+                user=USER,
+                password=PASSWORD,
+                db=DATABASE,
+            )
 
-    return MysqlHand(runner.run(connect()), runner)
+        return MysqlHand(runner.run(connect()), runner)
+
+    return make
 
 
 def url_of(store: str, folder: Path, driver: str) -> str:
@@ -233,11 +240,13 @@ KINDS: dict[str, tuple[str, Callable[[Path], Hand]]] = {
     "aiosqlite": ("sqlite", _aiosqlite),
     "psycopg": ("postgresql", _psycopg),
     "psycopg-asyncio": ("postgresql", _psycopg_aio),
-    "pymysql": ("mysql", _pymysql),
-    "aiomysql": ("mysql", _aiomysql),
+    "pymysql-mariadb": ("mysql", _pymysql(mariadb)),
+    "aiomysql-mariadb": ("mysql", _aiomysql(mariadb)),
+    "pymysql-mysql": ("mysql", _pymysql(mysql)),
+    "aiomysql-mysql": ("mysql", _aiomysql(mysql)),
     "sqlalchemy-sqlite": ("sqlite", _alchemy("sqlite", "pysqlite")),
     "sqlalchemy-postgresql": ("postgresql", _alchemy("postgresql", "psycopg")),
-    "sqlalchemy-mysql": ("mysql", _alchemy("mysql", "pymysql")),
+    "sqlalchemy-mariadb": ("mysql", _alchemy("mysql", "pymysql")),
     "sqlalchemy-asyncio-sqlite": ("sqlite", _alchemy_aio("sqlite", "aiosqlite")),
     "sqlalchemy-asyncio-postgresql": ("postgresql", _alchemy_aio("postgresql", "psycopg")),
     "django-sqlite": ("sqlite", lambda folder: DjangoHand(django_database("sqlite", folder))),

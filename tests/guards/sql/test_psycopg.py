@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 
-from fencelock import StaleFence, UsageError
-from fencelock.guards.sql import SqlGuard
+from fencelock import EngineError, StaleFence, UsageError
+from fencelock.guards.sql import SqlGuard, prepared
 from tests.servers.pgbouncer import Pgbouncer
 from tests.servers.postgresql import Postgresql
 from tests.servers.proxy import Proxy
@@ -63,6 +64,7 @@ def requests(url: str, guard: SqlGuard, work: Any) -> int:
             for _ in range(6):  # whatever is prepared is prepared by then
                 guard.enter(db, 7, NAME)
                 db.commit()
+                enter_in_block(guard, db, 7)
             before = proxy.requests
             work(db)
             return proxy.requests - before
@@ -81,6 +83,117 @@ def test_the_guard_takes_no_round_trip_more_than_the_transaction_itself(
         db.commit()
 
     assert requests(url, guard, guarded) == requests(url, guard, bare) == 3
+
+
+ASCII = "stock:42'; DROP TABLE x; --"  # it reads the same in every encoding of a connection
+
+
+def enter_in_block(guard: SqlGuard, db: Any, fence: int) -> bool:
+    """Enter in a transaction that is open; whether that took no savepoint."""
+    with db.transaction():
+        guard.enter(db, fence, ASCII)
+        own = f"xmin::text::bigint = mod(txid_current(), 4294967296) FROM {guard.table}"
+        row = db.execute(f"SELECT {own} WHERE name = %s", (ASCII,)).fetchone()
+        assert row is not None
+        return bool(row[0])
+
+
+def rely(guard: SqlGuard, db: Any, fence: int) -> None:
+    """Enter until the statement is prepared by psycopg, and no savepoint is needed any more."""
+    entered = [enter_in_block(guard, db, fence) for _ in range(4)]
+    assert entered == [False, True, True, True]
+
+
+def test_in_a_block_it_takes_one_round_trip_and_no_savepoint(
+    url: str, db: psycopg.Connection[Any], guard: SqlGuard
+) -> None:
+    def guarded(db: Any) -> None:
+        with db.transaction():
+            guard.enter(db, 7, ASCII)
+            db.execute("SELECT 1")
+
+    def bare(db: Any) -> None:
+        with db.transaction():
+            db.execute("SELECT 1")
+
+    rely(guard, db, 7)
+    assert requests(url, guard, guarded) == requests(url, guard, bare) + 1 == 4
+
+
+@pytest.mark.parametrize("epoch", [0, 1023])
+def test_in_a_block_every_fence_and_every_name_is_compared(
+    db: psycopg.Connection[Any], guard: SqlGuard, epoch: int
+) -> None:
+    guard = SqlGuard(guard.table, epoch=epoch)
+    rely(guard, db, 7)
+    for fence in (2**15, 2**31, 2**53 - 1):
+        with db.transaction():
+            guard.enter(db, fence, ASCII)
+            guard.enter(db, fence, NAME)
+        with pytest.raises(StaleFence) as caught, db.transaction():
+            guard.enter(db, fence - 1, ASCII)
+        assert caught.value.highest == fence
+        with db.transaction():
+            with pytest.raises(StaleFence):
+                guard.enter(db, fence - 1, NAME)
+            guard.enter(db, fence, NAME)  # a refusal is no error of the transaction
+        enter_in_block(guard, db, fence)
+
+
+def test_what_psycopg_throws_away_is_not_relied_on(db: Any, guard: SqlGuard) -> None:
+    """It does so itself after a rollback, and when it sees that statements are dropped."""
+    rely(guard, db, 7)
+    drops: list[tuple[str, bool]] = [("ROLLBACK", False)]
+    drops += [("DISCARD ALL", True), ("DEALLOCATE ALL", False), ("deallocate all;", True)]
+    for _ in range(3):
+        for sql, alone in drops:
+            db.autocommit = alone
+            db.execute(sql)
+            db.rollback()
+            db.autocommit = False
+            for _ in range(3):
+                enter_in_block(guard, db, 7)
+
+
+def test_a_statement_that_vanishes_unseen_fails_once_and_nothing_happens(
+    db: psycopg.Connection[Any], guard: SqlGuard
+) -> None:
+    rely(guard, db, 7)
+    with pytest.raises(EngineError, match="nothing happened"), db.transaction():
+        db.pgconn.exec_(b"DEALLOCATE ALL")
+        guard.enter(db, 8, ASCII)
+    assert guard.mark(db, ASCII) == 7
+    db.rollback()
+    assert [enter_in_block(guard, db, 8) for _ in range(3)] == [False, False, False]
+
+
+def test_a_statement_that_vanishes_unseen_before_a_transaction_is_not_missed(
+    db: psycopg.Connection[Any], guard: SqlGuard
+) -> None:
+    rely(guard, db, 7)
+    db.pgconn.exec_(b"DEALLOCATE ALL")
+    check(guard, db, 8)
+    check(guard, db, 10)
+
+
+def test_a_psycopg_that_keeps_its_statements_elsewhere_gets_a_savepoint(
+    db: psycopg.Connection[Any], guard: SqlGuard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "_names", lambda _: None)
+    assert [enter_in_block(guard, db, fence) for fence in (7, 8, 9)] == [False, False, False]
+
+
+def test_in_a_block_behind_a_pooler_no_statement_is_relied_on(guard: SqlGuard) -> None:
+    with ExitStack() as stack:
+        url = shared(Pgbouncer).url()
+        clients = [stack.enter_context(psycopg.connect(url)) for _ in range(3)]
+        guard.create(clients[0])
+        clients[0].commit()
+        for fence in range(1, 5):
+            for client in clients:
+                assert not enter_in_block(guard, client, fence)
+        with pytest.raises(StaleFence), clients[0].transaction():
+            guard.enter(clients[0], 3, ASCII)
 
 
 def test_an_open_transaction_is_joined(db: psycopg.Connection[Any], guard: SqlGuard) -> None:
@@ -130,16 +243,17 @@ def test_a_statement_that_is_there_already_does_no_harm(
     url: str, db: psycopg.Connection[Any], guard: SqlGuard
 ) -> None:
     check(guard, db, 10)
-    from fencelock.guards.sql.over_psycopg import _prepared
-
-    _prepared.clear()
+    prepared._memories.clear()
     check(guard, db, 20)
     check(guard, db, 30)
 
 
+@pytest.mark.parametrize("relied", [False, True])
 def test_an_error_leaves_a_connection_that_can_go_on(
-    db: psycopg.Connection[Any], guard: SqlGuard
+    db: psycopg.Connection[Any], guard: SqlGuard, relied: bool
 ) -> None:
+    if relied:
+        rely(guard, db, 1)
     with psycopg.connect(shared(Postgresql).url()) as other:
         guard.enter(other, 5, NAME)
         db.execute("SET lock_timeout = '50ms'")
@@ -220,6 +334,15 @@ def test_asyncio_does_the_same(url: str, guard: SqlGuard) -> None:
                 await db.set_autocommit(True)
                 await db.execute("DEALLOCATE ALL")
                 await db.set_autocommit(False)
+            for name in (ASCII, NAME):
+                for fence in (7, 7, 7, 2**31, 2**31):
+                    async with db.transaction():
+                        await guard.enter(db, fence, name)
+                with pytest.raises(StaleFence):
+                    async with db.transaction():
+                        await guard.enter(db, 8, name)
+                await guard.reset(db, name, 7)
+                await db.commit()
             async with db.transaction():
                 await db.execute("DEALLOCATE ALL")
                 await guard.enter(db, 8, NAME)
@@ -231,12 +354,16 @@ def test_asyncio_does_the_same(url: str, guard: SqlGuard) -> None:
     asyncio.run(play())
 
 
-def test_a_cancelled_enter_leaves_nothing_behind(url: str, guard: SqlGuard) -> None:
+@pytest.mark.parametrize("before", [0, 3], ids=["new", "relied"])
+def test_a_cancelled_enter_leaves_nothing_behind(url: str, guard: SqlGuard, before: int) -> None:
     async def play() -> None:
         async with (
             await psycopg.AsyncConnection.connect(url) as first,
             await psycopg.AsyncConnection.connect(url) as second,
         ):
+            for _ in range(before):
+                await guard.enter(second, 1, NAME)
+                await second.commit()
             await guard.enter(first, 5, NAME)
             task = asyncio.ensure_future(guard.enter(second, 6, NAME))
             asks = psycopg.pq.TransactionStatus.ACTIVE
@@ -249,5 +376,9 @@ def test_a_cancelled_enter_leaves_nothing_behind(url: str, guard: SqlGuard) -> N
             await second.rollback()
             await first.commit()
             assert await guard.mark(second, NAME) == 5
+            await second.rollback()
+            await guard.enter(second, 6, NAME)  # it is a connection like any other
+            await second.commit()
+            assert await guard.mark(first, NAME) == 6
 
     asyncio.run(play())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,7 +18,7 @@ from pymysql.constants.CLIENT import FOUND_ROWS
 from pymysql.cursors import DictCursor
 from sqlalchemy import create_engine
 
-from fencelock import StaleFence, UsageError
+from fencelock import Misconfigured, StaleFence, UsageError
 from fencelock.guards.sql import RowGuard, SqlGuard
 from tests.servers.mariadb import DATABASE, USER, mariadb
 from tests.servers.postgresql import Postgresql
@@ -150,6 +153,52 @@ def test_columns_have_plain_names(tmp_path: Path) -> None:
 def test_what_is_no_connection_is_told(wrong: Any) -> None:
     with pytest.raises(UsageError, match="dialect="):
         SqlGuard().enter(wrong, 5, NAME)
+
+
+def test_a_cursor_is_no_connection(guard: SqlGuard) -> None:
+    with closing(sqlite3.connect(":memory:")) as db:
+        with pytest.raises(UsageError, match="Cursor leads to: pass a connection"):
+            guard.enter(db.cursor(), 5, "stock:42")
+
+
+@pytest.mark.parametrize("key", [42, "id=42", [("id", 42)]], ids=repr)
+def test_a_row_is_told_by_its_columns(key: Any) -> None:
+    with closing(sqlite3.connect(":memory:")) as db:
+        rows = RowGuard("stock")
+        with pytest.raises(UsageError, match="not as"):
+            rows.update(db, 5, key, {"n": 1})
+        with pytest.raises(UsageError, match="not as"):
+            rows.update(db, 5, {"id": 42}, key)
+        with pytest.raises(UsageError, match="not as"):
+            rows.mark(db, key)
+
+
+def test_a_missing_column_is_told_with_the_statement_that_adds_it() -> None:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("CREATE TABLE stock (id INTEGER PRIMARY KEY, n INTEGER)")
+        with pytest.raises(Misconfigured, match="ALTER TABLE stock ADD COLUMN fence bigint"):
+            RowGuard("stock").update(db, 5, {"id": 42}, {"n": 1})
+
+
+def test_a_schema_is_of_some_database() -> None:
+    with pytest.raises(UsageError, match="name a dialect: it is one of sqlite"):
+        SqlGuard().schema()
+
+
+def test_sqlalchemy_needs_no_greenlet_where_nothing_is_awaited() -> None:
+    """SQLAlchemy 2.1 does not bring it, and its module for asyncio cannot be imported without."""
+    code = """
+import sys
+sys.modules["greenlet"] = sys.modules["sqlalchemy.ext.asyncio"] = None
+import fencelock.guards.sqlalchemy
+from fencelock.guards.sql import SqlGuard
+from sqlalchemy import create_engine
+with create_engine("sqlite://").connect() as connection:
+    SqlGuard().create(connection)
+    SqlGuard().enter(connection, 5, "stock:42")
+    assert SqlGuard().mark(connection, "stock:42") == 5
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=60)
 
 
 def test_a_pool_of_sqlalchemy_is_no_connection() -> None:

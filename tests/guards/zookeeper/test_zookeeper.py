@@ -260,6 +260,7 @@ def test_a_foreign_value_in_the_place_of_a_mark_stops_everybody(zk: Any, root: s
 @pytest.mark.parametrize(
     "call",
     [
+        lambda _: ZooKeeperGuard("localhost:2181"),
         lambda zk: ZooKeeperGuard(zk, "marks"),
         lambda zk: ZooKeeperGuard(zk, "/"),
         lambda zk: ZooKeeperGuard(zk, epoch=-1),

@@ -70,7 +70,7 @@ class FileGuard:
         Reading raises the mark first. What is written becomes the file's content when the block
         ends, if the fence is not stale by then, and is dropped when the block raises.
         """
-        kind = mode.replace("b", "").replace("t", "")
+        kind = str(mode).replace("b", "").replace("t", "")  # a lease, if they were exchanged
         if kind not in _MODES:
             raise UsageError(f"a guarded file is opened with one of {sorted(_MODES)}, not {mode!r}")
         theirs = self._claim(lease, name)

@@ -34,7 +34,7 @@ class RedisGuard(Orders):
         epoch: int = 0,
         marks_ttl: float | None = None,
     ) -> None:
-        super().__init__(prefix, epoch, marks_ttl)
+        super().__init__(client, False, prefix, epoch, marks_ttl)
         self._client: Any = client
         self._line = Line(client)
 

@@ -35,7 +35,7 @@ class AsyncRedisGuard(Orders):
         epoch: int = 0,
         marks_ttl: float | None = None,
     ) -> None:
-        super().__init__(prefix, epoch, marks_ttl)
+        super().__init__(client, True, prefix, epoch, marks_ttl)
         self._client: Any = client
         self._line = AsyncLine(client)
 

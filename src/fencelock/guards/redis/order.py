@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
 from ...errors import UsageError
@@ -37,8 +38,11 @@ class Order(NamedTuple):
 class Orders:
     """What both flavors share: where the marks are, and how an operation is written down."""
 
-    def __init__(self, prefix: str, epoch: int, marks_ttl: float | None) -> None:
+    def __init__(
+        self, client: object, awaited: bool, prefix: str, epoch: int, marks_ttl: float | None
+    ) -> None:
         claim(1, "any", epoch)  # refuses what is no epoch
+        _check_client(client, awaited)
         self._prefix = checked_prefix(prefix)
         self._epoch = epoch
         self._ttl = checked_ttl(marks_ttl)
@@ -127,3 +131,16 @@ def checked_age(seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
         raise UsageError(f"marks are forgotten after a number of seconds, not after {seconds!r}")
     return seconds
+
+
+def _check_client(client: object, awaited: bool) -> None:
+    """Say at once what would otherwise be noticed by an answer that never comes."""
+    command = getattr(client, "execute_command", None)
+    if command is None or iscoroutinefunction(command) is not awaited:
+        guard, home = ("AsyncRedisGuard", "redis.asyncio") if awaited else ("RedisGuard", "redis")
+        given = (
+            f"{type(client).__module__}.{type(client).__qualname__}"  # a URL may have a password
+        )
+        raise UsageError(
+            f"{guard} takes a client of {home}, such as {home}.Redis.from_url(...), not a {given}"
+        )

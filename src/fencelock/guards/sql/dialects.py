@@ -118,7 +118,8 @@ def find(name: object) -> Dialect:
     """The dialect of that name."""
     found = _ALL.get(name) if isinstance(name, str) else None
     if found is None:
-        raise UsageError(f"there is no dialect {name!r}, but {', '.join(_ALL)}")
+        what = "name a dialect" if name is None else f"there is no dialect {name!r}"
+        raise UsageError(f"{what}: it is one of {', '.join(_ALL)}")
     return found
 
 

@@ -45,10 +45,15 @@ def meet(error: Exception, where: str) -> None:
     if kind is None:
         return
     text = f"{where} could not be asked ({str(found).strip() or type(found).__name__})"
-    raise kind(f"{text}; nothing happened{_advice(kind, where)}") from error
+    raise kind(f"{text}; nothing happened{_advice(kind, where, str(found))}") from error
 
 
-def _advice(kind: type[EngineError], where: str) -> str:
+def _advice(kind: type[EngineError], where: str, said: str) -> str:
+    if kind is Misconfigured and "column" in said.lower():
+        return (
+            ". Let a migration add what is missing: for a row's own fence, ALTER TABLE "
+            f"{where} ADD COLUMN fence bigint NOT NULL DEFAULT 0"
+        )
     if kind is Misconfigured:
         return (
             ". Let a migration run what the guard's schema() prints, or call create() once; "

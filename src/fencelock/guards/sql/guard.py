@@ -8,7 +8,7 @@ from ...errors import UsageError
 from ..fence import FENCE_MAX, Claim, Fenced, claim
 from . import dialects
 from .dialects import Dialect, Statements
-from .links import link
+from .links import link, shortcut
 from .names import check_identifier, check_name
 from .steps import Ask, Entry, Steps
 
@@ -39,6 +39,12 @@ class SqlGuard:
         then judged by what this one leaves behind.
         """
         found = claim(lease, name, self.epoch)
+        short = shortcut(connection.__class__) if self._dialect is None else None
+        if short is not None:
+            dialect, change = short
+            key, sql = _key(dialect, found.name), self._say(dialect).enter
+            if change(connection, sql, (key, found.mark), self.table, True):
+                return None
         over = link(connection, self._dialect)
         says, key = self._say(over.dialect), _key(over.dialect, found.name)
         steps = _enter(over.dialect, says, key, found)

@@ -18,7 +18,7 @@ from . import dialects, failures, transactions
 from .dialects import Dialect
 from .steps import Ask, Entry, Steps, Told
 
-__all__ = ["Link", "link"]
+__all__ = ["Link", "link", "shortcut"]
 
 T = TypeVar("T")
 
@@ -39,11 +39,11 @@ TOOLKITS = {"sqlalchemy", "django"}
 
 # Who asks, where it is not DriverLink.
 _MAKERS = {
-    "sqlite3": ("over_sqlite3", "Sqlite3Link"),
     "psycopg": ("over_psycopg", "PsycopgLink"),
     "sqlalchemy": ("over_sqlalchemy", "SqlalchemyLink"),
     "django": ("over_django", "DjangoLink"),
 }
+_SHORTCUTS = {"sqlite3": "over_sqlite3", "psycopg": "over_psycopg"}
 
 
 class Link(Protocol):
@@ -65,13 +65,11 @@ class Link(Protocol):
 
 def link(connection: Any, dialect: str | None = None) -> Link:
     """Find out how to ask over this connection."""
-    package = _package(connection.__class__)
-    found = DRIVERS.get(package)
+    make, found = _maker(connection.__class__)
     if found is not None:
-        make = _makers.get(package) or _maker(package)
         return make(connection, found if dialect is None else dialects.find(dialect))
-    if package in TOOLKITS:
-        return _maker(package)(connection, dialect)
+    if make is not DriverLink:
+        return make(connection, dialect)
     if dialect and hasattr(connection, "cursor"):
         return DriverLink(connection, dialects.find(dialect))
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
@@ -81,25 +79,51 @@ def link(connection: Any, dialect: str | None = None) -> Link:
     )
 
 
+class Shortcut(Protocol):
+    """Sends the one statement of a guard over a connection, with as little around it as can be."""
+
+    def __call__(
+        self, connection: Any, sql: str, values: tuple[Any, ...], where: str, enters: bool
+    ) -> bool:
+        """Whether it changed a row, which is all that the guard wants. If not, follow its steps.
+
+        ``values`` are in the order in which the statement has its parameters.
+        """
+        ...
+
+
 @lru_cache(maxsize=64)
+def shortcut(kind: type[Any]) -> tuple[Dialect, Shortcut] | None:
+    """The shortcut for connections of this class, where there is one."""
+    package = _package(kind)
+    if package not in _SHORTCUTS:
+        return None
+    module = import_module(f".{_SHORTCUTS[package]}", __package__)
+    found: Shortcut | None = module.shortcut(kind)
+    return None if found is None else (DRIVERS[package], found)
+
+
+@lru_cache(maxsize=64)
+def _maker(kind: type[Any]) -> tuple[Callable[[Any, Any], Link], Dialect | None]:
+    """Who asks over such connections, and what a driver speaks.
+
+    The package is imported for sure: by whoever has a connection.
+    """
+    package = _package(kind)
+    if package not in _MAKERS:
+        return DriverLink, DRIVERS.get(package)
+    file, name = _MAKERS[package]
+    make: Callable[[Any, Any], Link] = getattr(import_module(f".{file}", __package__), name)
+    return make, DRIVERS.get(package)
+
+
 def _package(kind: type[Any]) -> str:
     """Where a connection comes from; a class of the caller's own, where its base does."""
     for base in kind.__mro__:
         package = base.__module__.partition(".")[0]
-        if package in DRIVERS or package in TOOLKITS:
+        if package in TOOLKITS or (package in DRIVERS and hasattr(kind, "cursor")):
             return package
     return ""
-
-
-def _maker(package: str) -> Callable[[Any, Any], Link]:
-    """The class for connections of a package that is imported for sure: by whoever has one."""
-    file, kind = _MAKERS.get(package, ("links", "DriverLink"))
-    make: Callable[[Any, Any], Link] = getattr(import_module(f".{file}", __package__), kind)
-    _makers[package] = make
-    return make
-
-
-_makers: dict[str, Callable[[Any, Any], Link]] = {}
 
 
 class DriverLink:

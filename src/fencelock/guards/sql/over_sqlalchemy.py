@@ -6,18 +6,21 @@ that a transaction has begun.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from sqlalchemy import Connection, text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, scoped_session
 
 from ...errors import UsageError
 from . import dialects, failures, transactions
 from .steps import Ask, Entry, Steps, Told
 
-__all__ = ["SqlalchemyLink"]
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+
+__all__ = ["SqlalchemyLink", "is_async_session"]
 
 T = TypeVar("T")
 
@@ -26,28 +29,45 @@ class SqlalchemyLink:
     """Asks over a connection of SQLAlchemy."""
 
     def __init__(self, connection: Any, dialect: str | None) -> None:
-        if isinstance(connection, scoped_session | async_scoped_session):
+        if isinstance(connection, scoped_session) or _is_of_asyncio(
+            connection, "async_scoped_session"
+        ):
             connection = cast("Any", connection)()
-        if not isinstance(connection, Connection | Session | AsyncConnection | AsyncSession):
+        if not isinstance(connection, Connection | Session) and not _is_async(connection):
             raise UsageError(
                 "a guard works in a transaction: pass a Connection or a Session, "
                 f"not {connection!r}"
             )
-        self._connection = connection
+        self._connection: Any = connection
         self.dialect = dialects.find(dialect or _dialect(connection))
 
     def is_open(self) -> bool | None:
-        return self._connection.in_transaction()
+        return bool(self._connection.in_transaction())
 
     def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T | Awaitable[T]:
         within = entry is not None
-        if isinstance(self._connection, AsyncConnection | AsyncSession):
+        if _is_async(self._connection):
             return self._connection.run_sync(_run, steps, where, within, self.dialect.remembers)
         return _run(self._connection, steps, where, within, self.dialect.remembers)
 
 
+def is_async_session(given: object) -> TypeGuard[AsyncSession]:
+    """Whether it is a session of asyncio."""
+    return _is_of_asyncio(given, "AsyncSession")
+
+
+def _is_async(given: object) -> TypeGuard[AsyncSession | AsyncConnection]:
+    return _is_of_asyncio(given, "AsyncConnection") or is_async_session(given)
+
+
+def _is_of_asyncio(given: object, kind: str) -> bool:
+    """Whoever has one has imported the module; it cannot be imported where greenlet is missing."""
+    module = sys.modules.get("sqlalchemy.ext.asyncio")
+    return module is not None and isinstance(given, getattr(module, kind))
+
+
 def _dialect(connection: Any) -> str:
-    if isinstance(connection, Session | AsyncSession):
+    if isinstance(connection, Session) or is_async_session(connection):
         return str(connection.get_bind().dialect.name)
     return str(connection.dialect.name)
 

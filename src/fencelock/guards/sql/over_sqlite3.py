@@ -1,36 +1,29 @@
-"""sqlite3: a guard is entered with one call of the driver, and the steps are left for a refusal.
+"""sqlite3: what a guard changes takes one call of the driver.
 
 A change of a SQLite file takes so little time that what surrounds it counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TypeVar, cast
+from typing import Any
 
 from . import failures, transactions
-from .links import DriverLink, positional
-from .steps import Entry, Steps
+from .links import Shortcut, positional
 
-__all__ = ["Sqlite3Link"]
-
-T = TypeVar("T")
+__all__ = ["shortcut"]
 
 
-class Sqlite3Link(DriverLink):
-    """Asks over a connection of Python's own sqlite3."""
+def shortcut(_: type[Any]) -> Shortcut:
+    """For every connection of Python's own sqlite3."""
+    return _change
 
-    def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T | Awaitable[T]:
-        if entry is None:
-            return super().run(steps, where)
-        connection = self._connection
-        try:
-            if not connection.in_transaction:
-                transactions.demand(transactions.may_change(connection))
-            sql, _ = positional(entry.sql, True)
-            if connection.execute(sql, (entry.key, entry.mark)).rowcount == 1:
-                return cast("T", None)  # the steps would end like this
-        except Exception as error:
-            failures.meet(error, where)
-            raise
-        return super().run(steps, where, entry)
+
+def _change(connection: Any, sql: str, values: tuple[Any, ...], where: str, enters: bool) -> bool:
+    try:
+        if enters and not connection.in_transaction:
+            transactions.demand(transactions.may_change(connection))
+        changed: int = connection.execute(positional(sql, True)[0], values).rowcount
+    except Exception as error:
+        failures.meet(error, where)
+        raise
+    return changed > 0

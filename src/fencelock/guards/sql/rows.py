@@ -14,7 +14,7 @@ from ...errors import EngineError, UsageError
 from ..fence import Claim, Fenced, claim
 from . import dialects
 from .dialects import Dialect
-from .links import link
+from .links import link, shortcut
 from .names import check_identifier, quote
 from .steps import Ask, Steps
 
@@ -72,15 +72,25 @@ class RowGuard:
 
         Needs no transaction, and belongs to the one that is open. MissingRow: there is no such row.
         """
+        _check_mapping(key)
+        _check_mapping(values)
         if name is None and isinstance(lease, int):
             name = _which(self.table, key)
         found = claim(lease, name, self.epoch)
+        short = shortcut(connection.__class__) if self._dialect is None else None
+        if short is not None:
+            dialect, change = short
+            sql, mark = self._say(dialect, key, values).update, found.mark
+            told = (*values.values(), mark, *key.values(), mark)
+            if change(connection, sql, told, self.table, False):
+                return None
         over = link(connection, self._dialect)
         says = self._say(over.dialect, key, values)
         return over.run(_update(over.dialect, says, self.table, key, values, found), self.table)
 
     def mark(self, connection: Any, key: Mapping[str, object]) -> Any:
         """The mark of the row, in epoch 0 the highest fence that it has seen."""
+        _check_mapping(key)
         over = link(connection, self._dialect)
         return over.run(_mark(self._say(over.dialect, key), self.table, key), self.table)
 
@@ -170,6 +180,13 @@ def _statements(
         look=f"SELECT {f} FROM {t} WHERE {where}",
         reset=f"UPDATE {t} SET {f} = :mark WHERE {where}",
     )
+
+
+def _check_mapping(given: object) -> None:
+    if not isinstance(given, Mapping):
+        raise UsageError(
+            f"columns and their values are told as {{'id': 42}}, not as {given!r:.100}"
+        )
 
 
 def _which(table: str, key: Mapping[str, object]) -> str:

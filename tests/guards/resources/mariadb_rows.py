@@ -1,0 +1,71 @@
+"""A counter in MariaDB with the fence in its own row, behind RowGuard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pymysql
+
+from fencelock.guards.sql import RowGuard
+from tests.guards.resources.mariadb import quick
+from tests.servers.mariadb import DATABASE, PASSWORD, USER
+from tests.servers.shared import shared
+
+KEY = {"id": 42}
+
+
+class Counter:
+    """One row of a table of its own, each step a transaction of its own."""
+
+    @classmethod
+    def prepare(cls, folder: Path) -> str:
+        table, server = f"stock_{uuid4().hex[:12]}", shared(quick)
+        with server.connect() as db, db.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n bigint, fence bigint)")
+            cursor.execute(f"INSERT INTO {table} VALUES (42, 0, 0)")
+        return json.dumps({"port": server.port, "table": table})
+
+    def __init__(self, where: str) -> None:
+        place = json.loads(where)
+        self._table = place["table"]
+        self._db: Any = pymysql.connect(
+            host="127.0.0.1",
+            port=place["port"],
+            user=USER,
+            password=PASSWORD,
+            database=DATABASE,
+            autocommit=True,
+        )
+        self._guard = RowGuard(self._table)
+
+    def enter(self, fence: int) -> int:
+        self._db.begin()
+        try:
+            self._guard.enter(self._db, fence, KEY)
+            value = self.read()
+            self._db.commit()
+        except BaseException:
+            self._db.rollback()
+            raise
+        return value
+
+    def write(self, value: int, fence: int) -> None:
+        self._guard.update(self._db, fence, KEY, {"n": value})
+
+    def read(self) -> int:
+        with self._db.cursor() as cursor:
+            cursor.execute(f"SELECT n FROM {self._table}")
+            return int(cursor.fetchone()[0])
+
+    def write_bare(self, value: int) -> None:
+        with self._db.cursor() as cursor:
+            cursor.execute(f"UPDATE {self._table} SET n = %s", (value,))
+
+    def mark(self) -> int:
+        return int(self._guard.mark(self._db, KEY))
+
+    def close(self) -> None:
+        self._db.close()
