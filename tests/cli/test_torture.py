@@ -118,7 +118,8 @@ def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
     assert facts["violations"]
     text = (program.folder / "page.html").read_text()
     (run,) = json.loads(Page(text).texts["data"])["runs"]
-    assert [one[0] for one in run["violations"] if one[0] == "one_holder"]
+    stolen = [one for one in run["violations"] if one[0] == "one_holder"]
+    assert {*stolen[0][4]} <= {*run["clients"]}, "the page frames whom a violation is about"
     assert "a promise was broken" in text
     told = program.run("torture", url, *QUICK, "--seconds", "2")
     assert told.returncode == 80
@@ -128,7 +129,8 @@ def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_client_outlives_the_torture(program: Program, number: signal.Signals) -> None:
-    process = program.start("torture", "--seconds", "60", "--faults", "pause", "--clients", "2")
+    words = ["--seconds", "60", "--faults", "pause", "--clients", "2", "--html", "page.html"]
+    process = program.start("torture", *words)
     eventually(lambda: len(children(process.pid)) == 2)
     (program.folder / "seen").touch()
     process.send_signal(number)
@@ -136,6 +138,8 @@ def test_no_client_outlives_the_torture(program: Program, number: signal.Signals
     eventually(lambda: not program.marked())
     expected = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
     assert process.returncode == expected[number]
+    page = program.folder / "page.html"
+    assert page.exists() is (number == signal.SIGKILL), "an empty page is left behind"
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ STORES: dict[str, Store] = {
         lambda folder: shared(_postgresql).url(f"table=faults_{next(_number)}"),
         dead_waiter_ttl=2.0,  # it is handed the lock whole, as with redis below
     ),
+    # MariaDB. Where MySQL differs is shown by the conformance checks and in tests/engines/mysql.
     "mysql": Store(
         lambda folder: f"{shared(mariadb).url()}?table=faults_{next(_number)}",
         dead_waiter_wait=5.0,  # it has half a second to claim the lock

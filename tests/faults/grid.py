@@ -99,10 +99,12 @@ def lines(found: Iterable[Outcome]) -> list[str]:
     head = " " * TITLE_WIDTH + "".join(f"{engine:>{CELL_WIDTH}}" for engine in columns)
     grid: list[str] = [head]
     notes: dict[str, list[str]] = defaultdict(list)
+    reasoned: set[str] = set()
     for hazard, title in TITLES.items():
         row = row_of(hazard)
         if isinstance(row, NotApplicable):
             notes[f"all: {row.why}"].append(hazard)
+            reasoned.add(hazard)
             continue
         if hazard not in shown:
             continue
@@ -113,6 +115,8 @@ def lines(found: Iterable[Outcome]) -> list[str]:
             if note:
                 notes[note].append(hazard)
         grid.append(f"{hazard} {title}"[: TITLE_WIDTH - 1].ljust(TITLE_WIDTH) + "".join(texts))
+    if missing := [one for one in TITLES if one not in shown and one not in reasoned]:
+        notes["not in this run"] = missing
     return [*grid, "", SIGNS, *_told(notes)] if shown else []
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock import OutcomeUnknown, Unavailable
-from fencelock.testing.faulty import VERBS, Faults
+from fencelock import OutcomeUnknown, SessionEnded, Unavailable
+from fencelock.model import Gone
+from fencelock.testing.faulty import VERBS, Faults, FaultyEngine
 from fencelock.worlds import clock
 from tests.faults.flavors import Lab, run
 
@@ -104,6 +105,26 @@ def test_a_call_hangs_until_it_is_healed(
         faults.heal()
         lease = await job.result()
         assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_what_the_engine_notices_by_itself_reaches_the_holder(
+    flavor: str, client_url: str, faults: Faults
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(client_url, faults)
+        lease = await client.lock("seat", ttl=600).acquire()
+        engine = client._core.engine
+        assert isinstance(engine, FaultyEngine)
+        faults.outage()  # nobody asks, so nothing is in the way
+        tell = engine.inner.on_gone
+        assert tell is not None
+        tell([lease._tenure.grant.owner], Gone("session", "its session ended"))
+        assert lease.lost.is_set()
+        with pytest.raises(SessionEnded, match="its session ended"):
+            lease.check()
+        faults.heal()
 
     run(flavor, scenario)
 

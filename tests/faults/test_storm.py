@@ -40,7 +40,7 @@ def test_no_two_hold_together_whoever_is_killed_or_frozen(
         return [fact for worker in all_workers for fact in worker.heard(event="held")]
 
     for worker in workers:
-        worker.hear(event="ready")
+        worker.hear(event="ready", within=SECONDS_MAX)
     frozen: set[int] = set()
     began = time.monotonic()
     while (past := time.monotonic() - began) < SECONDS or (

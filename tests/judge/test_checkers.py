@@ -95,6 +95,16 @@ BAD: dict[str, tuple[str, list[Told]]] = {
             release("bob", 7, 8.0, 8.1),
         ],
     ),
+    "a holder is told late, without its pause": (
+        "told_in_time",
+        [
+            ANN_HOLDS,
+            note("engine", "expired", 3.0, fence=5),
+            note("ann", "pause", 3.1),
+            note("ann", "resume", 6.0),
+            note("ann", "told", 6.5, fence=5),
+        ],
+    ),
     "a waiter sleeps beside a free lock": (
         "nobody_sleeps",
         [TENURE, acquire("bob", 7, 1.5, 4.0)],
@@ -156,6 +166,13 @@ GOOD: dict[str, list[Told]] = {
         note("ann", "told", 6.005, fence=5),
         release("ann", 5, 6.1, 6.2, "fail"),
         release("bob", 7, 8.0, 8.1),
+    ],
+    "a holder is paused before it could be told": [
+        ANN_HOLDS,
+        note("engine", "expired", 3.0, fence=5),
+        note("ann", "pause", 3.1),
+        note("ann", "resume", 6.0),
+        note("ann", "told", 6.3, fence=5),
     ],
     "a dead holder's lease ends": [
         ANN_HOLDS,

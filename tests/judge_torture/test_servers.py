@@ -11,7 +11,7 @@ import pytest
 
 from fencelock.judge.page import page
 from fencelock.judge.report import facts, rows, updates, words
-from fencelock.judge.run import Orders, Run
+from fencelock.judge.run import Orders, Progress, Run
 from fencelock.judge.torture import PREFIX, torture
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
@@ -53,6 +53,22 @@ def test_every_fault_reaches_a_server_and_breaks_nothing() -> None:
     assert left(url) == []
     verbs = {event.verb for event in run.history if event.kind == "note"}
     assert {"pause", "resume", "crash", "restart", "partition", "heal"} <= verbs
+
+
+def test_an_engine_that_ends_meanwhile_is_no_pass() -> None:
+    """Nothing was broken, and nobody can say whether something is left behind."""
+    with Redis() as server:
+
+        def end(progress: Progress) -> None:
+            if progress.tenures or progress.phase == "comes to rest":
+                server.kill()
+
+        run = torture(Orders(server.url, seconds=1.0, ttl=0.4, clients=2, faults=("kill",)), end)
+    assert broken(run) == set()
+    assert run.unheard
+    outcome = {row.question: row.outcome for row in rows(run)}
+    assert outcome["nothing is left behind"] == "undecided"
+    assert facts(run)["unheard"] == run.unheard
 
 
 @pytest.mark.parametrize("library", ["redis-py", "python-redis-lock"])

@@ -22,6 +22,7 @@ from fencelock.worlds.sim import SimWorld
 from fencelock.worlds.sim_tasks import Flag
 from fencelock.worlds.threads import drive
 from tests.sim.edge import Edge
+from tests.sim.model_redis import ModelRedis
 from tests.sim.network import Host, Network
 from tests.sim.nodes import Node
 
@@ -65,10 +66,11 @@ class Cast(ABC):
     def revoked(self) -> Sequence[str]:
         """Owners from whom somebody took the lock away."""
 
-    def watch(self, served: Callable[[], object]) -> None:
-        """Have this called whenever a server has served something."""
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Have this called whenever a server has served something that may have changed what it
+        keeps."""
         for host in self.hosts:
-            host.watchers.append(served)
+            host.watchers.append(changed)
 
 
 class RedisCast(Cast):
@@ -90,10 +92,13 @@ class RedisCast(Cast):
     def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
         return RedisEngine(world, Address("redis", hosts, options={"patience": PATIENCE_S}))
 
-    def watch(self, served: Callable[[], object]) -> None:
+    def watch(self, changed: Callable[[], object]) -> None:
         for node in self.hosts:
-            node.watchers.append(partial(node.model.look, KEY, QUEUE, REVOKED))
-        super().watch(served)
+            node.watchers.append(partial(self._look, node.model, changed))
+
+    def _look(self, model: ModelRedis, changed: Callable[[], object]) -> None:
+        if model.look(KEY, QUEUE, REVOKED):
+            changed()
 
     def owners(self) -> list[str]:
         owners: list[str] = []
@@ -102,25 +107,12 @@ class RedisCast(Cast):
             owners.append(sight.owner if sight.owner and node.wall_us() < sight.until_us else "")
         return owners
 
-    def holder(self) -> str:
-        seen: list[str] = [node.model.sight.owner for node in self.hosts]
-        half, kept = len(seen) // 2, 0
-        for owner in seen[: half + 1]:
-            if owner and seen.count(owner) > half:
-                for node in self.hosts:
-                    sight = node.model.sight
-                    if sight.owner == owner and node.wall_us() < sight.until_us:
-                        kept += 1
-                        if kept > half:
-                            return owner
-                return ""
-        return ""
-
     def queue(self) -> Sequence[str]:
-        return [owner.decode() for owner in self.hosts[0].model.sight.queue]
+        queue: Sequence[str] = self.hosts[0].model.sight.queue
+        return queue
 
     def revoked(self) -> Sequence[str]:
-        return [owner.decode() for node in self.hosts for owner in node.model.sight.revoked]
+        return [owner for node in self.hosts for owner in node.model.sight.revoked]
 
 
 class RedlockCast(RedisCast):
@@ -129,6 +121,14 @@ class RedlockCast(RedisCast):
     nodes = 3
     fifo = False
     looks_within = 1.5
+
+    def holder(self) -> str:
+        seen: list[str] = [node.model.sight.owner for node in self.hosts]
+        half = len(seen) // 2
+        for owner in seen[: half + 1]:
+            if owner and seen.count(owner) > half:
+                return owner if self.owners().count(owner) > half else ""
+        return ""
 
     def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
         return RedlockEngine(world, Address("redlock", hosts, options={"patience": 0.2}))

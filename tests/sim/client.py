@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,10 +59,10 @@ class Client:
         engine: Any = self._run.cast.engine(self.world, self.host)
         ask = engine.acquire
 
-        async def acquire(request: Request) -> Grant | Busy:
+        def acquire(request: Request) -> Awaitable[Grant | Busy]:
             op = self._acquiring.get(self.world.simulation.current, 0)
             self._run.witness.asked(request.owner, self.name, op)
-            answer: Grant | Busy = await ask(request)
+            answer: Awaitable[Grant | Busy] = ask(request)
             return answer
 
         engine.acquire = acquire

@@ -22,7 +22,7 @@ from fencelock.logic.waiting import Waitlist
 from fencelock.model import Busy, Gone, Grant, Request, granted
 from fencelock.world import World
 from fencelock.worlds.sim import Task
-from tests.sim.stage import Push, Remote
+from tests.sim.remote import Push, Remote
 
 T = TypeVar("T")
 Patch = pytest.MonkeyPatch

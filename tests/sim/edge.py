@@ -8,7 +8,7 @@ an answer for too long is let go of.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencelock.engines.redis.scripts import Script
@@ -32,16 +32,14 @@ class Edge(Way):
         return SimRounds(self, world, settings, scripts)
 
 
-class _Answer:
-    """What one call waits for."""
+class _Answer(Flag):
+    """What one call waits for: so many replies, or an error."""
 
-    __slots__ = ("count", "error", "flag", "replies")
+    error = ""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.flag = Flag()
         self.replies: list[Any] = []
-        self.error = ""
 
 
 class SimLink:
@@ -62,11 +60,15 @@ class SimLink:
     def usable(self) -> bool:
         return self._connection.is_open
 
+    @property
+    def is_made(self) -> bool:
+        return self._made.is_on and self._connection.is_open
+
     async def made(self) -> None:
         """Wait until it can be used."""
-        if not self._made.is_set():
+        if not self._made.is_on:
             await self._world.wait(self._made, self._world.now() + self._patience)
-        if self._made.is_set() and not self._why:
+        if self._made.is_on and not self._why:
             return
         self._connection.close()
         raise cannot_connect(self._address, ConnectionError(self._why or "no answer in time"))
@@ -75,8 +77,8 @@ class SimLink:
         answer = _Answer(count)
         self._pending.append(answer)
         self._connection.send(payload)
-        await self._world.wait(answer.flag, self._world.now() + patience)
-        if not answer.flag.is_set():  # what came while the process was paused is heard first
+        await self._world.wait(answer, self._world.now() + patience)
+        if not answer.is_on:  # what came while the process was paused is heard first
             self.fail("no answer in time")
         if answer.error:
             where = f"{self._address[0]}:{self._address[1]}"
@@ -89,7 +91,7 @@ class SimLink:
             answer.replies.append(reply)
             if len(answer.replies) == answer.count:
                 self._pending.popleft()
-                answer.flag.set()
+                answer.set()
 
     def fail(self, why: str) -> None:
         """Let go of it; whoever waits for a reply does not know what became of the request."""
@@ -99,17 +101,23 @@ class SimLink:
         pending, self._pending = self._pending, deque()
         for answer in pending:
             answer.error = why
-            answer.flag.set()
+            answer.set()
 
     def close(self) -> None:
         self._connection.close()
 
 
 class SimInbox(SimLink):
-    """A connection that, after its first reply, only listens."""
+    """A connection that, after its first reply, only listens.
+
+    In every other client what comes is heard at once, as asyncio does; in the rest it is received,
+    as threads do.
+    """
 
     def __init__(self, edge: Edge, world: SimWorld, address: Address, patience: float) -> None:
         self.broken = ""
+        self._prompts = world.name[-1:] in "02468"
+        self._say: Callable[[bytes], None] | None = None
         self._messages: list[bytes] = []
         self._news = Flag()
         super().__init__(edge, world, address, patience)
@@ -118,7 +126,11 @@ class SimInbox(SimLink):
         if self._pending:
             super()._hear(replies[:1])
             replies = replies[1:]
-        self._messages += [reply[2] for reply in replies]
+        for reply in replies:
+            if self._say is None:
+                self._messages.append(reply[2])
+            else:
+                self._say(reply[2])
         if self._messages:
             self._news.set()
 
@@ -131,8 +143,9 @@ class SimInbox(SimLink):
             raise Unavailable(f"the inbox was cut off ({self.broken})")
         return messages
 
-    def prompt(self, hear: object) -> None:
-        """What comes is received: a paused process hears nothing."""
+    def prompt(self, hear: Callable[[bytes], None]) -> None:
+        if self._prompts:
+            self._say = hear
 
     def nudge(self) -> None:
         self._news.set()
@@ -156,7 +169,13 @@ class SimWire:
     async def call(
         self, node: Address, payload: bytes, count: int, patience: float, lane: Lane
     ) -> Sequence[Any]:
-        return await (await self._link(node, lane)).ask(payload, count, patience)
+        link = self.made(node, lane) or await self._link(node, lane)
+        return await link.ask(payload, count, patience)
+
+    def made(self, node: Address, lane: Lane) -> SimLink | None:
+        """A link that nothing has to be waited for."""
+        link = self._links.get((node, lane))
+        return link if link is not None and link.is_made else None
 
     def line(self, node: Address) -> SimLine:
         return SimLine(self, node)
@@ -206,4 +225,7 @@ class SimLine:
         self._node = node
 
     async def ask(self, payload: bytes, patience: float) -> Any:
-        return (await self._wire.call(self._node, payload, 1, patience, "main"))[0]
+        link = self._wire.made(self._node, "main")
+        if link is None:
+            return (await self._wire.call(self._node, payload, 1, patience, "main"))[0]
+        return (await link.ask(payload, 1, patience))[0]

@@ -59,7 +59,9 @@ def rewrite(patch: Patch, name: str, *changes: tuple[str, str]) -> None:
 
 def release_without_owner(patch: Patch) -> None:
     """Release deletes the key, whoever has it."""
-    rewrite(patch, "release", ("== ARGV[1]\n", "~= false\n"))
+    rewrite(
+        patch, "release", ("~= owner then", "== false then"), ("== owner, nil", "~= false, nil")
+    )
 
 
 def renew_without_owner(patch: Patch) -> None:
@@ -78,7 +80,7 @@ def renew_that_reacquires(patch: Patch) -> None:
 
 def newcomers_overtake(patch: Patch) -> None:
     """A free key is taken without a look at the queue."""
-    rewrite(patch, "acquire", ("call('EXISTS', KEYS[3]) == 0 and ", ""))
+    rewrite(patch, "acquire", ("if waiting == 0 then", "if true then"))
 
 
 def count_fences_only(patch: Patch) -> None:
@@ -272,7 +274,7 @@ TWO = {"believed", "one_holder", "linearizable"}
 
 FLAWS = {
     "release_without_owner": Flaw(release_without_owner, "redis", "pauses", 20, TWO),
-    "renew_without_owner": Flaw(renew_without_owner, "redis", "revokes", 60, TWO),
+    "renew_without_owner": Flaw(renew_without_owner, "redis", "revokes", 300, TWO),
     "renew_that_reacquires": Flaw(renew_that_reacquires, "redis", "revokes", 60, {"told_in_time"}),
     "newcomers_overtake": Flaw(
         newcomers_overtake, "redis", "pauses", 100, {"first_come_first_served"}

@@ -118,6 +118,15 @@ function commands.EXISTS(key) return live(key) ~= nil and 1 or 0 end
 
 function commands.GET(key) return text(key) or false end
 
+function commands.MGET(...)
+    local answer = {...}
+    for place = 1, #answer do
+        local value = live(answer[place])
+        answer[place] = type(value) == 'string' and value
+    end
+    return answer
+end
+
 function commands.SET(key, value, a, b, c, d)
     local ms, old
     if a == 'NX' then
@@ -248,7 +257,7 @@ end
 
 local function keys_of(count, a, b, c, d, ...)
     if count == 2 then return {a, b} end
-    if count == 4 then return {a, b, c, d} end
+    if count == 3 then return {a, b, c} end
     local keys = {a, b, c, d, ...}
     for place = #keys, count + 1, -1 do keys[place] = nil end
     return keys

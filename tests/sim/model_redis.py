@@ -25,8 +25,8 @@ class Sight:
     def __init__(self) -> None:
         self.owner = ""
         self.until_us = math.inf
-        self.queue: Sequence[bytes] = ()
-        self.revoked: Sequence[bytes] = ()
+        self.queue: Sequence[str] = ()
+        self.revoked: Sequence[str] = ()
 
 
 class ModelRedis:
@@ -45,35 +45,36 @@ class ModelRedis:
         self.sight = Sight()
         """As it was when somebody looked last."""
 
-    def execute(self, words: Sequence[bytes]) -> Any:
+    def execute(self, words: Sequence[Any]) -> Any:
         """The reply to a command, as hiredis would give it."""
-        command = words[0]
+        command, script = words[0], lua.ask
+        if command == b"EVALSHA":
+            known = self._scripts.get(words[1])
+            if known is None:
+                return ReplyError("NOSCRIPT No matching script. Please use EVAL.")
+            script, words = known, (int(words[2]), *words[3:])
+        elif command == b"EVAL":
+            digest, script = lua.learn(words[1])
+            self._scripts[digest] = script
+            words = (int(words[2]), *words[3:])
+        elif command == b"SCRIPT":
+            digest, script = lua.learn(words[2])
+            self._scripts[digest] = script
+            return digest
         try:
-            if command == b"EVALSHA":
-                script = self._scripts.get(words[1])
-                if script is None:
-                    raise lua.Refused("NOSCRIPT No matching script. Please use EVAL.")
-            elif command == b"EVAL":
-                digest, script = lua.learn(words[1])
-                self._scripts[digest] = script
-            elif command == b"SCRIPT":
-                digest, script = lua.learn(words[2])
-                self._scripts[digest] = script
-                return digest
-            else:
-                return lua.serve(lua.ask, self.publish, self._data, self.clock_us(), *words)
-            now_us, keys = self.clock_us(), int(words[2])
-            return lua.serve(script, self.publish, self._data, now_us, keys, *words[3:])
+            return lua.serve(script, self.publish, self._data, self.clock_us(), *words)
         except lua.Refused as error:
             return ReplyError(str(error))
 
-    def look(self, lock: bytes, queue: bytes, revoked: bytes) -> None:
-        """See what is kept, as no client does."""
+    def look(self, lock: bytes, queue: bytes, revoked: bytes) -> bool:
+        """See what is kept, as no client does; False if nothing was written since the last time."""
         seen = lua.look(self._data, lock, queue, revoked)
         if seen is None:
-            return  # nothing was written since
+            return False
         sight = self.sight
-        owner, until_ms, count = seen[:3]
+        owner, until_ms, count, *there = seen
         sight.owner = owner.decode() if owner else ""
         sight.until_us = math.inf if until_ms is None else 1000 * (until_ms + 1)
-        sight.queue, sight.revoked = seen[3 : 3 + count], seen[3 + count :]
+        names = [one.decode() for one in there]
+        sight.queue, sight.revoked = names[:count], names[count:]
+        return True

@@ -61,6 +61,8 @@ class Pipe:
 
     def __init__(self, network: Network, source: Host, target: Host) -> None:
         self._network = network
+        self._simulation = network.simulation
+        self._random = network.simulation.random
         self._way = (source.name, target.name)
         self._target = target
         self._last = 0.0
@@ -73,11 +75,12 @@ class Pipe:
         if self._held or (network.cuts and network.is_cut(self._way)):
             self._hold(action)
             return
-        simulation = network.simulation
-        when = simulation.now + network.delay()
+        simulation = self._simulation
+        when = simulation.now + network.conditions.delay_max * self._random() ** 3
         if when < self._last:
             when = self._last
-        self._last = when
+        else:
+            self._last = when
         simulation.at(when, self._arrive, action)
 
     def _arrive(self, action: Action) -> None:
@@ -115,7 +118,7 @@ class Network:
         self._last: dict[tuple[str, str], float] = {}
 
     def delay(self) -> float:
-        """Draw how long a message is under way: short most of the time."""
+        """Draw how long a message is under way: short most of the time. A pipe does the same."""
         return self.conditions.delay_max * self._random() ** 3
 
     def happens(self, chance: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import hiredis
@@ -14,6 +14,19 @@ from tests.sim.network import Action, Host, Network, Pipe
 
 Heard = Callable[[list[Any]], None]
 Ended = Callable[[str], None]
+
+
+_reader = hiredis.Reader()  # for all servers: what arrives is always whole
+
+
+@lru_cache(maxsize=16)
+def parsed(payload: bytes) -> list[list[bytes]]:
+    """The requests of a message. Several servers are often sent the very same."""
+    _reader.feed(payload)
+    requests: list[list[bytes]] = []
+    while words := _reader.gets():
+        requests.append(words)
+    return requests
 
 
 class Node(Host):
@@ -29,7 +42,6 @@ class Node(Host):
         self.model.publish = self._publish
         self._connections: dict[Connection, None] = {}
         self._channels: dict[bytes, dict[Connection, None]] = {}
-        self._requests = hiredis.Reader()  # for all: what arrives is always whole
         self.watchers: list[Callable[[], object]] = []
         """Called when the server has served something."""
 
@@ -55,12 +67,12 @@ class Node(Host):
         if connection not in self._connections:  # it knows of no such connection: a reset
             connection.down.send(partial(connection.lost, "reset by the server"))
             return
-        requests, execute = self._requests, self.model.execute
-        requests.feed(payload)
         replies: list[Any] = []
-        while words := requests.gets():
+        for words in parsed(payload):
             is_plain = words[0] != b"SUBSCRIBE"
-            replies.append(execute(words) if is_plain else self._subscribe(connection, words[1]))
+            replies.append(
+                self.model.execute(words) if is_plain else self._subscribe(connection, words[1])
+            )
         connection.down.send(partial(connection.heard, replies))
         for watch in self.watchers:
             watch()

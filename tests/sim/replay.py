@@ -9,7 +9,8 @@ import argparse
 import sys
 from contextlib import ExitStack
 
-from tests.sim.stage import WEATHERS, Stage
+from tests.sim.stage import Stage
+from tests.sim.weather import WEATHERS
 
 
 def play(weather: str, seed: int) -> Stage:

@@ -7,174 +7,27 @@ and what befalls it is drawn from the seed; `WEATHERS` says what may befall it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 from fencelock.core import Core
-from fencelock.engine import Address, Engine
+from fencelock.engine import Address
 from fencelock.engines.memory import FORGET_S, MemoryEngine
-from fencelock.errors import FencelockError, LeaseLost, OutcomeUnknown, Unavailable
-from fencelock.logic.policy import RETRY_MAX_S, UNKNOWN_TRIES
+from fencelock.errors import FencelockError, LeaseLost
 from fencelock.logic.tenure import Tenure
-from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.model import Busy, Grant, Request
 from fencelock.spec import make_spec
-from fencelock.world import Signal, sleep
+from fencelock.world import sleep
 from fencelock.worlds.sim import Simulation, SimWorld, Task
-from fencelock.worlds.sim_tasks import Flag
-from fencelock.worlds.threads import drive
 from tests.sim.judge import NAME, Judge, JudgedStore, Violation
+from tests.sim.remote import Remote
+from tests.sim.weather import Weather
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 TTLS = (0.3, 1.0, 3.0)
 STEPS_MAX = 50_000
-
-
-class Weather(NamedTuple):
-    """What may befall the clients and their messages."""
-
-    delay_max: float = 0.02
-    patience: float = 10.0
-    """How long a client waits for an answer."""
-    lost: float = 0.0
-    """The chance that a message is lost."""
-    refused: float = 0.0
-    """The chance that a request is refused."""
-    cancels: float = 0.0
-    """The chance, at each step, that somebody is cancelled."""
-    pauses: int = 0
-    crashes: int = 0
-    revokes: int = 0
-
-    @property
-    def is_prompt(self) -> bool:
-        """Whether whoever is offered the lock can answer in time."""
-        return self.delay_max <= 0.05 and not self.lost and not self.refused
-
-    @property
-    def is_kind(self) -> bool:
-        """Whether everybody can clean up after itself."""
-        return not self.lost and not self.refused and not self.crashes
-
-    @property
-    def slowest_call(self) -> float:
-        """The longest that asking may take, with a few tries and the breaths between them."""
-        if self.lost or self.refused:
-            return 4 * (UNKNOWN_TRIES * self.patience + RETRY_MAX_S)
-        return 2 * self.delay_max
-
-
-WEATHERS = {
-    "calm": Weather(),
-    "cancels": Weather(cancels=0.01),
-    "pauses": Weather(pauses=5),
-    "crashes": Weather(crashes=2, pauses=1),
-    "revokes": Weather(revokes=5),
-    "losses": Weather(lost=0.05, refused=0.05, patience=0.1),
-    "slow": Weather(delay_max=1.5, cancels=0.005),
-    "storm": Weather(
-        delay_max=0.1,
-        patience=0.15,
-        lost=0.03,
-        refused=0.03,
-        cancels=0.005,
-        pauses=3,
-        crashes=1,
-        revokes=1,
-    ),
-}
-
-
-class Remote(Engine):
-    """The memory engine at the other end of a line: one for each client.
-
-    Messages of one line stay in order, as on a connection, and a request lands even if whoever sent
-    it was cancelled, paused or killed meanwhile.
-    """
-
-    schemes = ("remote",)
-    traits = MemoryEngine.traits
-
-    def __init__(self, stage: Stage, world: SimWorld) -> None:
-        super().__init__(world, Address("remote"))
-        self._stage = stage
-        self._clock = world
-        self._arrives_at = [0.0, 0.0]
-
-    async def open(self) -> None:
-        """Nothing to reach."""
-
-    async def close(self) -> None:
-        """Nothing to let go of."""
-
-    async def acquire(self, request: Request) -> Grant | Busy:
-        asked_at = self._clock.now()
-        answer = await self._call(lambda: self._stage.acquire(request))
-        return answer if isinstance(answer, Busy) else self._stamp(answer, asked_at)
-
-    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        asked_at = self._clock.now()
-        answers = await self._call(lambda: self._stage.engine.renew(grants))
-        return [a if isinstance(a, Gone) else self._stamp(a, asked_at) for a in answers]
-
-    async def release(self, grant: Grant) -> bool:
-        return await self._call(lambda: self._stage.engine.release(grant))
-
-    async def withdraw(self, request: Request) -> None:
-        await self._call(lambda: self._stage.engine.withdraw(request))
-
-    async def inspect(self, name: str) -> State:
-        return await self._call(lambda: self._stage.engine.inspect(name))
-
-    async def watch(self, request: Request, signal: Signal) -> None:
-        await self._call(lambda: self._stage.engine.watch(request, Push(self._stage, signal)))
-
-    async def unwatch(self, request: Request) -> None:
-        await self._call(lambda: self._stage.engine.unwatch(request))
-
-    def _stamp(self, answer: Grant, asked_at: float) -> Grant:
-        return granted(answer.name, answer.owner, answer.fence, answer.ttl, asked_at)
-
-    async def _call(self, serve: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        stage, answers, answered = self._stage, list[R](), Flag()
-
-        def arrive() -> None:
-            answers.append(drive(serve()))
-            self._send(1, answered.set)
-
-        await stage.simulation.turn()  # a cancellation may come before anything is sent
-        if stage.happens(stage.weather.refused):
-            raise Unavailable("refused")
-        self._send(0, arrive)
-        if not await self._clock.wait(answered, self._clock.now() + stage.weather.patience):
-            raise OutcomeUnknown("no answer")
-        return answers[0]
-
-    def _send(self, way: int, message: Callable[[], object]) -> None:
-        when = max(self._arrives_at[way], self._stage.simulation.now + self._stage.delay())
-        self._arrives_at[way] = when
-        if not self._stage.happens(self._stage.weather.lost):
-            self._stage.simulation.at(when, message)
-
-
-class Push:
-    """What the engine sets: the waiter hears of it a little later, or not at all."""
-
-    def __init__(self, stage: Stage, signal: Signal) -> None:
-        self._stage = stage
-        self._signal = signal
-
-    def set(self) -> None:
-        stage = self._stage
-        if not stage.happens(stage.weather.lost):
-            stage.simulation.at(stage.simulation.now + stage.delay(), self._signal.set)
-
-    def clear(self) -> None:
-        self._signal.clear()
-
-    def is_set(self) -> bool:
-        return self._signal.is_set()
 
 
 class Hold:

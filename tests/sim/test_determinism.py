@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim.replay import main, play
-from tests.sim.stage import WEATHERS
+from tests.sim.weather import WEATHERS
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13, 14)]

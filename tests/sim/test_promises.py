@@ -10,7 +10,7 @@ import pytest
 from tests.sim.defects import DEFECTS, planted
 from tests.sim.judge import Violation
 from tests.sim.replay import play
-from tests.sim.stage import WEATHERS
+from tests.sim.weather import WEATHERS
 
 SEEDS = 200
 

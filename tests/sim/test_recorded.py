@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.sim.casts import CASTS
-from tests.sim.plan import CLIMATES
+from tests.sim.plan import CLIMATES, draw_plan
 from tests.sim.record import SEEDS, name_of, recorded
+from tests.sim.theater import Run
 
+ROOT = Path(__file__).parents[2]
 COMMAND = "PYTHONPATH=src python -m tests.sim.record"
 
 
@@ -21,6 +28,21 @@ def test_a_recorded_seed_is_played_as_it_was_recorded(cast: str) -> None:
         f"what happens was meant to change, record it anew: {COMMAND}. If not, see whether it "
         "differs between two Pythons, or two values of PYTHONHASHSEED"
     )
+
+
+@pytest.mark.parametrize("climate", ["storm", "amnesia"])
+@pytest.mark.parametrize("cast", ["redis", "redlock"])
+def test_the_model_of_redis_plays_alike_in_the_lua_of_the_real_one(cast: str, climate: str) -> None:
+    """LuaJIT is quicker and is what all other runs use; a server has Lua 5.1."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.sim.runs", cast, climate, "4", "--digest"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": "src", "FENCELOCK_SIM_LUA": "lua51"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == Run(cast, draw_plan(climate, 4)).play().simulation.digest()
 
 
 def test_all_casts_and_climates_are_recorded() -> None:

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from fencelock.judge import History, verdict
+from tests.sim import survey
 from tests.sim.casts import CASTS
 from tests.sim.flaws import FLAWS, planted
-from tests.sim.plan import CLIMATES, Plan, Visit, draw_plan
+from tests.sim.network import Conditions, Network
+from tests.sim.plan import CLIMATES, CUTS, Plan, Visit, draw_plan
 from tests.sim.runs import Broken, command, examine, faults, main
 from tests.sim.theater import Run
 
@@ -41,6 +43,59 @@ def test_after_a_long_wait_nobody_believes_in_a_short_lease_for_too_long(cast: s
         plan = Plan(seed, "calm", CLIMATES["calm"].conditions, clients, {})
         found = Run(cast, plan).play().verdict()
         assert found.passed, f"seed {seed}:\n{found}"
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_every_fault_strikes(cast: str) -> None:
+    """A climate whose faults never reach anybody would show nothing."""
+    struck: set[str] = set()
+    for climate in CLIMATES:
+        for seed in range(10):
+            run = Run(cast, draw_plan(climate, seed)).play()
+            servers = {host.name for host in run.cast.hosts}
+            for event in run.history:
+                if event.kind == "note":
+                    whom = "server" if event.client in servers else "client"
+                    struck.add(f"{whom} {event.verb} {event.detail}".rstrip())
+                elif event.client.endswith("b"):
+                    struck.add("client restart")
+            struck |= {"amnesia"} if "amnesia" in run.plan.kinds() else set()
+    cuts = {f"client partition {kind}" for kind in CUTS if kind != "cut_node"}
+    steps = {"server clock" if word.startswith("server clock") else word for word in struck}
+    assert steps >= cuts | {
+        "client pause",
+        "client crash",
+        "client restart",
+        "client lost",
+        "client expired revoked",
+        "server pause",
+        "server crash",
+        "server restart",
+        "server partition cut_node",
+        "server clock",
+        "amnesia",
+    }
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_messages_are_lost_doubled_and_overtaken_and_connections_break(
+    cast: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odds = Conditions(breaks=0.031, lost=0.052, doubled=0.053, overtaken=0.104)
+    happened: set[float] = set()
+    happens = Network.happens
+
+    def seen(self: Network, chance: float) -> bool:
+        if happens(self, chance):
+            happened.add(chance)
+            return True
+        return False
+
+    monkeypatch.setattr(Network, "happens", seen)
+    for seed in range(10):
+        Run(cast, draw_plan("flaky", seed)._replace(conditions=odds)).play()
+    connections = set() if cast == "store" else {odds.breaks}
+    assert happened >= {odds.lost, odds.doubled, odds.overtaken} | connections
 
 
 @pytest.mark.parametrize("name", FLAWS)
@@ -95,6 +150,17 @@ def test_a_replay_prints_the_history_and_the_verdict(
     flaw = FLAWS["half_is_enough"]
     assert main([flaw.cast, flaw.climate, "0", "--defect", "half_is_enough"]) == 1
     assert "! one_holder" in capsys.readouterr().out
+
+
+def test_a_survey_counts_what_it_played_and_names_what_failed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert survey.main(["store", "--seeds", "3", "4"]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert dict(zip(head.split(), row.split()[1:], strict=False))["histories"] == str(len(CLIMATES))
+    with planted("half_is_enough"):
+        assert survey.main(["redlock", "--seeds", "0", "1"]) == 1
+    assert "replay: PYTHONPATH=src python -m tests.sim.runs redlock" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("cast", CASTS)

@@ -38,24 +38,26 @@ class Witness:
         self._asked.setdefault(owner, (client, op))
 
     def look(self) -> None:
-        """A server has served something."""
-        cast = self._cast
-        for owner in cast.queue():
-            if owner not in self._queued and owner in self._asked:
-                self._queued.add(owner)
-                client, op = self._asked[owner]
-                self._run.history.note(client, "queued", NAME, op=op)
-        for owner in cast.revoked():
-            if owner not in self._revoked:
-                self._revoked.add(owner)
-                client, op = self._asked[owner]
-                self._run.history.note(client, "expired", NAME, op=op, detail="revoked")
-        holder = cast.holder()
+        """A server has served something, and what it keeps may have changed."""
+        self._look_at_owners()
+        holder = self._cast.holder()
         if holder and holder != self._holder:
             self.grants += 1
             if self._run.promises.exclusive:
                 self._see_that_nobody_else_believes(holder)
         self._holder = holder
+
+    def _look_at_owners(self) -> None:
+        for owner in self._cast.queue():
+            if owner not in self._queued and owner in self._asked:
+                self._queued.add(owner)
+                client, op = self._asked[owner]
+                self._run.history.note(client, "queued", NAME, op=op)
+        for owner in self._cast.revoked():
+            if owner not in self._revoked:
+                self._revoked.add(owner)
+                client, op = self._asked[owner]
+                self._run.history.note(client, "expired", NAME, op=op, detail="revoked")
 
     def nothing_left(self) -> None:
         """Everybody has gone without trouble: the servers are as they were before."""

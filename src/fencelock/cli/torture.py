@@ -64,11 +64,20 @@ def main(options: argparse.Namespace) -> int:
         runs = [_run(orders, options)]
         if options.library:
             runs.append(_run(orders._replace(library=options.library), options))
+    except BaseException as error:
+        for file in filter(None, files):
+            if not file.stat().st_size:
+                file.unlink()  # made to see that it can be
+        if isinstance(error, KeyboardInterrupt):
+            terminal.say("interrupted: there is no verdict, and its locks are free again")
+        raise
     finally:
         _remove(made)
     _write(runs, *files)
     _tell(runs, options)
-    return codes.OK if runs[0].passed else codes.BROKEN
+    if not runs[0].passed:
+        return codes.BROKEN
+    return codes.UNREACHABLE if runs[0].unheard else codes.OK
 
 
 def _orders(options: argparse.Namespace) -> Orders:
@@ -119,9 +128,12 @@ class _Live:
 
     def show(self, progress: Progress) -> None:
         now = time.monotonic()
-        if not self._wanted or now < self._next_at:
+        if not self._wanted or (now < self._next_at and not progress.phase):
             return
         self._next_at = now + LIVE_S
+        if progress.phase:
+            terminal.live(f"{progress.library} {progress.phase} …", sys.stderr)
+            return
         faults = ", ".join(f"{count} {fault}" for fault, count in sorted(progress.faults.items()))
         elapsed = min(progress.elapsed, progress.seconds)
         terminal.live(
@@ -148,9 +160,13 @@ def _tell(runs: list[Run], options: argparse.Namespace) -> None:
         terminal.fitting(line)
         for run in runs for outcome, line in report.words(run)
     ]  # fmt: skip
-    good = runs[0].passed
-    verdict = "every promise that was judged held" if good else "a promise was broken"
-    lines.append(terminal.paint(f"verdict: {verdict}", "green" if good else "red", wanted))
+    for run in reversed(runs):  # ours is the last word, and the exit code
+        whose = f" ({run.orders.library})" if len(runs) > 1 else ""
+        verdict = "every promise that was judged held" if run.passed else "a promise was broken"
+        color = "green" if run.passed else "red"
+        if run.unheard:
+            verdict, color = f"{verdict}, and in the end the engine was silent", "red"
+        lines.append(terminal.paint(f"verdict{whose}: {verdict}", color, wanted))
     terminal.lines(lines)
 
 

@@ -73,12 +73,17 @@ class Violation(NamedTuple):
     events: tuple[int, ...] = ()
 
 
+def _no_clock() -> float:
+    raise ValueError("this history has no clock: append events with their own times")
+
+
 class History:
     """The events of one run, in the order of their time."""
 
     def __init__(self, events: Iterable[Event] = (), clock: Callable[[], float] | None = None):
         self.events = list(events)
-        self._clock = clock
+        self.now = clock or _no_clock
+        """The observer's time; it must have been given a clock."""
         last = max((event.op for event in self.events), default=0)
         self._ops = count(last + 1)
 
@@ -94,12 +99,6 @@ class History:
     def append(self, event: Event) -> None:
         """Add an event that is not earlier than the last one."""
         self.events.append(event)
-
-    def now(self) -> float:
-        """The observer's time; it must have been given a clock."""
-        if self._clock is None:
-            raise ValueError("this history has no clock: append events with their own times")
-        return self._clock()
 
     def invoke(
         self, client: str, verb: str, name: str, fence: int = 0, value: int | None = None

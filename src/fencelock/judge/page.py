@@ -104,7 +104,7 @@ def _drawn(run: Run) -> dict[str, Any]:
         ],
         "losses": [[e.client, _at(e.at), e.detail] for e in run.registers.losses],
         "violations": [
-            [one.checker, one.message, *_span(one.events, history)]
+            [one.checker, one.message, *_span(one.events, history), _whose(one.events, history)]
             for one in run.verdict.violations
         ],
     }
@@ -145,6 +145,11 @@ def _spells(history: History) -> list[list[Any]]:
 def _span(events: Sequence[int], history: History) -> tuple[float, float]:
     moments = [history[place].at for place in events] or [0.0]
     return _at(min(moments)), _at(max(moments))
+
+
+def _whose(events: Sequence[int], history: History) -> list[str]:
+    """The clients that a violation is about."""
+    return sorted({history[place].client for place in events})
 
 
 def _at(moment: float) -> float:

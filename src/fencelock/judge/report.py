@@ -66,6 +66,8 @@ def rows(run: Run) -> list[Row]:
         why = f"{plain.lost} of {plain.acknowledged}, and no fence to guard with"
         outcome = "violated" if plain.lost else "passed"
         found.insert(2, Row(outcome, "no acknowledged update is lost", why))
+    if run.unheard:
+        found[-1] = Row("undecided", found[-1].question, f"the engine is silent: {run.unheard}")
     if run.deaths:
         found.append(Row("violated", "no client ends by itself", run.deaths[0]))
     return found
@@ -89,6 +91,7 @@ def facts(run: Run) -> dict[str, object]:
         "faults": {fault: run.faults.get(fault, 0) for fault in orders.faults},
         "not_applicable": run.not_applicable,
         "remark": run.remark,
+        "unheard": run.unheard,
         "unguarded": updates(run.registers.plain.values())._asdict(),
         "guarded": updates(run.registers.guarded.values())._asdict() if run.traits else None,
         "verdict": [row._asdict() for row in rows(run)],

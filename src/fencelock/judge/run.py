@@ -34,6 +34,8 @@ class Progress(NamedTuple):
     faults: dict[str, int]
     lost: int
     refused: int
+    phase: str = ""
+    """What it does before and after its time, or nothing."""
 
 
 class Run(NamedTuple):
@@ -57,6 +59,8 @@ class Run(NamedTuple):
     """Clients that ended without being killed, and their last words."""
     remark: str = ""
     """What a reader of the verdict must know of the engine."""
+    unheard: str = ""
+    """Why the engine could not be asked in the end, if it could not."""
 
     @property
     def passed(self) -> bool:

@@ -67,6 +67,7 @@ class _Stage:
         self._address = address = engine.address
         self._session = session_of(engine)
         self._origin = clock.now()
+        self._began = 0.0
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}-"
         groups = 1 + (orders.clients - 1) // CLIENTS_PER_NAME
         self._names = tuple(f"{self.prefix}{number + 1}" for number in range(groups))
@@ -90,17 +91,23 @@ class _Stage:
 
     def play(self, watch: Callable[[Progress], None]) -> Run:
         """Let it run, bring it to rest, and judge it."""
+        watch(self._progress(f"starts {len(self._players)} clients"))
         for player in self._players:
             player.start()
         for player in self._players:
             if why := player.wait_ready():
-                raise Unavailable(f"{player.name} could not begin: {why}")
+                way = f" (this is its proxy before {self._address.public})"
+                raise Unavailable(
+                    f"{player.name} could not begin: {why}{way if self._networks else ''}"
+                )
+        self._began = self._now()
         until = time.monotonic() + self._orders.seconds
         while time.monotonic() < until:
             self._nemesis.step()
             self._revive()
             watch(self._progress())
             time.sleep(TICK_S)
+        watch(self._progress("comes to rest"))
         self._rest()
         return self._judge()
 
@@ -183,16 +190,17 @@ class _Stage:
     def _note(self, client: str, verb: str, detail: str = "") -> None:
         self._events.append(Event(self._now(), client, "note", verb, detail=detail))
 
-    def _progress(self) -> Progress:
+    def _progress(self, phase: str = "") -> Progress:
         registers = self._registers
         return Progress(
             self._orders.library,
-            self._now(),
+            self._now() - self._began,
             self._orders.seconds,
             sum(player.tenures for player in self._players),
             dict(self._nemesis.counts),
             sum(register.lost for register in [*registers.plain.values()]),
             sum(register.refused for register in [*registers.guarded.values()]),
+            phase,
         )
 
     def _judge(self) -> Run:
@@ -203,6 +211,9 @@ class _Stage:
         history = History.merged([*logs, *self._audits, *(History(events) for events in seen)])
         traits = self._ours.client.traits if self._orders.library == OURS else None
         promises = promised(traits, self._ttl(), bound)
+        unheard = self._unheard()
+        if unheard:
+            promises = promises._replace(freed_within=None)
         return Run(
             self._orders,
             self._address.public,
@@ -216,7 +227,13 @@ class _Stage:
             self._registers,
             self._deaths,
             BOUND if bound else "",
+            unheard,
         )
+
+    def _unheard(self) -> str:
+        """Why no newcomer heard from the engine, or nothing if one did."""
+        ends = [audit[-1] for audit in self._audits]
+        return ends[0].detail if all(end.kind == "unknown" for end in ends) else ""
 
     def _ended_sessions(self) -> list[Event]:
         """From when on the server may have ended the sessions of a client that was cut off."""

@@ -15,15 +15,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from .. import aio, engines, sync
 from ..core import Core
-from ..engine import Engine
+from ..engine import Engine, Verification
 from ..errors import OutcomeUnknown, Unavailable
-from ..model import Busy, Gone, Grant, Holding, Request, State
+from ..model import Busy, Finding, Gone, Grant, Holding, Request, State
 from ..world import Signal, World, sleep
 
 T = TypeVar("T")
@@ -126,15 +126,26 @@ class Faults:
 
 
 class FaultyEngine(Engine):
-    """Another engine, with faults between it and its client."""
+    """Another engine, with faults between it and its client.
+
+    A push that brings a grant with it is not passed on as such: the waiter asks ``acquire`` for it,
+    where the answer can be lost.
+    """
 
     schemes = ("faulty",)
 
     def __init__(self, inner: Engine, faults: Faults) -> None:
         super().__init__(inner.world, inner.address)
         self.traits = inner.traits
+        self.takes_keys = inner.takes_keys
         self.inner = inner
         self.faults = faults
+        inner.on_gone = self._tell
+
+    def _tell(self, owners: Collection[str], gone: Gone) -> None:
+        """What the engine noticed by itself: no fault is between, since nobody asked."""
+        if self.on_gone is not None:
+            self.on_gone(owners, gone)
 
     async def _call(
         self, verb: str, names: Sequence[str], ask: Callable[[], Coroutine[Any, Any, T]]
@@ -165,9 +176,13 @@ class FaultyEngine(Engine):
 
     async def open(self) -> None:
         await self._call("open", (), self.inner.open)
+        self.traits = self.inner.traits  # an engine may know them better now
 
     async def close(self) -> None:
         await self._call("close", (), self.inner.close)
+
+    def abandon(self) -> None:
+        self.inner.abandon()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._call("acquire", [request.name], partial(self.inner.acquire, request))
@@ -199,6 +214,18 @@ class FaultyEngine(Engine):
 
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._call("scan", [prefix], partial(self.inner.scan, prefix))
+
+    async def examine(self) -> list[Finding]:
+        return await self.inner.examine()
+
+    def spoil(self, grant: Grant) -> None:
+        self.inner.spoil(grant)
+
+    def connection(self, grant: Grant) -> object:
+        return self.inner.connection(grant)
+
+    def verification(self, grant: Grant) -> Verification:
+        return self.inner.verification(grant)
 
 
 def connect(url: str | None, faults: Faults, **options: object) -> sync.Client:

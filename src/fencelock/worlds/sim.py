@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ParamSpec, TypeVar
+from contextlib import AbstractContextManager
+from threading import RLock
+from types import CoroutineType
+from typing import Any, ParamSpec, TypeVar, cast
 
 from ..world import Adopted, Flavor, Job, Signal
 from .sim_scheduler import Endless, Scheduler
@@ -70,6 +72,7 @@ class SimWorld(Process):
         """What hands the engines of this process their wires: the end of a simulated network."""
         self._ahead = ahead
         self._pace = pace
+        self._park = cast("Callable[..., CoroutineType[Any, Any, bool]]", simulation.park)
 
     def true_time(self, moment: float) -> float:
         """When, in the simulation's time, the clock of this process shows a moment."""
@@ -91,7 +94,9 @@ class SimWorld(Process):
         return self.simulation.random()
 
     def owner(self) -> str:
-        return "".join(f"{int(self.random() * 2**32):08x}" for _ in range(4))
+        draw = self.simulation.random
+        a, b, c, d = draw(), draw(), draw(), draw()
+        return f"{int(a * 2**32):08x}{int(b * 2**32):08x}{int(c * 2**32):08x}{int(d * 2**32):08x}"
 
     def who(self) -> Hashable:
         return self.simulation.current
@@ -104,15 +109,14 @@ class SimWorld(Process):
         return 0
 
     def mutex(self) -> AbstractContextManager[object]:
-        return nullcontext()  # no trap comes between its ends
+        return RLock()  # one thread runs all, so nobody ever waits for it; it costs least
 
     def signal(self) -> Signal:
         return Flag()
 
-    async def wait(self, signal: Signal, deadline: float | None) -> bool:
-        assert isinstance(signal, Flag)
-        when = None if deadline is None else self.true_time(deadline)
-        return await self.simulation.park(signal, when)
+    def wait(self, signal: Signal, deadline: float | None) -> CoroutineType[Any, Any, bool]:
+        # The trap itself, and not a coroutine around it: every step goes through all that wait.
+        return self._park(signal, None if deadline is None else self.true_time(deadline))
 
     async def gather(
         self,

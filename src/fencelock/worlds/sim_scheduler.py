@@ -15,7 +15,6 @@ message that is under way), one Process per node, and ``turn()`` wherever a node
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 from collections.abc import Callable, Coroutine, Generator
 from heapq import heappop, heappush
@@ -89,11 +88,15 @@ class Scheduler:
             flag.is_on = self.now >= until
         else:
             holds = until
-        ready, step, draw, advance = self.ready, self._step, self._draw, self._advance
+        ready, step, draw = self.ready, self._step, self._draw
         while not flag.is_on and (holds is None or not holds()):
             if ready:
-                step(ready.pop() if len(ready) == 1 else draw())
-            elif not advance():
+                task = ready.pop() if len(ready) == 1 else draw()
+                if task.process.is_halted:
+                    task.process.held.append(task)
+                else:
+                    step(task)
+            elif not self._advance(flag if holds is None else None):
                 if until is None:
                     return
                 raise self._endless("nothing is left to run, and what was waited for did not come")
@@ -117,11 +120,14 @@ class Scheduler:
                 return (yield TRAP)
             self._count = number = ticket + 1
             heappush(self._timers, (when, number, task, ticket, None))
-        flag.waiters[ticket] = task
+        waiters = flag.waiters
+        if waiters is None:
+            waiters = flag.waiters = {}
+        waiters[ticket] = task
         try:
             return (yield TRAP)
         finally:
-            flag.waiters.pop(ticket, None)
+            waiters.pop(ticket, None)
 
     async def turn(self) -> None:
         """Let others run, for no time at all."""
@@ -145,46 +151,58 @@ class Scheduler:
         return task
 
     def _step(self, task: Task) -> None:
-        process = task.process
-        if process.is_halted:
-            process.held.append(task)
-            return
+        """Run a task to its next trap, or to its end."""
         self.steps = steps = self.steps + 1
         if steps > self.steps_max:
             raise self._endless(f"{task.label} is still busy")
         self.trace.append((self.now, task.label))
         self.current = task
         try:
-            trap = task.step()
+            trap = (
+                task.cancelled() if task.cancelling and not task.shields else task.send(task.news)
+            )
+        except StopIteration as stop:
+            task.end(stop.value)
+            del self._tasks[task]
+            return
+        except Cancelled:
+            task.was_cancelled = True
+            task.end(None)
+            del self._tasks[task]
+            return
         except BaseException as error:
-            task.ended.set()
+            task.end(None)
+            del self._tasks[task]
             error.add_note(f"in {task.label}: {self._place()}")
             raise
         finally:
             self.current = None
-            if task.ended.is_on:
-                del self._tasks[task]
         if trap is not TRAP:
             raise RuntimeError(f"{task.label} suspended on {trap!r}, which is no verb of World")
 
-    def _advance(self) -> bool:
-        """Jump to the next timer and do all that is due then; False when there is none."""
-        timers, due = self._timers, math.inf
-        while timers and timers[0][0] <= due:
+    def _advance(self, flag: Flag | None) -> bool:
+        """Jump to the next timer and do all that is due then; False when there is none.
+
+        With a flag: and go on so until it is set or a task is ready.
+        """
+        timers, ready, now, moved = self._timers, self.ready, self.now, False
+        while timers:
+            if moved and timers[0][0] > now and (flag is None or flag.is_on or ready):
+                return True
             when, _, task, action, words = heappop(timers)
             if task is not None and task.trap != action:
                 continue  # it has gone on meanwhile
+            moved = True
             self.steps += 1
-            if when > self.now:
-                self.now = when
+            if when > now:
+                self.now = now = when
                 if when > self.time_max:
                     raise self._endless("time is up")
-            due = self.now
             if task is None:
                 action(*words)
             else:
                 task.wake(action, False)
-        return due < math.inf
+        return moved
 
     def _endless(self, why: str) -> Endless:
         return Endless(f"{why}: {self._place()}")

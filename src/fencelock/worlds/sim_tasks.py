@@ -47,23 +47,25 @@ class Process:
 
 
 class Flag:
-    """A signal that wakes the tasks that wait for it."""
+    """A signal that wakes the tasks that wait for it.
 
-    __slots__ = ("is_on", "waiters")
+    It has no constructor: a simulation makes more of them than of anything else, and most are set
+    before anybody waits, or never.
+    """
 
-    def __init__(self) -> None:
-        self.is_on = False
-        self.waiters: dict[int, Task] = {}
+    is_on = False
+    waiters: dict[int, Task] | None = None
+    """By their tickets; None while nobody waits."""
 
     def set(self) -> None:
         self.is_on = True
         waiters = self.waiters
         if waiters:
+            self.waiters = None
             for ticket, task in waiters.items():
                 if task.ticket == ticket:  # as in wake(), without the cost of a call
                     task.ticket, task.news = 0, True
                     task.process.ready.append(task)
-            waiters.clear()
 
     def clear(self) -> None:
         self.is_on = False
@@ -76,14 +78,15 @@ class Task:
     """One coroutine of one process."""
 
     __slots__ = (
-        "_cancelling",
-        "_shields",
         "_work",
+        "cancelling",
         "ended",
         "label",
         "news",
         "process",
         "result",
+        "send",
+        "shields",
         "ticket",
         "trap",
         "was_cancelled",
@@ -97,8 +100,11 @@ class Task:
         self.was_cancelled = False
         """Whether it was a cancellation that ended it."""
         self._work = work
-        self._shields = 0
-        self._cancelling = False
+        self.send = work.send
+        """Runs it to its next trap, with the answer to its wait."""
+        self.shields = 0
+        self.cancelling = False
+        """Cancelled is to be raised in it as soon as nothing shields it."""
         self.ticket = 0
         """Of the trap that it waits in; 0 while it is ready or runs."""
         self.trap = 0
@@ -112,19 +118,19 @@ class Task:
     def cancel(self) -> None:
         """Have Cancelled raised in it at its next step, or when its shield ends."""
         if not self.done:
-            self._cancelling = True
-            if self.ticket and not self._shields:
+            self.cancelling = True
+            if self.ticket and not self.shields:
                 self.wake(self.ticket, False)
 
     async def shield(self, work: Coroutine[Any, Any, T]) -> T:
         """Await work in this task, and hold every cancellation back until it has ended."""
-        self._shields += 1
+        self.shields += 1
         try:
             return await work
         finally:
-            self._shields -= 1
-            if self._cancelling and not self._shields:
-                self._cancelling = False
+            self.shields -= 1
+            if self.cancelling and not self.shields:
+                self.cancelling = False
                 raise Cancelled
 
     def wake(self, ticket: int, news: bool | None) -> None:
@@ -133,20 +139,16 @@ class Task:
             self.ticket, self.news = 0, news
             self.process.ready.append(self)
 
-    def step(self) -> object:
-        """Run to the next trap, or to the end, and return what was yielded there."""
-        try:
-            if self._cancelling and not self._shields:
-                self._cancelling = False
-                return self._work.throw(Cancelled())
-            return self._work.send(self.news)
-        except StopIteration as stop:
-            self.result = stop.value
-        except Cancelled:
-            self.was_cancelled = True
+    def cancelled(self) -> object:
+        """Raise Cancelled in it, and run from there to its next trap."""
+        self.cancelling = False
+        return self._work.throw(Cancelled())
+
+    def end(self, result: Any) -> None:
+        """It has ended."""
+        self.result = result
         self.trap = 0
         self.ended.set()
-        return TRAP
 
     def discard(self) -> None:
         """Unwind it although it has not ended."""

@@ -54,8 +54,8 @@ def told_in_time(history: History, promises: Promises) -> list[Violation]:
         for place, one in enumerate(tenures):
             over = min((later.granted_at for later in tenures[place + 1 :]), default=one.lost_at)
             over = max(min(over, one.lost_at), one.granted_at)
-            latest = troubles.running_since(one.client, over) + bound + promises.slack
-            latest += promises.told_ttls * one.ttl
+            within = bound + promises.slack + promises.told_ttls * one.ttl
+            latest = troubles.having_run(one.client, over, within)
             if latest <= history.ends_at and one.believed_until > latest:
                 found.append(
                     Violation(

@@ -54,7 +54,7 @@ def linearizable(history: History, promises: Promises) -> list[Violation]:
     found: list[Violation] = []
     for lock in locks(history):
         steps = _steps(lock, troubles)
-        violation = _search(lock.name, steps)
+        violation = _search(lock.name, steps, history)
         found += [violation] if violation else []
     return found
 
@@ -111,7 +111,7 @@ def _holder_of(one: Operation, holders: dict[int, Tenure]) -> int:
     return found
 
 
-def _search(name: str, steps: list[_Step]) -> Violation | None:
+def _search(name: str, steps: list[_Step], history: History) -> Violation | None:
     moments = [(step.begin, 0, step.key) for step in steps]
     moments += [(step.end, 1, step.key) for step in steps if step.end < NEVER]
     by_key = {step.key: step for step in steps}
@@ -126,10 +126,11 @@ def _search(name: str, steps: list[_Step]) -> Violation | None:
         states = {state._replace(done=state.done - {key}) for state in reached if key in state.done}
         del pending[key]
         if not states:
+            client = history[step.events[0]].client
             return Violation(
                 "linearizable",
-                f"no order of what was asked explains that a {step.what} of {name!r} succeeded "
-                f"at {at:.6f} s",
+                f"no order of what was asked explains that the {step.what} of {name!r} by {client} "
+                f"succeeded at {at:.6f} s",
                 step.events,
             )
     return None

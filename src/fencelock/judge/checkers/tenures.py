@@ -108,10 +108,15 @@ class Troubles:
 
     def running_since(self, client: str, moment: float) -> float:
         """The first time from a moment on at which a client runs."""
+        return self.having_run(client, moment, 0.0)
+
+    def having_run(self, client: str, moment: float, seconds: float) -> float:
+        """When a client has run for so long since a moment: what it was paused does not count."""
         for spell in sorted(self.pauses(client), key=lambda spell: spell.begin):
-            if spell.begin <= moment < spell.end:
+            if spell.end > moment and spell.begin <= moment + seconds:
+                seconds -= max(0.0, spell.begin - moment)
                 moment = spell.end
-        return moment
+        return moment + seconds
 
 
 class Tenures(NamedTuple):
