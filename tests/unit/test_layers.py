@@ -44,7 +44,11 @@ SPINE = (
 # The parts beside the spine: what they may import, and which parts of the spine may import them.
 SIDES = {
     "worlds": ({"errors", "model", "world"}, {"core", "sync", "aio", "judge"}),
-    REGISTRY: ({"errors", "model", "world", "engine", "observe", "address"}, {"sync", "aio"}),
+    "wires": ({"errors", "model"}, set[str]()),
+    REGISTRY: (
+        {"errors", "model", "world", "engine", "observe", "address", "wires"},
+        {"sync", "aio"},
+    ),
     "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo"}),
 }
 
@@ -228,6 +232,8 @@ def test_imports_point_the_right_way() -> None:
         ("recipes/once.py", "from fencelock.worlds.threads import X", "core, judge, sync may"),
         ("worlds/sim.py", "from ..engine import Engine", "only errors, model, world"),
         ("guards/sql.py", "from ..engine import Engine", "only errors, model"),
+        ("wires/hangups.py", "from ..world import World", "only errors, model"),
+        ("sync.py", "from .wires import hangups", "sync may not import fencelock.wires"),
         ("engines/memory.py", "from random import random", "does not import random"),
         ("engines/memory.py", "from .sqlite import engine", "only its own folder"),
         ("engines/memory.py", "from . import find", "only its own folder"),

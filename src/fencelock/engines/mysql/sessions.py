@@ -12,11 +12,11 @@ import math
 from collections.abc import Callable
 
 from ...errors import OutcomeUnknown, Unavailable
+from ...wires.hangups import Hangups
 from ...world import World
 from .codec import Reply, ServerError
 from .faults import refused
 from .gate import Gate
-from .hangups import Hangups
 from .link import IDLE_S, Link, hello
 from .settings import Settings
 from .wire import Wire

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import FencelockError
+from ...wires.hangups import Hangups
 from ...world import World
 from .codec import ServerError
-from .hangups import Hangups
 from .settings import POOL_MAX, Settings
 from .transaction import Transaction
 from .wire import Wire

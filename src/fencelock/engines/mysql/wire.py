@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from .hangups import Hangups
+from ...wires.hangups import Hangups
 from .link import Link
 from .settings import Settings
 from .transaction import Transaction

@@ -12,9 +12,9 @@ import asyncio
 from importlib import import_module
 from typing import Any
 
+from ...wires.hangups import Hangups
 from .codec import QUIT, Answer, Garbled, Reply, question
 from .faults import not_connected, unanswered, unreachable
-from .hangups import Hangups
 from .link import hello
 from .settings import Settings
 from .transaction import Transaction

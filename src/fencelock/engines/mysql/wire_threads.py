@@ -9,9 +9,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from ...wires.hangups import Hangups
 from .codec import QUIT, Answer, Garbled, Reply, question
 from .faults import not_connected, unanswered, unreachable
-from .hangups import Hangups
 from .link import hello
 from .settings import Settings
 from .transaction import Transaction
@@ -179,7 +179,7 @@ async def dial(settings: Settings, greeting: str = "") -> ThreadsLink:
 
 def hangups() -> Hangups:
     """Who tells, in a thread of its own, that the server has closed a connection."""
-    return Hangups(lambda ended: ended())
+    return Hangups()
 
 
 async def join(settings: Settings) -> Transaction:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 import psycopg
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
+from ...wires.hangups import Hangups
 from .alarm import Alarm
 from .failures import Refused, lost, refusal
-from .hangups import Hangups
 from .link import Rows
 from .link_threads import ThreadLink, asked
 from .statements import Statement

@@ -15,8 +15,8 @@ import psycopg
 from psycopg import pq
 
 from ...errors import FencelockError, Unavailable
+from ...wires.hangups import Hangups
 from .failures import Refused, lost, refusal
-from .hangups import Hangups
 from .link import Rows
 from .statements import Statement
 

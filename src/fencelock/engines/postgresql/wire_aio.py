@@ -18,9 +18,9 @@ from typing import Any
 import psycopg
 
 from ...errors import FencelockError, Unavailable
+from ...wires.hangups import Hangups
 from .failures import RETRIED, Refused, lost, refusal, unreachable
 from .greeting import greet, is_direct
-from .hangups import Hangups
 from .link import Rows
 from .link_aio import AioLink, Call
 from .session_aio import AioSession

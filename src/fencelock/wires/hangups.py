@@ -20,10 +20,19 @@ from collections.abc import Callable
 _HANGUP = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
 
 
-class Hangups:
-    """Waits for the ends of many sessions."""
+def _call(ended: Callable[[], None]) -> None:
+    ended()
 
-    def __init__(self) -> None:
+
+class Hangups:
+    """Waits for the ends of many sessions.
+
+    ``deliver`` brings a call to where it belongs, such as an event loop; without it, it is made in
+    a thread of ours.
+    """
+
+    def __init__(self, deliver: Callable[[Callable[[], None]], object] = _call) -> None:
+        self._deliver = deliver
         self._mutex = threading.RLock()  # a client may be collected, and close this, at any moment
         self._watched: dict[int, Callable[[], None]] = {}
         self._duplicates: dict[Callable[[], None], int] = {}
@@ -32,7 +41,7 @@ class Hangups:
         self._closed = False
 
     def watch(self, socket: int, ended: Callable[[], None]) -> None:
-        """Call ``ended``, once and from a thread of ours, when the other side is gone."""
+        """Have ``ended`` called, once, when the other side is gone."""
         if not hasattr(select, "epoll"):
             return
         with self._mutex:
@@ -79,7 +88,10 @@ class Hangups:
                         self._epoll, self._stop = None, -1
                     return
                 if (ended := self._ended(socket)) is not None:
-                    ended()
+                    try:
+                        self._deliver(ended)
+                    except RuntimeError:
+                        pass  # the event loop is closed, and nobody holds anything any more
 
     def _ended(self, socket: int) -> Callable[[], None] | None:
         """Whom to tell; nobody, if what we heard was meant for an earlier owner of the number."""

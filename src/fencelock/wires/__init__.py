@@ -1,0 +1,1 @@
+"""What the wires of several engines share: like them it touches the machine and decides nothing."""
