@@ -118,8 +118,8 @@ def test_a_holder_that_uses_its_connection_is_renewed_all_the_same(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
-        async with client.lock("stock", ttl=1) as lease:
-            await do(lease, "SELECT SLEEP(2)")
+        async with client.lock("stock", ttl=2.5) as lease:
+            await do(lease, "SELECT SLEEP(4)")
             lease.check()
 
     run(flavor, scenario)
