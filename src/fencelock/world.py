@@ -5,7 +5,7 @@ Protocol code (``logic/``, ``core.py``, the engines' protocol files) is written 
 through a World.
 
 * ``worlds/aio.py``: the coroutine is awaited by the running event loop.
-* ``worlds/threads.py``: ``drive()`` runs the coroutine with a single ``send(None)`` in the
+* ``worlds/threads.py``: ``drive()`` runs the coroutine to its end in one go, in the
   calling thread. It never suspends, because every leaf has done its blocking work by the time it
   returns.
 * ``worlds/sim.py``: leaves trap to a seeded scheduler with virtual time; one seed decides
