@@ -1,8 +1,8 @@
 """The world of threads: every verb does its blocking work in the calling thread.
 
-Nothing here ever suspends a coroutine, so ``drive()`` needs no event loop: it runs a coroutine to its
-end in one go. A coroutine that does suspend was written for another world, and ``drive()`` names the
-culprit.
+Nothing here ever suspends a coroutine, so ``drive()`` needs no event loop: it runs a coroutine to
+its end in one go. A coroutine that does suspend was written for another world, and ``drive()``
+names the culprit.
 """
 
 from __future__ import annotations
