@@ -22,20 +22,20 @@ from collections.abc import Sequence
 from typing import cast
 
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
-from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
-from ...world import Signal, World
+from ...model import Busy, Gone, Grant, Holding, Request, State, granted
+from ...world import World
+from .bonded import LOOK_S, BondedMode
 from .keys import key_of
 from .lease import holding, soon
 from .link import Rows
-from .modes import Mode, Transaction, Wire
-from .queueing import Queue, Waiter
+from .modes import Transaction, Wire
+from .queueing import Waiter
 from .settings import Settings
 from .statements import BoundStatements
+from .stock import Stock
 from .warden import Hold, Warden
 
-LOOK_S = 60.0  # the server itself wakes a waiter
 GRACE_S = 1.0
-SPARE_MAX = 8
 
 
 class BoundHold(Hold):
@@ -54,31 +54,17 @@ class BoundHold(Hold):
         self.used = False
 
 
-class BoundMode(Mode):
+class BoundMode(BondedMode):
     """The protocol of transactions that hold a lock."""
 
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=True,
-        durable=False,
-        revoke=False,
-        advice="use mode=lease",
-    )
-
     def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
-        super().__init__(world, wire, settings)
-        self.takes_keys = settings.mode == "advisory"
         self._say = BoundStatements(settings.table, settings.schema, settings.mode == "row")
-        self._spare: list[Transaction] = []
+        super().__init__(world, wire, settings, self._say.whose)
+        self.takes_keys = settings.mode == "advisory"
         self._holds: dict[str, Hold] = {}
         self._doubtful: dict[str, str] = {}
         """Owners whose commit was not answered, with their transaction's number."""
-        self._astray: dict[str, Transaction] = {}
-        self._queue = Queue(world, wire)
-        self._closing = False
+        self._stock = Stock(wire, self._say, self._ended)
         self._warden = Warden(world, self._holds, self._give_up)
 
     async def open(self) -> None:
@@ -91,7 +77,8 @@ class BoundMode(Mode):
         await self._warden.close()
         holds = [hold.session for hold in self._holds.values()]
         waiting = [waiter.session for waiter in self._queue.waiters.values()]
-        for transaction in [*self._spare, *holds, *waiting]:
+        self._stock.close()
+        for transaction in [*holds, *waiting]:
             transaction.drop()
 
     def abandon(self) -> None:
@@ -108,29 +95,13 @@ class BoundMode(Mode):
         if request.queue:
             return await self._stand(request)
         asked_at = self.world.now()
-        transaction = await self._begin(request.owner)
+        transaction = await self._stock.begin(request.owner)
         rows = await self._ask_for(request, transaction)
-        self._astray.pop(request.owner, None)
+        self._stock.arrived(request.owner)
         if rows[0][0] is not None:
             return await self._hold(request, transaction, rows, asked_at)
-        await self._undo(transaction)
+        await self._stock.undo(transaction)
         return await self._busy(request)
-
-    async def _begin(self, owner: str) -> Transaction:
-        """A new transaction, on a connection that nobody else uses."""
-        while self._spare:
-            transaction = self._astray[owner] = self._spare.pop()
-            try:
-                await transaction.ask(self._say.begin)
-            except (Unavailable, OutcomeUnknown):
-                transaction.drop()  # it has died while it lay idle
-            else:
-                return transaction
-        transaction = self._astray[owner] = await self.wire.transaction()
-        transaction.on_end(lambda: self._ended(transaction))
-        transaction.pid = int((await transaction.ask(self._say.lift))[0][1] or 0)
-        await transaction.ask(self._say.begin)
-        return transaction
 
     async def _ask_for(self, request: Request, transaction: Transaction) -> Rows:
         rows = await transaction.ask(self._say.try_lock, *self._what(request))
@@ -154,34 +125,14 @@ class BoundMode(Mode):
         await self.wire.ask(self._say.note, *note, owner=owner)
         return granted(request.name, owner, fence, request.ttl, asked_at)
 
-    async def _again(self, request: Request, hold: Hold) -> Grant | Busy:
-        """The same owner asks once more: it has the same hold, for another ttl."""
-        grant = granted(request.name, request.owner, hold.fence, request.ttl, self.world.now())
-        answer = (await self.renew([grant]))[0]
-        if isinstance(answer, Gone):
-            raise Unavailable(f"{request.name!r} was lost meanwhile ({answer.reason}): try again")
-        return answer
-
-    async def _busy(self, request: Request) -> Busy | Grant:
-        if request.waits:
-            return Busy(LOOK_S)
-        now = self.world.now()
-        rows = await self.wire.ask(self._say.whose, request.name)
-        if not rows:
-            return Busy(LOOK_S)
-        owner, fence, meta = rows[0]
-        if (owner or b"").decode() == request.owner:  # granted to this owner, by another client
-            return granted(request.name, request.owner, int(fence or 0), request.ttl, now)
-        return Busy(LOOK_S, holder=(meta or b"").decode())
-
     # Waiting
 
     async def _stand(self, request: Request) -> Grant | Busy:
         if self.settings.mode == "row":
             await self.wire.ask(self._say.make_row, request.name, owner=request.owner)
-        transaction = await self._begin(request.owner)
+        transaction = await self._stock.begin(request.owner)
         waiter = Waiter(request, 0, transaction, self.world.now())
-        self._astray.pop(request.owner, None)
+        self._stock.arrived(request.owner)
         await self._queue.stand(waiter, self._say.lock, self._what(request))
         return await self._claim(waiter)
 
@@ -195,16 +146,10 @@ class BoundMode(Mode):
             transaction.drop()
             raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
         if answer[0][0] is None:  # the row was tidied away while we waited for it
-            await self._undo(transaction)
+            await self._stock.undo(transaction)
             raise Unavailable(f"the row of {request.name!r} was removed meanwhile: try again")
         since = waiter.let_in_at(answer[0][3], self.world.now())
         return await self._hold(request, transaction, answer, since)
-
-    async def watch(self, request: Request, signal: Signal) -> None:
-        self._queue.watch(request.owner, signal)
-
-    async def unwatch(self, request: Request) -> None:
-        self._queue.unwatch(request.owner)
 
     # Ending
 
@@ -257,7 +202,7 @@ class BoundMode(Mode):
             return await self._look_up(grant.owner)
         in_time, transaction = hold.until > self.world.now(), hold.transaction
         if not transaction.open and not transaction.dead:
-            await self._undo(transaction)
+            await self._stock.undo(transaction)
             return False  # its holder has ended the transaction, or a statement in it failed
         last = self._say.rollback if hold.spoiled else self._say.commit
         try:
@@ -270,7 +215,7 @@ class BoundMode(Mode):
             raise
         except Unavailable:
             return False
-        self._keep_or_drop(transaction, hold.used)
+        self._stock.put_back(transaction, hold.used)
         return in_time
 
     async def _look_up(self, owner: str) -> bool:
@@ -294,32 +239,18 @@ class BoundMode(Mode):
             return
         if await hold.transaction.whisper(self._say.rollback) is None:
             await self.wire.ask(self._say.terminate, hold.transaction.pid)
-        self._keep_or_drop(hold.transaction, used=True)
+        self._stock.put_back(hold.transaction, used=True)
 
     def spoil(self, grant: Grant) -> None:
         hold = self._holds.get(grant.owner)
         if isinstance(hold, BoundHold):
             hold.spoiled = True
 
-    async def _undo(self, transaction: Transaction) -> None:
-        try:
-            await transaction.ask(self._say.rollback)
-        except FencelockError:
-            transaction.drop()
-        self._keep_or_drop(transaction, used=False)
-
-    def _keep_or_drop(self, transaction: Transaction, used: bool) -> None:
-        """A connection that its holder has used may have been changed in any way."""
-        if used or transaction.dead or len(self._spare) >= SPARE_MAX:
-            transaction.drop()
-        else:
-            self._spare.append(transaction)
-
     async def withdraw(self, request: Request) -> None:
         waiter = self._queue.waiters.pop(request.owner, None)
         if waiter is not None and await self._queue.call_off(waiter):
-            await self._undo(_transaction(waiter))
-        if (astray := self._astray.pop(request.owner, None)) is not None:
+            await self._stock.undo(_transaction(waiter))
+        if (astray := self._stock.arrived(request.owner)) is not None:
             astray.drop()  # cancelled in the midst of a statement: the server rolls back
         hold = self._holds.get(request.owner)
         if isinstance(hold, BoundHold):

@@ -36,10 +36,20 @@ class ThreadLink(Link):
 
     def ask(self, statement: Statement, values: Sequence[object], patience: float) -> Rows:
         """Send one statement and return its rows."""
+        parameters = list(map(text, values))
+        if statement.name in self.prepared:  # as nearly always: without a detour
+            self.pgconn.send_query_prepared(statement.name.encode(), parameters)
+        else:
+            self._introduce(statement, parameters, patience)
+        return self._answer(patience)
+
+    def _introduce(
+        self, statement: Statement, parameters: Sequence[bytes | None], patience: float
+    ) -> None:
+        """Put a statement on its way that may be new to the server."""
         if not self.knows(statement):
             self._prepare(statement, patience)
-        self.send(statement, [text(value) for value in values], _NONE)
-        return self._answer(patience)
+        self.send(statement, parameters, _NONE)
 
     def script(self, script: str, patience: float) -> None:
         """Send several statements without parameters; they are one transaction."""
@@ -70,9 +80,7 @@ class ThreadLink(Link):
 
     def post(self, statement: Statement, values: Sequence[object], patience: float) -> None:
         """Send one statement and return; ``take`` has its rows once they have come."""
-        if not self.knows(statement):
-            self._prepare(statement, patience)
-        self.send(statement, [text(value) for value in values], _NONE)
+        self._introduce(statement, list(map(text, values)), patience)
         self._flush()
 
     def take(self) -> Rows | None:

@@ -21,57 +21,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, Waiting, granted
-from ...world import Signal, World
+from ...model import Busy, Gone, Grant, Holding, Request, State, Waiting, granted
+from ...world import World
+from .bonded import LOOK_S, BondedMode
+from .holdings import Holdings
 from .keys import key_of
 from .lease import holding
 from .link import Rows
-from .modes import Mode, Session, Wire
+from .modes import Session, Wire
 from .notes import Notes
-from .queueing import Queue, Waiter
+from .queueing import Waiter
 from .sessions import Sessions
 from .settings import Settings
 from .statements import SessionStatements, Statement
 from .warden import NEVER, Hold, Warden
 
-LOOK_S = 60.0  # the server itself wakes a waiter
 REST_S = 0.5  # after so long with nothing held, a session may be silent for as long as it likes
 FREE_S = 0.0001  # whoever waited less found the lock free
 TRIES_MAX = 3
 CONTENDED_MAX = 1000
 
 
-class SessionMode(Mode):
+class SessionMode(BondedMode):
     """The protocol of advisory locks."""
 
     takes_keys = True
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=True,
-        durable=False,
-        revoke=False,
-        advice="use mode=lease",
-    )
 
     def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
-        super().__init__(world, wire, settings)
         self._say = SessionStatements(settings.table, settings.schema)
-        self._mutex = world.mutex()
+        super().__init__(world, wire, settings, self._say.whose)
         self._sessions = Sessions(wire, settings, self._say, self._ended)
-        self._queue = Queue(world, wire)
-        self._taken: dict[int, str] = {}
-        """Keys that this client has, or is asking for, on a shared session: with the owner."""
-        self._holds: dict[str, Hold] = {}
+        self._holdings = Holdings(world)
+        self._holds = self._holdings.by_owner
         self._astray: dict[str, Hold] = {}
         """What cancelled callers may have been granted."""
         self._contended: set[int] = set()
         """Keys whose last taker had to wait: trying them is most likely in vain."""
         self._notes = Notes(world, wire, self._say, self._holds)
         self._rest_at = NEVER
-        self._closing = False
         self._warden = Warden(world, self._holds, self._give_back, self._chores)
 
     async def open(self) -> None:
@@ -101,20 +88,20 @@ class SessionMode(Mode):
         key = key_of(request.name) if request.key is None else request.key
         if request.queue or (request.waits and key in self._contended):
             return await self._stand(request, key)
-        with self._mutex:
-            if self._taken.setdefault(key, request.owner) != request.owner:
-                return self._busy_here(key)
-        return await self._try(request, key)
+        taker = self._holdings.reserve(key, request.owner)
+        if taker is True:
+            return await self._try(request, key)
+        return Busy(LOOK_S, holder=taker.meta if taker else "")
 
     async def _try(self, request: Request, key: int) -> Grant | Busy:
         asked_at = self.world.now()
         try:
             session, rows = await self._ask_shared(request, key, asked_at)
         except Exception:
-            self._taken.pop(key, None)
+            self._holdings.free(key, request.owner)
             raise
         if rows[0][0] is None:
-            self._taken.pop(key, None)
+            self._holdings.free(key, request.owner)
             return await self._busy(request)
         self._keep(request, key, session, rows[0][0], asked_at)
         if session.dead:  # it has ended at this very moment
@@ -160,10 +147,8 @@ class SessionMode(Mode):
     def _keep(
         self, request: Request, key: int, session: Session, fence: bytes | None, asked_at: float
     ) -> None:
-        session.holds.add(request.owner)
-        session.ttls[request.ttl] += 1
         hold = Hold.of(request, key, session, int(fence or 0), asked_at)
-        self._holds[request.owner] = hold
+        self._holdings.add(request.owner, hold)
         self._warden.expect(min(hold.until, self._notes.add(request.owner, hold)))
 
     async def _chores(self, now: float) -> float:
@@ -173,30 +158,6 @@ class SessionMode(Mode):
             self._rest_at = NEVER
             await self._sessions.let_rest()
         return min(again, self._rest_at)
-
-    async def _again(self, request: Request, hold: Hold) -> Grant | Busy:
-        """The same owner asks once more: it has the same hold, for another ttl."""
-        grant = granted(request.name, request.owner, hold.fence, request.ttl, self.world.now())
-        answer = (await self.renew([grant]))[0]
-        if isinstance(answer, Gone):
-            raise Unavailable(f"{request.name!r} was lost meanwhile ({answer.reason}): try again")
-        return answer
-
-    async def _busy(self, request: Request) -> Busy | Grant:
-        if request.waits:
-            return Busy(LOOK_S)  # it asks again at once, to stand in line
-        now = self.world.now()
-        rows = await self.wire.ask(self._say.whose, request.name)
-        if not rows:
-            return Busy(LOOK_S)
-        owner, fence, meta = rows[0]
-        if (owner or b"").decode() == request.owner:  # granted to this owner, by another client
-            return granted(request.name, request.owner, int(fence or 0), request.ttl, now)
-        return Busy(LOOK_S, holder=(meta or b"").decode())
-
-    def _busy_here(self, key: int) -> Busy:
-        hold = self._holds.get(self._taken.get(key, ""))
-        return Busy(LOOK_S, holder=hold.meta if hold is not None else "")
 
     # Waiting
 
@@ -230,12 +191,6 @@ class SessionMode(Mode):
             raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
         raise Unavailable("the lock was not claimed within its ttl, and was given back: try again")
 
-    async def watch(self, request: Request, signal: Signal) -> None:
-        self._queue.watch(request.owner, signal)
-
-    async def unwatch(self, request: Request) -> None:
-        self._queue.unwatch(request.owner)
-
     # Ending
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
@@ -246,10 +201,7 @@ class SessionMode(Mode):
             if hold is not None and hold.until <= now:
                 await self._give_back(grant.owner, hold)
             elif hold is not None:
-                if hold.ttl != grant.ttl:
-                    hold.session.ttls[grant.ttl] += 1
-                    _less(hold.session, hold.ttl)
-                    hold.ttl = grant.ttl
+                self._holdings.change(hold, grant.ttl)
                 by_session.setdefault(hold.session, []).append(grant)
         for session, some in by_session.items():
             await self._beat(session, some, now)
@@ -285,13 +237,8 @@ class SessionMode(Mode):
 
     def _bury(self, session: Session) -> None:
         """A session has ended: whatever it held is gone."""
-        for owner in list(session.holds):
+        for owner in self._holdings.bury(session):
             self._notes.drop(owner)
-            hold = self._holds.pop(owner, None)
-            if hold is not None and self._taken.get(hold.key) == owner:
-                del self._taken[hold.key]
-        session.holds.clear()
-        session.ttls.clear()
 
     async def release(self, grant: Grant) -> bool:
         hold = self._holds.get(grant.owner)
@@ -301,24 +248,18 @@ class SessionMode(Mode):
         """Unlock; only then may this client ask for the key again on a shared session."""
         in_time = hold.until > self.world.now()
         session = hold.session
-        known = self._holds.pop(owner, None) is not None
-        if known:
-            session.holds.discard(owner)
-            _less(session, hold.ttl)
+        known = self._holdings.remove(owner, hold)
         self._notes.drop(owner)
         try:
             rows = await self._unlock(session, owner, hold)
         except (OutcomeUnknown, Unavailable):
             if not session.dead:  # it is still ours, and will be asked for again
                 if known:
-                    session.holds.add(owner)
-                    session.ttls[hold.ttl] += 1
-                    self._holds[owner] = hold
+                    self._holdings.add(owner, hold)
                 raise
             self._bury(session)
             rows = []
-        if self._taken.get(hold.key) == owner:
-            del self._taken[hold.key]
+        self._holdings.free(hold.key, owner)
         if not session.holds:
             self._sessions.done_with(session)
         return in_time and bool(rows) and rows[0][0] == b"t"
@@ -359,10 +300,3 @@ class SessionMode(Mode):
 
     async def scan(self, prefix: str) -> list[Holding]:
         return [holding(row) for row in await self._notes.shown(self._say.scan, prefix, None)]
-
-
-def _less(session: Session, ttl: float) -> None:
-    """One hold less with this ttl."""
-    session.ttls[ttl] -= 1
-    if session.ttls[ttl] <= 0:
-        del session.ttls[ttl]
