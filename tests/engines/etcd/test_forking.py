@@ -43,7 +43,7 @@ def test_a_fork_waits_for_every_call_that_is_inside(gate: Gate) -> None:
     for visit in visits:
         gate.enter(visit)
     fork = Aside(gate.before_fork)
-    until(lambda: gate._fork is not None, "a fork that shows itself")
+    until(lambda: gate.fork is not None, "a fork that shows itself")
     gate.leave(visits[0])
     assert fork.runs
     gate.leave(visits[1])
@@ -61,13 +61,13 @@ def test_a_call_that_comes_during_a_fork_waits_for_its_end(gate: Gate) -> None:
         inside.set()
 
     call = Aside(come)
-    until(lambda: gate._fork is not None and gate._fork.left.is_set(), "a call that stepped back")
+    until(lambda: gate.fork is not None and gate.fork.left.is_set(), "a call that stepped back")
     assert not inside.is_set()
-    assert not gate._inside
+    assert not gate.inside
     gate.after_in_parent()
     call.end()
     assert inside.is_set()
-    assert gate._inside == {gate}
+    assert gate.inside == {gate}
 
 
 def test_a_fork_that_found_a_call_inside_leaves_a_child_that_is_refused(
@@ -119,4 +119,4 @@ def test_calls_and_forks_by_the_hundred_never_meet(gate: Gate) -> None:
     for each in calls:
         each.end()
     assert not met
-    assert not gate._inside
+    assert not gate.inside

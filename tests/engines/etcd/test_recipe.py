@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencelock import Expired, LeaseLost, Revoked, aio
-from fencelock.engines.etcd import link, session
+from fencelock.engines.etcd import link, session, tenancy
 from fencelock.engines.etcd.engine import EtcdEngine
 from fencelock.model import Busy, Request
 from tests.faults.flavors import Lab, run
@@ -327,14 +327,34 @@ def test_a_late_request_does_not_bring_a_released_lock_back(
 
 def test_an_extension_counts_only_after_the_same_member_has_proved_itself() -> None:
     """H51, H54: a leader that was replaced and does not know it still answers keep-alives."""
-    lease = session.Session(1, 10.0, 100.0)
+    lease = tenancy.Session(1, 10.0, 100.0)
     assert lease.ends_at == 110.0
     lease.hope(105.0, 3)
     assert lease.ends_at == 110.0
-    assert lease.prove(4) is False
+    assert lease.prove(4, lease.hoped) is False
     assert lease.ends_at == 110.0
-    assert lease.prove(3) is True
+    assert lease.prove(3, lease.hoped) is True
     assert lease.ends_at == 115.0
+    assert lease.proved_in == 3
+    lease.hope(107.0, 3)
+    assert lease.proved_in != 3, "the next extension is to be proved again"
+    assert lease.ends_at == 115.0
+    assert lease.prove(3, lease.hoped) is True
+    assert lease.ends_at == 117.0
+    assert lease.valid_until < lease.ends_at
+
+
+def test_a_request_proves_no_extension_that_came_after_it_was_sent() -> None:
+    """H54: another thread extends the lease while the answer to our request is under way."""
+    lease = tenancy.Session(1, 10.0, 100.0)
+    lease.hope(103.0, 3)
+    sent_after = lease.hoped
+    lease.hope(106.0, 3)
+    assert lease.prove(3, sent_after) is True
+    assert lease.ends_at == 113.0, "only the extension that the request came after"
+    assert lease.proved_in != 3, "the newer one is still to be proved"
+    assert lease.prove(3, lease.hoped) is True
+    assert lease.ends_at == 116.0
 
 
 def test_a_keep_alive_alone_does_not_keep_a_lease(

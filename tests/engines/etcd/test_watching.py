@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fencelock.engines.etcd import codec, watcher
+from fencelock.engines.etcd import protobuf, replies, requests, watcher
 from fencelock.engines.etcd.link import Link
-from fencelock.engines.etcd.session import Place, Session
+from fencelock.engines.etcd.tenancy import Place, Session
 from fencelock.engines.etcd.watcher import QUIET_S, SPARE_S, SPARES_MAX, Watcher
 from fencelock.worlds.threads import ThreadsWorld
 from tests.faults.flavors import Lab, run
@@ -38,15 +38,15 @@ class Line(Link):
     def close(self) -> None: ...
 
     def begun(self, number: int, revision: int) -> None:
-        self.say(_header(revision) + codec.integer(2, number) + codec.integer(3, 1))
+        self.say(_header(revision) + protobuf.integer(2, number) + protobuf.integer(3, 1))
 
     def deleted(self, number: int, revision: int) -> None:
-        event = codec.integer(1, 1) + codec.message(2, codec.text(1, KEY))
-        self.say(_header(revision) + codec.integer(2, number) + codec.message(11, event))
+        event = protobuf.integer(1, 1) + protobuf.message(2, protobuf.text(1, KEY))
+        self.say(_header(revision) + protobuf.integer(2, number) + protobuf.message(11, event))
 
 
 def _header(revision: int) -> bytes:
-    return codec.message(1, codec.integer(3, revision))
+    return protobuf.message(1, protobuf.integer(3, revision))
 
 
 class Desk:
@@ -82,7 +82,7 @@ def desk() -> Desk:
     assert not told(place)
     desk.line.deleted(1, 12)
     assert told(place)
-    assert desk.line.sent == [codec.watch_deletion(1, KEY)]
+    assert desk.line.sent == [requests.watch_deletion(1, KEY)]
     return desk
 
 
@@ -102,20 +102,20 @@ def test_what_was_told_before_one_listened_is_not_missed(desk: Desk) -> None:
 
 def test_two_who_wait_for_one_key_have_a_watch_each(desk: Desk) -> None:
     first, second = desk.waits(14), desk.waits(14)
-    assert desk.line.sent[1:] == [codec.watch_deletion(2, KEY)]
+    assert desk.line.sent[1:] == [requests.watch_deletion(2, KEY)]
     desk.line.begun(2, 14)
     desk.line.deleted(1, 15)
     desk.line.deleted(2, 15)
     assert told(first)
     assert told(second)
-    assert desk.line.sent[2:] == [codec.watch_no_more(2)], "one spare is enough"
+    assert desk.line.sent[2:] == [requests.watch_no_more(2)], "one spare is enough"
 
 
 def test_a_spare_that_nobody_needs_is_given_up(desk: Desk) -> None:
     desk.line.deleted(1, 15)  # others go on without us
-    assert desk.line.sent[1:] == [codec.watch_no_more(1)]
+    assert desk.line.sent[1:] == [requests.watch_no_more(1)]
     desk.waits(15)
-    assert desk.line.sent[2:] == [codec.watch_deletion(2, KEY)]
+    assert desk.line.sent[2:] == [requests.watch_deletion(2, KEY)]
 
 
 def test_a_spare_ends_after_a_while(desk: Desk) -> None:
@@ -124,7 +124,7 @@ def test_a_spare_ends_after_a_while(desk: Desk) -> None:
     assert len(desk.line.sent) == 1
     desk.at = SPARE_S
     desk.watcher.look()
-    assert desk.line.sent[1:] == [codec.watch_no_more(1)]
+    assert desk.line.sent[1:] == [requests.watch_no_more(1)]
 
 
 def test_there_are_only_so_many_spares(desk: Desk) -> None:
@@ -132,7 +132,7 @@ def test_there_are_only_so_many_spares(desk: Desk) -> None:
         desk.waits(20, b"other/%d" % number)
         desk.line.deleted(number, 21)
     ended = [
-        message for message in desk.line.sent if message == codec.watch_no_more(SPARES_MAX + 1)
+        message for message in desk.line.sent if message == requests.watch_no_more(SPARES_MAX + 1)
     ]
     assert len(desk.watcher._spares) == SPARES_MAX
     assert ended
@@ -143,17 +143,17 @@ def test_a_stream_that_broke_leaves_no_spare(desk: Desk) -> None:
     desk.line.end()
     desk.at = QUIET_S
     place = desk.waits(20)
-    assert desk.line.sent[1:] == [codec.watch_deletion(2, KEY)]
+    assert desk.line.sent[1:] == [requests.watch_deletion(2, KEY)]
     desk.line.begun(2, 21)
     assert told(place), "the store has moved on between reading and watching"
 
 
 def test_a_watch_that_the_server_ends_is_no_spare(desk: Desk) -> None:
     place = desk.waits(14)
-    desk.line.say(_header(15) + codec.integer(2, 1) + codec.integer(4, 1))
+    desk.line.say(_header(15) + protobuf.integer(2, 1) + protobuf.integer(4, 1))
     assert told(place)
     desk.waits(15)
-    assert desk.line.sent[1:] == [codec.watch_deletion(2, KEY)]
+    assert desk.line.sent[1:] == [requests.watch_deletion(2, KEY)]
 
 
 def listens(client: Any) -> bool:
@@ -165,21 +165,21 @@ def test_workers_that_take_turns_begin_one_watch_each(
     flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[bytes] = []
-    answered: list[codec.News] = []
-    watch_deletion, read_news = codec.watch_deletion, codec.read_news
+    answered: list[replies.News] = []
+    watch_deletion, read_news = requests.watch_deletion, replies.read_news
 
     def begin(watch: int, key: bytes) -> bytes:
         begun.append(key)
         return watch_deletion(watch, key)
 
-    def read(data: bytes) -> codec.News:
+    def read(data: bytes) -> replies.News:
         news = read_news(data)
         if news.created:
             answered.append(news)
         return news
 
-    monkeypatch.setattr(codec, "watch_deletion", begin)
-    monkeypatch.setattr(codec, "read_news", read)
+    monkeypatch.setattr(requests, "watch_deletion", begin)
+    monkeypatch.setattr(replies, "read_news", read)
     monkeypatch.setattr(watcher, "SPARE_S", 60.0)
 
     async def scenario(lab: Lab) -> None:

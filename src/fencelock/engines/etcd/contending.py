@@ -11,16 +11,18 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from ...errors import EngineError, FencelockError, Unavailable
-from ...model import Busy, Grant, Request, drift
+from ...model import Busy, Grant, Request
 from ...world import Signal, World
-from . import codec
-from .link import RANGE, TXN, LeaseGone, Link
-from .naming import KEPT_MAX, Naming, Steps, meta_text, owner_of, value_of
-from .session import Place, Session, Sessions
+from . import replies, requests
+from .link import RANGE, TXN, LeaseGone, Link, Refused
+from .naming import JOIN, KEPT_MAX, TAKE, TRY, Naming, Steps, meta_text, owner_of, value_of
+from .session import Sessions
+from .tenancy import Place, Session
 from .watcher import Watcher
 
 LOOK_S = 60.0  # the watch tells; this is the net under it
 POLL_S = 1.0  # while there is no watch
+CROWDED = 8  # a lock that was wanted by others is expected to be for so many times
 
 
 class Contending:
@@ -46,19 +48,36 @@ class Contending:
             return self._join(request, request.queue or request.waits)
         return self._look(request, place)
 
-    async def _join(self, request: Request, queues: bool) -> Grant | Busy:
-        """Take the lock if nobody has it or wants it; else join the queue, where that is wished."""
-        sessions, asked_at = self._sessions, self._world.now()
-        session = sessions.found(request.ttl, asked_at) or await sessions.fresh(request.ttl)
+    async def _join(self, request: Request, queues: bool, crowded: bool = False) -> Grant | Busy:
+        """Take the lock if nobody has it or wants it; else join the queue, where that is wished.
+
+        A lock that was free the last few times is asked for in fewer words first; when it is not
+        free after all, nothing has happened, and the queue is joined in a second step.
+        """
+        link, asked_at = self._link, self._world.now()
+        session = self._sessions.ready.get(request.ttl)
+        if (
+            session is None
+            or session.ended
+            or not asked_at <= session.fresh_until < session.ends_at
+        ):
+            session = await self._sessions.fresh(request.ttl)
+        session.used_at = asked_at
         place = self._place(request, session)
         place.until = asked_at + session.ttl
         steps = place.steps or self._naming.steps(request.name, place.key, session.lease)
+        form = TRY if not queues else JOIN if crowded or steps.crowded or place.unanswered else TAKE
         place.unanswered += 1  # until the answer, whatever ends this call, it may take effect
+        place.hoped = session.hoped
+        turn, join = link.turn, steps.join(place.value, form)
         try:
-            answer = await self._link.call(TXN, steps.join(place.value, queues))
+            try:
+                answer = await link.transact(turn, join)
+            except Refused as error:
+                answer = await link.settle(error, turn, join)
         except LeaseGone:
             self.forget(place, certain=True)
-            sessions.end(session)
+            self._sessions.end(session)
             raise Unavailable(
                 "the etcd lease of this client had ended; nothing happened. Try again"
             ) from None
@@ -67,15 +86,26 @@ class Contending:
             self.forget(place)
             raise
         place.unanswered -= 1
-        place.created = codec.read_success(answer)
-        if place.created and session.prove(self._link.turn):
-            return _grant(request, place, asked_at)
-        if place.created:
-            return await self._granted(request, place, asked_at)
-        return await self._joined(request, place, codec.read_txn(answer), queues, asked_at)
+        place.created = replies.read_success(answer)
+        if not place.created:
+            steps.crowded = CROWDED
+            if form == TAKE:
+                return await self._join(request, queues, True)
+            return await self._joined(request, place, replies.read_txn(answer), queues, asked_at)
+        if steps.crowded:
+            steps.crowded -= 1
+        turn = link.turn
+        if session.proved_in == turn or session.prove(turn, place.hoped):
+            return place.grant(request.name, asked_at)
+        return await self._granted(request, place, asked_at)
 
     async def _joined(
-        self, request: Request, place: Place, outcome: codec.Outcome, queues: bool, asked_at: float
+        self,
+        request: Request,
+        place: Place,
+        outcome: replies.Outcome,
+        queues: bool,
+        asked_at: float,
     ) -> Grant | Busy:
         """Somebody else has the lock or wants it."""
         everybody, first, *mine = outcome.found
@@ -94,8 +124,8 @@ class Contending:
         self,
         request: Request,
         place: Place,
-        contenders: Sequence[codec.KeyValue],
-        first: Sequence[codec.KeyValue],
+        contenders: Sequence[replies.KeyValue],
+        first: Sequence[replies.KeyValue],
     ) -> Grant | Busy:
         """What to answer to somebody who does not wait and has not joined."""
         if not contenders:  # nobody wants this name, but there are contenders for names below it
@@ -114,19 +144,21 @@ class Contending:
             return answer._replace(queued=False)
         return answer
 
-    async def _take_over(self, request: Request, pair: codec.KeyValue) -> Grant | Busy:
+    async def _take_over(self, request: Request, pair: replies.KeyValue) -> Grant | Busy:
         """The lock is this owner's already, through another client or an answer that was lost."""
         asked_at = self._world.now()
         session = await self._sessions.fresh(request.ttl)
-        same = codec.equal(codec.CREATED, pair.key, pair.created)
-        attach = codec.do_put(codec.attach(pair.key, session.lease))
-        outcome = await self._link.call(TXN, codec.txn([same], [attach]))
-        if not codec.read_txn(outcome).succeeded:
+        hoped = session.hoped
+        same = requests.equal(requests.CREATED, pair.key, pair.created)
+        attach = requests.do_put(requests.attach(pair.key, session.lease))
+        outcome = await self._link.call(TXN, requests.txn([same], [attach]))
+        if not replies.read_txn(outcome).succeeded:
             return Busy(POLL_S)
         place = self.adopt(request.owner, pair, session)
+        place.hoped = hoped
         return await self._granted(request, place, asked_at)
 
-    def adopt(self, owner: str, pair: codec.KeyValue, session: Session) -> Place:
+    def adopt(self, owner: str, pair: replies.KeyValue, session: Session) -> Place:
         """Look after a key that is on a lease of ours from now on."""
         place = Place(owner, pair.key, pair.value, session, session.ends_at)
         place.created = pair.created
@@ -147,9 +179,10 @@ class Contending:
                 await self._sessions.extend(place.session)
             except LeaseGone:
                 return await self._join(request, request.queue or request.waits)
+        place.hoped = place.session.hoped
         ways = self._naming.ways(request.name)
-        ahead = codec.range_of(ways.lower, ways.upper, keys_only=True, created_max=place.created)
-        found = codec.read_range(await self._link.call(RANGE, ahead, reads=True))
+        ahead = requests.range_of(ways.lower, ways.upper, keys_only=True, created_max=place.created)
+        found = replies.read_range(await self._link.call(RANGE, ahead, reads=True))
         contenders = self._naming.contenders(request.name, found.pairs)
         last = contenders[-1] if contenders else None
         if last is None or (last.key, last.created) != (place.key, place.created):
@@ -163,7 +196,7 @@ class Contending:
         self,
         request: Request,
         place: Place,
-        contenders: Sequence[codec.KeyValue],
+        contenders: Sequence[replies.KeyValue],
         revision: int,
         asked_at: float,
     ) -> Grant | Busy:
@@ -179,17 +212,17 @@ class Contending:
         return Busy(LOOK_S if armed else POLL_S, len(ahead) - 1, True, holder)
 
     async def _granted(self, request: Request, place: Place, asked_at: float) -> Grant:
-        if not place.session.prove(self._link.turn):
+        if not place.session.prove(self._link.turn, place.hoped):
             await self._sessions.extend_surely(place.session)
-        return _grant(request, place, asked_at)
+        return place.grant(request.name, asked_at)
 
     async def withdraw(self, request: Request) -> None:
         """Leave the queue, and the lock."""
         place = self.places.get(request.owner)
         if place is None:
             return  # it was never sent, or it is certain that nothing is left of it
-        ours = codec.same_value(place.key, place.value)
-        leave = codec.txn([ours], [codec.do_delete(codec.delete(place.key))])
+        ours = requests.same_value(place.key, place.value)
+        leave = requests.txn([ours], [requests.do_delete(requests.delete(place.key))])
         try:
             await self._link.call(TXN, leave)
         except FencelockError:
@@ -201,12 +234,14 @@ class Contending:
         """The key is gone; unless that is certain, a late request may still bring it back."""
         if certain:
             place.unanswered = 0
-        self._watcher.disarm(place)
+        if place.watch:
+            self._watcher.disarm(place)
         self._sessions.drop(place)
-        if self.places.get(place.owner) is place:
-            del self.places[place.owner]
-        if not keep_key and self._keys.get(place.key) is place:
-            del self._keys[place.key]
+        owner, key = place.owner, place.key
+        if self.places.get(owner) is place:
+            del self.places[owner]
+        if not keep_key and self._keys.get(key) is place:
+            del self._keys[key]
 
     def watch(self, owner: str, signal: Signal) -> None:
         """Set the signal whenever this owner should look again."""
@@ -226,22 +261,23 @@ class Contending:
 
     def _place(self, request: Request, session: Session) -> Place:
         """Where this owner stands or will stand; the same one when it asks again."""
-        old = self.places.get(request.owner)
-        if old is not None and old.session is session:
-            return old
+        name, owner, _, meta, _, _, _ = request
+        old = self.places.get(owner)
         if old is not None:
+            if old.session is session:
+                return old
             self.forget(old, certain=True)  # its lease has ended, and its key with it
-        value = value_of(request.owner, self._world.wall_us(), request.meta)
-        steps = session.steps.get(request.name) or self._steps(request.name, session)
-        place = Place(request.owner, steps.key, value, session, 0.0)
+        steps = session.steps.get(name) or self._steps(name, session)
+        place = Place(owner, steps.key, value_of(owner, self._world.wall_us(), meta), session, 0.0)
         number = 0  # of another contender of this client; setdefault lets one thread have a key
         while place.key in session.ghosts or self._keys.setdefault(place.key, place) is not place:
             number += 1
             place.key = steps.key + b"-%d" % number
         if number:
-            steps = self._naming.steps(request.name, place.key, session.lease)
+            steps = self._naming.steps(name, place.key, session.lease)
+            steps.crowded = steps.crowded or 1  # by ourselves
         place.steps = steps
-        self.places[request.owner] = place
+        self.places[owner] = place
         self._sessions.add(place)
         return place
 
@@ -256,18 +292,12 @@ class Contending:
     async def _holder(self, place: Place, key: bytes) -> str:
         """What the holder says of itself; asked only when it is another than before."""
         if place.holder[0] != key:
-            found = codec.read_range(await self._link.call(RANGE, codec.range_of(key), reads=True))
+            found = replies.read_range(
+                await self._link.call(RANGE, requests.range_of(key), reads=True)
+            )
             place.holder = (key, meta_text(found.pairs[0].value) if found.pairs else "")
         return place.holder[1]
 
 
-def _grant(request: Request, place: Place, asked_at: float) -> Grant:
-    session = place.session
-    ttl, ends_at = session.ttl, session.ends_at
-    place.waiting, place.until = False, ends_at
-    end = ends_at - drift(ttl)
-    return Grant(request.name, request.owner, place.created, ttl, asked_at, end)
-
-
-def _meta_of(holder: codec.KeyValue, first: Sequence[codec.KeyValue]) -> str:
+def _meta_of(holder: replies.KeyValue, first: Sequence[replies.KeyValue]) -> str:
     return meta_text(first[0].value) if first and first[0].key == holder.key else ""

@@ -18,7 +18,7 @@ from ...engine import Address, Engine
 from ...errors import Misconfigured, UsageError
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
-from . import codec
+from . import requests
 from .contending import Contending
 from .link import RANGE, Link, Wire
 from .listing import Listing
@@ -56,7 +56,7 @@ class EtcdEngine(Engine):
         self._listing = Listing(world, self._link, self._naming)
 
     async def open(self) -> None:
-        look = codec.range_of(self._naming.told(""), count_only=True)
+        look = requests.range_of(self._naming.told(""), count_only=True)
         await self._link.call(RANGE, look, reads=True)  # linearizable: a majority has answered
 
     async def close(self) -> None:
@@ -112,7 +112,7 @@ class EtcdEngine(Engine):
                 f"the key of {grant.name!r} is not known here, because another process has made "
                 "it: renew the lease once"
             )
-        return place.key, grant.fence, codec.equal(codec.CREATED, place.key, grant.fence)
+        return place.key, grant.fence, requests.equal(requests.CREATED, place.key, grant.fence)
 
 
 def _wire(world: World, members: Sequence[str], address: Address) -> Wire:

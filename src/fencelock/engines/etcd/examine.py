@@ -9,7 +9,7 @@ from typing import Literal
 from ...errors import FencelockError
 from ...model import Finding
 from ...world import World
-from . import codec, roster
+from . import requests, roster
 from .link import MEMBERS, RANGE, STATUS, Link
 
 ASK_S = 2.0
@@ -59,7 +59,7 @@ async def examine(world: World, link: Link) -> list[Finding]:
 async def _quorum(world: World, link: Link) -> list[Finding]:
     asked_at = world.now()
     try:
-        look = codec.range_of(b"\0", count_only=True)
+        look = requests.range_of(b"\0", count_only=True)
         await link.call(RANGE, look, reads=True)
     except FencelockError as error:
         advice = "start members until more than half of them run and reach each other"

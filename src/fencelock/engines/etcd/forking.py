@@ -36,8 +36,9 @@ class Gate:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()  # of forks among themselves
-        self._inside: set[object] = set()
-        self._fork: _Fork | None = None
+        self.inside: set[object] = set()
+        """A mark for each call that is under way."""
+        self.fork: _Fork | None = None
         self._empty = True
         """What the last fork found."""
         self._always_inside = False
@@ -46,15 +47,15 @@ class Gate:
 
     def enter(self, visit: object) -> None:
         """Go in, after a fork if there is one. Whatever ends this, ``leave`` puts it right."""
-        self._inside.add(visit)
-        while (fork := self._fork) is not None:
+        self.inside.add(visit)
+        while (fork := self.fork) is not None:
             self.leave(visit)
             fork.over.wait()
-            self._inside.add(visit)
+            self.inside.add(visit)
 
     def leave(self, visit: object) -> None:
-        self._inside.discard(visit)
-        if (fork := self._fork) is not None:
+        self.inside.discard(visit)
+        if (fork := self.fork) is not None:
             fork.left.set()
 
     def stay(self) -> None:
@@ -63,12 +64,12 @@ class Gate:
 
     def before_fork(self) -> None:
         self._mutex.acquire()
-        self._fork = fork = _Fork()
+        self.fork = fork = _Fork()
         end = monotonic() + WAIT_S
-        while not self._always_inside and self._inside and (left := end - monotonic()) > 0:
+        while not self._always_inside and self.inside and (left := end - monotonic()) > 0:
             fork.left.wait(left)
             fork.left.clear()
-        self._empty = not self._inside
+        self._empty = not self.inside
 
     def after_in_parent(self) -> None:
         self._open()
@@ -77,11 +78,11 @@ class Gate:
     def after_in_child(self) -> None:
         self.spoiled = self.spoiled or self._always_inside or not self._empty
         self._mutex = threading.Lock()
-        self._inside = set()
-        self._fork = None
+        self.inside = set()
+        self.fork = None
 
     def _open(self) -> None:
-        fork, self._fork = self._fork, None
+        fork, self.fork = self.fork, None
         if fork is not None:
             fork.over.set()
 

@@ -7,8 +7,8 @@ below is the one place where errors of gRPC and etcd are read. How bytes travel 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ...errors import (
     Denied,
@@ -18,7 +18,7 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from . import codec
+from . import replies, requests
 
 WORK, RENEWAL = 0, 1  # lanes: a renewal never queues behind other work
 TRY_MIN_S = 0.5
@@ -39,6 +39,7 @@ MEMBERS = "/etcdserverpb.Cluster/MemberList"
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 Verdict: TypeAlias = Literal["not sent", "elsewhere", "unknown", "token", "lease", "denied", "no"]
+AGAIN: tuple[Verdict, ...] = ("not sent", "elsewhere")
 
 # The first row whose code and words fit decides. "elsewhere": nothing happened, and another member
 # may do better.
@@ -90,9 +91,9 @@ class Stream(Protocol):
 class Wire(Protocol):
     """Carries bytes to the members of a cluster, and decides nothing. One for each flavor."""
 
-    async def call(
+    def call(
         self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
-    ) -> bytes:
+    ) -> Coroutine[Any, Any, bytes]:
         """One request, one answer, or Refused when the time is up at the latest."""
         ...
 
@@ -132,8 +133,25 @@ class Link:
         self.turn = 0
         """Grows with every change of the member: what was learned before may be out of date."""
         self.try_s = max(patience / len(members), TRY_MIN_S)
-        self._login = None if user is None else codec.authenticate(user, password or "")
+        self._login = None if user is None else requests.authenticate(user, password or "")
         self._about: Metadata = ()
+
+    def transact(self, turn: int, request: bytes) -> Coroutine[Any, Any, bytes]:
+        """Send a transaction by the shortest way. Refused is for ``settle`` to judge."""
+        if self._login is not None and not self._about:
+            return self.call(TXN, request)
+        member = turn % len(self.members)
+        return self.wire.call(member, WORK, TXN, request, self.try_s, self._about)
+
+    async def settle(self, error: Refused, turn: int, request: bytes) -> bytes:
+        """Go on after a transaction was refused: return the answer of another try, or raise."""
+        verdict = self._heed(error, turn, WORK)
+        if verdict == "token" and self._login is not None:
+            self._about = ()
+            return await self.call(TXN, request)
+        if verdict in AGAIN:
+            return await self.call(TXN, request, tries=1)
+        raise self._trouble(error, verdict, turn, False) from error
 
     async def call(
         self,
@@ -143,10 +161,11 @@ class Link:
         reads: bool = False,
         lane: int = WORK,
         within: float | None = None,
+        tries: int = 0,
     ) -> bytes:
         """Send a request and return its answer. One that only reads may be sent again elsewhere."""
         within = self.try_s if within is None else within
-        tries, silent, renewed_token = 0, 0, False
+        silent, renewed_token = 0, False
         while True:
             turn = self.turn
             try:
@@ -155,19 +174,24 @@ class Link:
                 member = turn % len(self.members)
                 return await self.wire.call(member, lane, method, request, within, self._about)
             except Refused as error:
-                verdict = judge(error)
+                verdict = self._heed(error, turn, lane)
                 if verdict == "token" and self._login is not None and not renewed_token:
                     renewed_token, self._about = True, ()
                     continue
-                if verdict in ("not sent", "elsewhere", "unknown"):
-                    self.turn_from(turn)
                 tries += 1
-                if error.code == "DEADLINE_EXCEEDED":
-                    self.wire.leave(turn % len(self.members), lane)
-                    silent += 1
-                again = verdict in ("not sent", "elsewhere") or (reads and verdict == "unknown")
+                silent += error.code == "DEADLINE_EXCEEDED"
+                again = verdict in AGAIN or (reads and verdict == "unknown")
                 if not again or tries > len(self.members) or silent == len(self.members):
                     raise self._trouble(error, verdict, turn, reads) from error
+
+    def _heed(self, error: Refused, turn: int, lane: int) -> Verdict:
+        """Find out what an error means, and leave a member that is in trouble."""
+        verdict = judge(error)
+        if verdict in (*AGAIN, "unknown"):
+            self.turn_from(turn)
+        if error.code == "DEADLINE_EXCEEDED":
+            self.wire.leave(turn % len(self.members), lane)
+        return verdict
 
     def turn_from(self, turn: int) -> None:
         """Speak to the next member, unless somebody else has turned already."""
@@ -192,7 +216,7 @@ class Link:
         assert self._login is not None
         member = turn % len(self.members)
         answer = await self.wire.call(member, lane, AUTHENTICATE, self._login, within, ())
-        self._about = (("token", codec.read_token(answer)),)
+        self._about = (("token", replies.read_token(answer)),)
 
     def _trouble(self, error: Refused, verdict: Verdict, turn: int, reads: bool) -> FencelockError:
         member = self.members[turn % len(self.members)]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from ...model import Holding, Meta, State, Waiting
 from ...world import World
-from . import codec
+from . import replies, requests
 from .link import LEASE_LOOK, RANGE, Link
 from .naming import Naming, age_and_meta
 
@@ -26,7 +26,7 @@ class Listing:
         self._link = link
         self._naming = naming
 
-    async def contenders(self, name: str) -> list[codec.KeyValue]:
+    async def contenders(self, name: str) -> list[replies.KeyValue]:
         """All contenders for a name, the holder first."""
         ways = self._naming.ways(name)
         found = [pair async for pair in self._read(ways.lower, ways.upper)]
@@ -47,7 +47,7 @@ class Listing:
 
     async def scan(self, prefix: str) -> list[Holding]:
         start = self._naming.prefix + prefix.encode()
-        first: dict[str, codec.KeyValue] = {}
+        first: dict[str, replies.KeyValue] = {}
         async for pair in self._read(start, _end_of(start)):
             name = self._naming.name_of(pair)
             if name is not None and (name not in first or pair.created < first[name].created):
@@ -58,7 +58,7 @@ class Listing:
         ]
         return [holding for holding in shown if holding is not None]
 
-    def _holding(self, name: str, pair: codec.KeyValue, lease: codec.Lease) -> Holding | None:
+    def _holding(self, name: str, pair: replies.KeyValue, lease: replies.Lease) -> Holding | None:
         age, meta = age_and_meta(pair.value, self._world.wall_us())
         if not pair.lease:
             return Holding(name, pair.created, 0.0, age, 0.0, UNLEASED)
@@ -67,18 +67,18 @@ class Listing:
         remaining = float(min(lease.ttl + 1, lease.granted_ttl))  # etcd rounds down: at most this
         return Holding(name, pair.created, float(lease.granted_ttl), age, remaining, meta)
 
-    async def _lease(self, lease: int) -> codec.Lease:
+    async def _lease(self, lease: int) -> replies.Lease:
         if not lease:
-            return codec.Lease(0, 0)
-        answer = await self._link.call(LEASE_LOOK, codec.lease_named(lease), reads=True)
-        return codec.read_lease(answer)
+            return replies.Lease(0, 0)
+        answer = await self._link.call(LEASE_LOOK, requests.lease_named(lease), reads=True)
+        return replies.read_lease(answer)
 
-    async def _read(self, start: bytes, end: bytes) -> AsyncIterator[codec.KeyValue]:
+    async def _read(self, start: bytes, end: bytes) -> AsyncIterator[replies.KeyValue]:
         """All pairs from start up to end at one revision, page by page."""
         revision, more = 0, True
         while more:
-            page = codec.range_of(start or b"\0", end, limit=PAGE, revision=revision)
-            found = codec.read_range(await self._link.call(RANGE, page, reads=True))
+            page = requests.range_of(start or b"\0", end, limit=PAGE, revision=revision)
+            found = replies.read_range(await self._link.call(RANGE, page, reads=True))
             for pair in found.pairs:
                 yield pair
             more = found.more and bool(found.pairs)

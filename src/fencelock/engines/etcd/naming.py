@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...model import Meta
-from . import codec
+from . import protobuf, replies, requests
 
 KEPT_MAX = 256
-SIZES_MAX = 8
+SIZES_MAX = 16
 
 
 class Ways(NamedTuple):
@@ -30,6 +30,11 @@ class Ways(NamedTuple):
     """Operations that read all contenders, and what the first one says of itself."""
 
 
+TAKE, TRY, JOIN = range(3)
+"""What to do about somebody else who has the lock or wants it: nothing, read who that is, or read
+it and queue."""
+
+
 class Steps:
     """The transactions that take and leave a lock with one key.
 
@@ -38,43 +43,53 @@ class Steps:
     """
 
     def __init__(self, ways: Ways, key: bytes, lease: int) -> None:
-        free = codec.equal(codec.CREATED, key, 0)
-        mine = codec.do_range(codec.range_of(key))
+        free = requests.equal(requests.CREATED, key, 0)
+        mine = requests.do_range(requests.range_of(key))
         self.key = key
-        self._nobody = codec.message(1, ways.nobody)
-        self._start, self._lease = codec.text(1, key), codec.integer(3, lease)
-        self._free = codec.message(1, free)
-        self._reads = codec.txn([], [], ways.reads)
-        self._all_reads = codec.txn([], [], [*ways.reads, mine])
-        self._same = codec.equal(codec.CREATED, key, 0)[:-1]
-        self._delete = codec.message(2, codec.do_delete(codec.delete(key)))
-        self._around: dict[tuple[int, bool], tuple[bytes, ...]] = {}
+        self.crowded = 0
+        """So many times it is better to join the queue than to see first whether there is one."""
+        self._nobody = protobuf.message(1, ways.nobody)
+        self._start, self._lease = protobuf.text(1, key), protobuf.integer(3, lease)
+        self._free = protobuf.message(1, free)
+        self._reads = requests.txn([], [], ways.reads)
+        self._all_reads = requests.txn([], [], [*ways.reads, mine])
+        self._same = requests.equal(requests.CREATED, key, 0)[:-1]
+        self._delete = protobuf.message(2, requests.do_delete(requests.delete(key)))
+        self._before: dict[int, bytes] = {}
+        self._around: dict[int, tuple[bytes, ...]] = {}
 
     def leave(self, created: int) -> bytes:
         """Delete the key if it has this create revision."""
-        return codec.message(1, self._same + codec.varint(created)) + self._delete
+        revision = protobuf.varint(created)
+        size = len(revision)
+        before = self._before.get(size)
+        if before is None:
+            before = self._before[size] = protobuf.opening(1, len(self._same) + size) + self._same
+        return before + revision + self._delete
 
-    def join(self, value: bytes, queues: bool) -> bytes:
-        """Put the key if there is no contender; else read them, and put it first if we queue."""
+    def join(self, value: bytes, form: int) -> bytes:
+        """Put the key if there is no contender; the form says what is done if there is one."""
         size = len(value)
-        around = self._around.get((size, queues))
+        around = self._around.get(size << 2 | form)
         if around is None:
             if len(self._around) >= SIZES_MAX:
                 self._around.clear()
-            around = self._around[size, queues] = self._frame(size, queues)
+            around = self._around[size << 2 | form] = self._frame(size, form)
         return value.join(around)
 
-    def _frame(self, size: int, queues: bool) -> tuple[bytes, ...]:
+    def _frame(self, size: int, form: int) -> tuple[bytes, ...]:
         """The bytes around a value: before it, and behind it; a queue needs it a second time."""
         tail = self._lease
-        taking = self._start + codec.opening(2, size)
+        taking = self._start + protobuf.opening(2, size)
         for number in (2, 2):  # a put, among what is done when the comparison holds
-            taking = codec.opening(number, len(taking) + size + len(tail)) + taking
-        if not queues:
+            taking = protobuf.opening(number, len(taking) + size + len(tail)) + taking
+        if form == TAKE:
+            return self._nobody + taking, tail
+        if form == TRY:
             return self._nobody + taking, tail + self._reads
         joining = self._free + taking
         for number in (4, 3):  # a transaction, among what is done when it does not
-            joining = codec.opening(number, len(joining) + size + len(tail)) + joining
+            joining = protobuf.opening(number, len(joining) + size + len(tail)) + joining
         return self._nobody + taking, tail + joining, tail + self._all_reads
 
 
@@ -108,12 +123,12 @@ class Naming:
         start = self.prefix + name.encode()
         lower, upper = start + b"/", start + b"0"  # 0 follows / in ASCII
         reads = [
-            codec.do_range(codec.range_of(lower, upper, keys_only=True)),
-            codec.do_range(codec.range_of(lower, upper, limit=1, oldest_first=True)),
+            requests.do_range(requests.range_of(lower, upper, keys_only=True)),
+            requests.do_range(requests.range_of(lower, upper, limit=1, oldest_first=True)),
         ]
-        return Ways(lower, upper, codec.equal(codec.CREATED, lower, 0, upper), reads)
+        return Ways(lower, upper, requests.equal(requests.CREATED, lower, 0, upper), reads)
 
-    def contenders(self, name: str, pairs: Sequence[codec.KeyValue]) -> list[codec.KeyValue]:
+    def contenders(self, name: str, pairs: Sequence[replies.KeyValue]) -> list[replies.KeyValue]:
         """Who wants this name, first come first.
 
         Names keep their slashes, so ``a/b`` begins with ``a/``: its keys have one slash more.
@@ -122,7 +137,7 @@ class Naming:
         direct = [pair for pair in pairs if b"/" not in pair.key[start:]]
         return sorted(direct, key=lambda pair: pair.created)
 
-    def name_of(self, pair: codec.KeyValue) -> str | None:
+    def name_of(self, pair: replies.KeyValue) -> str | None:
         """The name that a key contends for, or None when it is no lock's: etcd has other users."""
         name, slash, tail = pair.key[len(self.prefix) :].rpartition(b"/")
         theirs = tail == f"{pair.lease:x}".encode()

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from ...model import Gone, Grant, granted
 from ...world import World
-from . import codec
+from . import replies, requests
 from .contending import Contending
-from .link import LEASE_GRANT, RANGE, TXN, LeaseGone, Link
+from .link import LEASE_GRANT, RANGE, TXN, LeaseGone, Link, Refused
 from .listing import Listing
 from .naming import Naming, owner_of
-from .session import Session, Sessions
+from .session import Sessions
+from .tenancy import Session
 
 CHECKS_MAX = 100  # comparisons in one transaction: etcd takes 128 by default
 TOLD_MIN_S, TOLD_MAX_S = 60, 86_400  # how long the reason of a revocation is kept
@@ -74,16 +75,16 @@ class Renewing:
         """Whose keys are still there with their own create revision; the first call extends."""
         places = self._contending.places
         keys = {g.owner: (places[g.owner].key, g.fence) for g in grants if g.owner in places}
-        same = [codec.equal(codec.CREATED, key, fence) for key, fence in keys.values()]
+        same = [requests.equal(requests.CREATED, key, fence) for key, fence in keys.values()]
         one_by_one = [
-            codec.do_range(codec.range_of(key, keys_only=True)) for key, _ in keys.values()
+            requests.do_range(requests.range_of(key, keys_only=True)) for key, _ in keys.values()
         ]
-        request = codec.txn(same, [], one_by_one)
+        request = requests.txn(same, [], one_by_one)
         if first:
             answer = await self._sessions.extend_surely(session, request)
         else:
             answer = await self._link.call(TXN, request, reads=True)
-        outcome = codec.read_txn(answer)
+        outcome = replies.read_txn(answer)
         if outcome.succeeded:
             return {*keys}
         found = {(pair.key, pair.created) for each in outcome.found for pair in each.pairs}
@@ -97,24 +98,24 @@ class Renewing:
         pair = await self.find(grant)
         if pair is None:
             return await self._gone(grant, session)
-        same = codec.equal(codec.CREATED, pair.key, grant.fence)
-        attach = codec.do_put(codec.attach(pair.key, session.lease))
-        answer = await self._link.call(TXN, codec.txn([same], [attach]))
-        if not codec.read_txn(answer).succeeded:
+        same = requests.equal(requests.CREATED, pair.key, grant.fence)
+        attach = requests.do_put(requests.attach(pair.key, session.lease))
+        answer = await self._link.call(TXN, requests.txn([same], [attach]))
+        if not replies.read_txn(answer).succeeded:
             return await self._gone(grant, session)
         self._contending.adopt(grant.owner, pair, session).until = asked_at + session.ttl
         return granted(grant.name, grant.owner, grant.fence, session.ttl, asked_at)
 
-    async def find(self, grant: Grant) -> codec.KeyValue | None:
+    async def find(self, grant: Grant) -> replies.KeyValue | None:
         """The key of a grant; asked of etcd when another client has made it."""
         place = self._contending.places.get(grant.owner)
         if place is not None:
-            return codec.KeyValue(place.key, grant.fence, place.value, place.session.lease)
+            return replies.KeyValue(place.key, grant.fence, place.value, place.session.lease)
         ways = self._naming.ways(grant.name)
-        look = codec.range_of(
+        look = requests.range_of(
             ways.lower, ways.upper, created_min=grant.fence, created_max=grant.fence
         )
-        found = codec.read_range(await self._link.call(RANGE, look, reads=True))
+        found = replies.read_range(await self._link.call(RANGE, look, reads=True))
         ours = [pair for pair in found.pairs if owner_of(pair.value) == grant.owner]
         return ours[0] if ours else None
 
@@ -126,7 +127,12 @@ class Renewing:
             return False
         steps = place.steps if place is not None else None
         leave = (steps or self._naming.steps(grant.name, pair.key, 0)).leave(grant.fence)
-        freed = codec.read_success(await self._link.call(TXN, leave)) > 0
+        link, turn = self._link, self._link.turn
+        try:
+            answer = await link.transact(turn, leave)
+        except Refused as error:
+            answer = await link.settle(error, turn, leave)
+        freed = replies.succeeded(answer)
         if place is not None:
             self._contending.forget(place)
         return freed
@@ -138,20 +144,22 @@ class Renewing:
             return False
         holder = contenders[0]
         ttl = min(max(await listing.ttl(holder.lease), TOLD_MIN_S), TOLD_MAX_S)
-        lease = codec.read_lease(await self._link.call(LEASE_GRANT, codec.lease_grant(int(ttl))))
-        told = codec.put(self._naming.told(owner_of(holder.value)), reason.encode(), lease.id)
-        same = codec.equal(codec.CREATED, holder.key, holder.created)
-        both = [codec.do_delete(codec.delete(holder.key)), codec.do_put(told)]
-        outcome = await self._link.call(TXN, codec.txn([same], both))
-        return codec.read_txn(outcome).succeeded
+        lease = replies.read_lease(
+            await self._link.call(LEASE_GRANT, requests.lease_grant(int(ttl)))
+        )
+        told = requests.put(self._naming.told(owner_of(holder.value)), reason.encode(), lease.id)
+        same = requests.equal(requests.CREATED, holder.key, holder.created)
+        both = [requests.do_delete(requests.delete(holder.key)), requests.do_put(told)]
+        outcome = await self._link.call(TXN, requests.txn([same], both))
+        return replies.read_txn(outcome).succeeded
 
     async def _gone(self, grant: Grant, session: Session) -> Gone:
         """Why a key is not there any more."""
         place = self._contending.places.get(grant.owner)
         if place is not None:
             self._contending.forget(place)
-        why = codec.range_of(self._naming.told(grant.owner))
-        found = codec.read_range(await self._link.call(RANGE, why, reads=True))
+        why = requests.range_of(self._naming.told(grant.owner))
+        found = replies.read_range(await self._link.call(RANGE, why, reads=True))
         if found.pairs:
             return Gone("revoked", found.pairs[0].value.decode())
         if session.ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .codec import fields
+from .protobuf import fields
 
 
 class Status(NamedTuple):

@@ -5,9 +5,7 @@ keeps one key alive keeps all. So each key has an end of its own here, and whoev
 first deletes the keys on it that are past theirs. A process that dies extends nothing, and etcd
 ends its lease; a process that lives takes away what it has stopped renewing.
 
-How long a lease lasts is counted from before the keep-alive was sent. A member that was the leader
-and does not know that it is no more may answer one; so an extension counts only when the same
-member has answered a linearizable request after it (``prove``).
+What is known of one lease and its keys is in ``tenancy.py``.
 """
 
 from __future__ import annotations
@@ -16,108 +14,17 @@ from collections.abc import Callable
 from math import ceil
 
 from ...errors import FencelockError, Unavailable
-from ...world import Job, Signal, World
-from . import codec
+from ...world import Job, World
+from . import replies, requests
 from .link import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, RENEWAL, TXN, LeaseGone, Link
-from .naming import Steps
+from .tenancy import Place, Session
 
-FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
 EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
 IDLE_S = 300.0  # a lease that nobody uses is kept this long, so that the next acquire is quick
 NAP_S = 0.5
 GHOST_S = 15.0  # how long a request without an answer may still take effect
 CLOSE_S = 2.0
-
-
-class Place:
-    """One key of ours: a place in the queue for a name, and at its head the lock."""
-
-    __slots__ = (
-        "ahead",
-        "created",
-        "holder",
-        "key",
-        "owner",
-        "session",
-        "signal",
-        "steps",
-        "unanswered",
-        "until",
-        "value",
-        "waiting",
-        "watch",
-    )
-
-    def __init__(
-        self, owner: str, key: bytes, value: bytes, session: Session, until: float
-    ) -> None:
-        self.owner = owner
-        self.key = key
-        self.value = value
-        """What it says, and that is ours: a key is used again, a value never."""
-        self.session = session
-        self.until = until
-        """When it is deleted unless somebody asks for it again."""
-        self.created = 0
-        """Its create revision; 0 while that is not known."""
-        self.unanswered = 0
-        """Requests to make the key that have not been answered: each may still take effect."""
-        self.waiting = False
-        self.holder: tuple[bytes, str] = (b"", "")
-        """The key at the head of the queue and what its holder says of itself."""
-        self.ahead: tuple[bytes, int] = (b"", 0)
-        """The key right before this one, and the revision at which it was seen."""
-        self.signal: Signal | None = None
-        self.watch = 0
-        self.steps: Steps | None = None
-        """The transactions with this key, once they are made."""
-
-    def call(self, now: float) -> None:
-        """Have whoever waits here look again; who does not answer for a ttl is passed over."""
-        if self.waiting:
-            self.until = min(self.until, now + self.session.ttl)
-        if self.signal is not None:
-            self.signal.set()
-
-
-class Session:
-    """One etcd lease, and the keys on it."""
-
-    def __init__(self, lease: int, ttl: float, now: float) -> None:
-        self.lease = lease
-        self.hex = f"{lease:x}".encode()
-        self.ttl = ttl
-        """As the server gave it."""
-        self.alive_at = now
-        """The lease lasts until this and the ttl."""
-        self.used_at = now
-        self.tried_at = now
-        self.ended = False
-        self.places: dict[str, Place] = {}
-        self.steps: dict[str, Steps] = {}
-        """By name: the transactions with the first key of ours."""
-        self.ghosts: dict[bytes, tuple[bytes, float]] = {}
-        """Keys that were withdrawn and may still appear with their value, and until when."""
-        self._hope = (now, -1)
-        self.fresh_until = 0.0
-        """A grant may be made on it until then without extending it."""
-        self.hope(now, -1)
-
-    def hope(self, asked_at: float, turn: int) -> None:
-        """A member has extended it."""
-        self._hope = (asked_at, turn)
-        self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
-
-    def prove(self, turn: int) -> bool:
-        """The same member has answered a linearizable request since: the extension counts."""
-        asked_at, hoped = self._hope
-        if hoped == turn:
-            self.alive_at = max(self.alive_at, asked_at)
-        return hoped == turn or hoped == -1
-
-    @property
-    def ends_at(self) -> float:
-        return self.alive_at + self.ttl
+KEPT_MAX = 64
 
 
 class Sessions:
@@ -130,38 +37,37 @@ class Sessions:
         self.reaped: Callable[[Place], None] = self.drop
         """Told of each key that was taken away because nobody renewed it."""
         self._by_ttl: dict[int, Session] = {}
+        self.ready: dict[float, Session] = {}
+        """The lease that was used last for a ttl as callers wish it; see whether it is fresh."""
         self._all: dict[Session, None] = {}
         self._mutex = world.mutex()
         self._wake = world.signal()
         self._job: Job | None = None
         self._closing = False
 
-    def found(self, ttl: float, now: float) -> Session | None:
-        """The lease for this ttl, if there is one that is fresh."""
-        session = self._by_ttl.get(ceil(ttl))
-        if session is None or session.ended or now > session.fresh_until:
-            return None
-        session.used_at = now
-        return session if session.alive_at + session.ttl > now else None
-
     async def fresh(self, ttl: float) -> Session:
         """A lease for this ttl that has just begun or was just extended."""
-        whole, now = ceil(ttl), self._world.now()
-        if (session := self.found(ttl, now)) is not None:
-            return session
-        session = self._by_ttl.get(whole)
+        session = await self._found(ceil(ttl))
+        if len(self.ready) >= KEPT_MAX:
+            self.ready.clear()
+        self.ready[ttl] = session
+        return session
+
+    async def _found(self, whole: int) -> Session:
+        session, now = self._by_ttl.get(whole), self._world.now()
         if session is None or session.ended or session.ends_at <= now:
             return await self._begin(whole)
         session.used_at = now
-        try:
-            await self.extend(session)
-        except LeaseGone:
-            return await self._begin(whole)
+        if now > session.fresh_until:
+            try:
+                await self.extend(session)
+            except LeaseGone:
+                return await self._begin(whole)
         return session
 
     async def _begin(self, whole: int) -> Session:
         now = self._world.now()
-        answer = codec.read_lease(await self._link.call(LEASE_GRANT, codec.lease_grant(whole)))
+        answer = replies.read_lease(await self._link.call(LEASE_GRANT, requests.lease_grant(whole)))
         made = Session(answer.id, float(answer.ttl), now)
         with self._mutex:
             session = self._by_ttl.get(whole)
@@ -177,12 +83,12 @@ class Sessions:
         await self._reap(session)
         asked_at, turn = self._world.now(), self._link.turn
         session.tried_at = asked_at
-        request = codec.lease_named(session.lease)
+        request = requests.lease_named(session.lease)
         within = min(self._link.try_s, max(session.ttl / 4, 0.5))
         answer = await self._link.call(
             LEASE_KEEP_ALIVE, request, reads=True, lane=RENEWAL, within=within
         )
-        if codec.read_lease(answer).ttl <= 0:
+        if replies.read_lease(answer).ttl <= 0:
             self.end(session)
             raise LeaseGone
         session.hope(asked_at, turn)
@@ -191,9 +97,9 @@ class Sessions:
         """Extend a lease, and let a majority confirm that whoever did so may; ``look`` is a
         transaction that only reads."""
         await self.extend(session)
-        turn = self._link.turn
+        turn, hoped = self._link.turn, session.hoped
         answer = await self._link.call(TXN, look, reads=True)
-        if not session.prove(turn) or turn != self._link.turn:
+        if not session.prove(turn, hoped) or turn != self._link.turn:
             raise Unavailable("another member of etcd was turned to meanwhile. Try again")
         return answer
 
@@ -274,13 +180,16 @@ class Sessions:
 
     async def _delete(self, session: Session, key: bytes, value: bytes) -> None:
         """Delete a key of ours, unless another client has taken it over."""
-        ours = [codec.equal(codec.LEASED, key, session.lease), codec.same_value(key, value)]
+        ours = [
+            requests.equal(requests.LEASED, key, session.lease),
+            requests.same_value(key, value),
+        ]
         await self._link.call(
-            TXN, codec.txn(ours, [codec.do_delete(codec.delete(key))]), lane=RENEWAL
+            TXN, requests.txn(ours, [requests.do_delete(requests.delete(key))]), lane=RENEWAL
         )
 
     async def _revoke(self, session: Session) -> None:
         try:
-            await self._link.call(LEASE_REVOKE, codec.lease_named(session.lease))
+            await self._link.call(LEASE_REVOKE, requests.lease_named(session.lease))
         except FencelockError:
             pass  # it ends by itself

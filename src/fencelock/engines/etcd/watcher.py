@@ -16,9 +16,9 @@ from __future__ import annotations
 from itertools import count
 
 from ...world import World
-from . import codec
+from . import protobuf, replies, requests
 from .link import Link, Refused, Stream
-from .session import Place
+from .tenancy import Place
 
 QUIET_S = 1.0  # after a stream that broke, waiters look by themselves for so long
 SPARE_S, SPARES_MAX = 5.0, 64
@@ -73,7 +73,7 @@ class Watcher:
             if watch is None:
                 watch = _Watch(next(self._numbers), key, place, revision)
                 self._watching[watch.number] = watch
-                stream.send(codec.watch_deletion(watch.number, key))
+                stream.send(requests.watch_deletion(watch.number, key))
             watch.place, watch.revision, place.watch = place, revision, watch.number
             missed = watch.deleted > revision
         if missed:  # told before we were here to hear it
@@ -116,8 +116,8 @@ class Watcher:
 
     def _hear(self, epoch: int, data: bytes) -> None:
         try:
-            news = codec.read_news(data)
-        except codec.Malformed:
+            news = replies.read_news(data)
+        except protobuf.Malformed:
             self._break(epoch)
             return
         with self._mutex:
@@ -152,7 +152,7 @@ class Watcher:
         if self._spares.get(watch.key) is watch:
             del self._spares[watch.key]
         if self._stream is not None and not told:
-            self._stream.send(codec.watch_no_more(watch.number))
+            self._stream.send(requests.watch_no_more(watch.number))
 
     def _broke(self, epoch: int) -> None:
         """The stream ended by itself: its member is in trouble."""

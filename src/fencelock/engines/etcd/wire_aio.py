@@ -35,7 +35,13 @@ class AioWire:
         place = (member, lane, method)
         send = self._methods.get(place) or self._method(place)
         call = send(request, timeout=within, metadata=about)
-        await self._ended(call)
+        ended: asyncio.Future[None] = self._loop.create_future()
+        call.add_done_callback(partial(_settle, ended))
+        try:
+            await ended
+        except asyncio.CancelledError:
+            await self._end(call)
+            raise
         try:
             answer: bytes = await call
         except self._grpc.RpcError as error:
@@ -44,21 +50,18 @@ class AioWire:
             raise Refused("CLOSED", "the client is closed") from None
         return answer
 
-    async def _ended(self, call: Any) -> None:
-        """Wait until a call has ended, also when the waiting task is cancelled meanwhile.
+    async def _end(self, call: Any) -> None:
+        """Wait for the end of a call whose task was cancelled, and may be again.
 
         A request that is dropped half-way may still be served, after what undoes it.
         """
-        cancelled: asyncio.CancelledError | None = None
         while not call.done():  # its own deadline ends it
-            ended = self._loop.create_future()
+            ended: asyncio.Future[None] = self._loop.create_future()
             call.add_done_callback(partial(_settle, ended))
             try:
                 await ended
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
+            except asyncio.CancelledError:
+                pass
 
     def stream(
         self,

@@ -32,14 +32,18 @@ class ThreadsWire:
         send = self._methods.get(place) or self._method(place)
         visit = object()
         try:
-            gate.enter(visit)
+            gate.inside.add(visit)  # as enter() does: without a fork, that is all
+            if gate.fork is not None:
+                gate.enter(visit)
             answer: bytes = send(request, timeout=within, metadata=about)
         except self._grpc.RpcError as error:
             raise Refused(error.code().name, error.details() or "") from None
         except ValueError as error:  # "Cannot invoke RPC on closed channel!"
             raise Refused("CLOSED", str(error)) from None
         finally:
-            gate.leave(visit)
+            gate.inside.discard(visit)
+            if gate.fork is not None:
+                gate.leave(visit)
         return answer
 
     def stream(

@@ -1,0 +1,165 @@
+"""How many requests it takes to have a lock: one for a free one, and the queue in few words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fencelock import FencelockError, aio
+from fencelock.engines.etcd import contending, link, replies
+from fencelock.engines.etcd.engine import EtcdEngine
+from tests.faults.flavors import Lab, run
+from tests.servers.etcd import Etcd
+
+
+def engine_of(client: aio.Client) -> EtcdEngine:
+    engine = client._core.engine
+    assert isinstance(engine, EtcdEngine)
+    return engine
+
+
+def overhear(client: aio.Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Requests of a client from now on, each with whether it did what it was sent for."""
+    wire, heard = engine_of(client)._link.wire, list[tuple[str, bool]]()
+    call = wire.call
+
+    async def listening(*arguments: Any) -> bytes:
+        answer = await call(*arguments)
+        if arguments[1] == link.WORK:
+            method = arguments[2]
+            heard.append((method, method == link.TXN and replies.succeeded(answer)))
+        return answer
+
+    monkeypatch.setattr(wire, "call", listening)
+    return heard
+
+
+def test_a_free_lock_takes_one_request_and_so_does_leaving_it(
+    flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(etcd.url)
+        kept = await client.lock(f"{prefix}kept", ttl=60).acquire()
+        heard = overhear(client, monkeypatch)
+        for timeout in (None, 0, 5):
+            lease = await client.lock(prefix, ttl=60, timeout=timeout).acquire()
+            assert await lease.release() is True
+            assert heard == [(link.TXN, True), (link.TXN, True)]
+            heard.clear()
+        assert await kept.release() is True
+
+    run(flavor, scenario)
+
+
+def test_who_finds_others_joins_in_a_second_request_and_expects_them_from_then_on(
+    flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client, other = await lab.connect(etcd.url), await lab.connect(etcd.url)
+        lock, theirs = client.lock(prefix, ttl=60, timeout=30), other.lock(prefix, ttl=60)
+        assert await (await lock.acquire()).release() is True
+        heard = overhear(client, monkeypatch)
+
+        async def wait_for_it() -> list[tuple[str, bool]]:
+            heard.clear()
+            holder = await theirs.acquire()
+            waiting = lab.start(lock.acquire())
+            await lab.until_queued(other, prefix, 1)
+            joining = [one for one in heard if one[0] == link.TXN]
+            assert await holder.release() is True
+            lease = await waiting.result(30)
+            assert lease.fence > holder.fence
+            assert await lease.release() is True
+            return joining
+
+        assert await wait_for_it() == [(link.TXN, False)] * 2
+        assert await wait_for_it() == [(link.TXN, False)]
+        for _ in range(contending.CROWDED):
+            assert await (await lock.acquire()).release() is True
+        assert await wait_for_it() == [(link.TXN, False)] * 2
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "DEADLINE_EXCEEDED"])
+def test_a_lock_that_was_taken_without_an_answer_is_found_again(
+    flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """H13: the request was carried out. Asked again, our own key is no rival's."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(etcd.url)
+        kept = await client.lock(f"{prefix}kept", ttl=60).acquire()
+        wire, taken = engine_of(client)._link.wire, list[int]()
+        call = wire.call
+
+        async def unheard(*arguments: Any) -> bytes:
+            answer = await call(*arguments)
+            if not taken and f"{prefix}0".encode() in arguments[3]:
+                taken.append(replies.read_success(answer))
+                raise link.Refused(code, "on its way back")
+            return answer
+
+        monkeypatch.setattr(wire, "call", unheard)
+        lease = await client.lock(prefix, ttl=60, timeout=30).acquire()
+        assert [lease.fence] == taken
+        assert len(etcd.keys(f"{prefix}/")) == 1
+        assert await lease.release() is True
+        assert etcd.keys(f"{prefix}/") == []
+        assert await kept.release() is True
+
+    run(flavor, scenario)
+
+
+class Script:
+    """A wire that refuses once, as it is told, and answers from then on."""
+
+    def __init__(self, refused: link.Refused) -> None:
+        self._refused = [refused]
+        self.heard: list[tuple[int, int, str]] = []
+        self.left: list[tuple[int, int]] = []
+
+    async def call(
+        self, member: int, lane: int, method: str, request: bytes, within: float, about: Any
+    ) -> bytes:
+        self.heard.append((member, lane, method))
+        if method == link.TXN and self._refused:
+            raise self._refused.pop()
+        return b"\x12\x05token" if method == link.AUTHENTICATE else b"done"
+
+    def leave(self, member: int, lane: int) -> None:
+        self.left.append((member, lane))
+
+
+async def outcome(by_the_short_way: bool, user: str | None, code: str, words: str) -> object:
+    """What becomes of a transaction whose first try is refused, and where it went meanwhile."""
+    wire: Any = Script(link.Refused(code, f"it says {words}"))
+    way = link.Link(wire, ["a:1", "b:2", "c:3"], 6.0, user, "secret")
+    await way.call(link.RANGE, b"")  # logs in
+    ended: object
+    try:
+        if by_the_short_way:
+            turn = way.turn
+            try:
+                ended = await way.transact(turn, b"request")
+            except link.Refused as error:
+                ended = await way.settle(error, turn, b"request")
+        else:
+            ended = await way.call(link.TXN, b"request")
+    except FencelockError as error:
+        ended = (type(error), str(error))
+    return ended, way.turn, wire.heard, wire.left
+
+
+@pytest.mark.parametrize(("code", "words"), [row[:2] for row in link.TABLE], ids=str)
+@pytest.mark.parametrize("user", [None, "somebody"])
+def test_a_transaction_ends_alike_by_the_short_way_and_the_long_one(
+    flavor: str, user: str | None, code: str, words: str
+) -> None:
+    async def scenario(_: Lab) -> None:
+        code_or_any = code or "RESOURCE_EXHAUSTED"
+        short = await outcome(True, user, code_or_any, words)
+        assert short == await outcome(False, user, code_or_any, words)
+
+    run(flavor, scenario)
