@@ -1,93 +1,141 @@
-"""Fencelock over MariaDB, in each of its modes."""
+"""Fencelock over MariaDB and over MySQL, in each of its modes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from bench.contestant import Target
-from bench.mysql_server import OnMysql
+from bench.mysql_server import OnMariadb, OnMysql, OnSql
 from bench.ours import Ours, OursAio
 
 TURNS = (Target("overlaps", "at most", 0.0),)
+Targets = Mapping[str, tuple[Target, ...]]
 
 
-class LeaseThreads(OnMysql, Ours):
-    """mode=lease, from threads."""
-
-    name = "fencelock mysql"
+class _LeaseThreads(OnSql, Ours):
     works = frozenset({"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"})
     needs = ("pymysql",)
-    targets: ClassVar = {
-        "pair": (Target("wall_us", "at most", 1.3, "upsert by hand"),),
+
+    def url(self) -> str:
+        return self.place
+
+
+class _LeaseAio(OnSql, OursAio):
+    works = frozenset({"pair", "tasks", "handoff", "wakeup", "idle", "renewals", "import"})
+    needs = ("pymysql", "aiomysql")
+
+    def url(self) -> str:
+        return self.place
+
+
+class _AdvisoryThreads(OnSql, Ours):
+    works = frozenset({"pair", "threads", "handoff", "wakeup"})
+    needs = ("pymysql",)
+
+    def url(self) -> str:
+        return f"{self.place}?mode=advisory"
+
+
+class _AdvisoryAio(OnSql, OursAio):
+    works = frozenset({"pair", "tasks", "handoff"})
+    needs = ("pymysql", "aiomysql")
+
+    def url(self) -> str:
+        return f"{self.place}?mode=advisory"
+
+
+class _RowThreads(OnSql, Ours):
+    works = frozenset({"pair", "threads", "handoff"})
+    needs = ("pymysql",)
+
+    def url(self) -> str:
+        return f"{self.place}?mode=row"
+
+
+def _lease(server: str) -> Targets:
+    return {
+        "pair": (Target("wall_us", "at most", 1.3, f"upsert by hand {server}"),),
         "handoff": (Target("overtaking", "at most", 0.0), *TURNS),
         "idle": (Target("requests", "at most", 5.0), Target("listening", "at most", 1.0)),
         "renewals": (Target("lost", "at most", 0.0),),
     }
 
-    def url(self) -> str:
-        return self.place
 
-
-class LeaseAio(OnMysql, OursAio):
-    """mode=lease, from asyncio."""
-
-    name = "fencelock mysql asyncio"
-    works = frozenset({"pair", "tasks", "handoff", "wakeup", "idle", "renewals", "import"})
-    needs = ("pymysql", "aiomysql")
-    targets: ClassVar = {
-        "pair": (Target("wall_us", "at most", 1.3, "upsert by hand asyncio"),),
-        "tasks": (
-            Target("pairs", "at least", 1.5, "upsert by hand asyncio"),
-            Target("connections", "at most", 8.0),
-        ),
+def _lease_aio(server: str) -> Targets:
+    return {
+        "pair": (Target("wall_us", "at most", 1.3, f"upsert by hand asyncio {server}"),),
+        "tasks": _tasks(f"upsert by hand asyncio {server}"),
         "handoff": (Target("overtaking", "at most", 0.0), *TURNS),
     }
 
-    def url(self) -> str:
-        return self.place
 
-
-class AdvisoryThreads(OnMysql, Ours):
-    """mode=advisory, from threads."""
-
-    name = "fencelock mysql advisory"
-    works = frozenset({"pair", "threads", "handoff", "wakeup"})
-    needs = ("pymysql",)
-    targets: ClassVar = {
-        "pair": (Target("wall_us", "at most", 1.3, "GET_LOCK by hand"),),
-        "handoff": (Target("handoffs", "at least", 0.8, "GET_LOCK by hand"), *TURNS),
+def _advisory(server: str) -> Targets:
+    by_hand = f"GET_LOCK by hand {server}"
+    return {
+        "pair": (Target("wall_us", "at most", 1.3, by_hand),),
+        "handoff": (Target("handoffs", "at least", 0.8, by_hand), *TURNS),
     }
 
-    def url(self) -> str:
-        return f"{self.place}?mode=advisory"
 
-
-class AdvisoryAio(OnMysql, OursAio):
-    """mode=advisory, from asyncio."""
-
-    name = "fencelock mysql advisory asyncio"
-    works = frozenset({"pair", "tasks", "handoff"})
-    needs = ("pymysql", "aiomysql")
-    targets: ClassVar = {
-        "pair": (Target("wall_us", "at most", 1.3, "GET_LOCK by hand asyncio"),),
-        "tasks": (
-            Target("pairs", "at least", 1.5, "GET_LOCK by hand asyncio"),
-            Target("connections", "at most", 16.0),
-        ),
+def _advisory_aio(server: str) -> Targets:
+    by_hand = f"GET_LOCK by hand asyncio {server}"
+    return {
+        "pair": (Target("wall_us", "at most", 1.3, by_hand),),
+        "tasks": _tasks(by_hand),
         "handoff": TURNS,
     }
 
-    def url(self) -> str:
-        return f"{self.place}?mode=advisory"
+
+def _tasks(by_hand: str) -> tuple[Target, ...]:
+    return Target("pairs", "at least", 1.5, by_hand), Target("connections", "at most", 8.0)
 
 
-class RowThreads(OnMysql, Ours):
-    """mode=row, from threads."""
+class LeaseThreadsMariadb(OnMariadb, _LeaseThreads):
+    name = "fencelock mariadb"
+    targets: ClassVar = _lease("mariadb")
 
-    name = "fencelock mysql row"
-    works = frozenset({"pair", "threads", "handoff"})
-    needs = ("pymysql",)
+
+class LeaseThreadsMysql(OnMysql, _LeaseThreads):
+    name = "fencelock mysql"
+    targets: ClassVar = _lease("mysql")
+
+
+class LeaseAioMariadb(OnMariadb, _LeaseAio):
+    name = "fencelock mariadb asyncio"
+    targets: ClassVar = _lease_aio("mariadb")
+
+
+class LeaseAioMysql(OnMysql, _LeaseAio):
+    name = "fencelock mysql asyncio"
+    targets: ClassVar = _lease_aio("mysql")
+
+
+class AdvisoryThreadsMariadb(OnMariadb, _AdvisoryThreads):
+    name = "fencelock mariadb advisory"
+    targets: ClassVar = _advisory("mariadb")
+
+
+class AdvisoryThreadsMysql(OnMysql, _AdvisoryThreads):
+    name = "fencelock mysql advisory"
+    targets: ClassVar = _advisory("mysql")
+
+
+class AdvisoryAioMariadb(OnMariadb, _AdvisoryAio):
+    name = "fencelock mariadb advisory asyncio"
+    targets: ClassVar = _advisory_aio("mariadb")
+
+
+class AdvisoryAioMysql(OnMysql, _AdvisoryAio):
+    name = "fencelock mysql advisory asyncio"
+    targets: ClassVar = _advisory_aio("mysql")
+
+
+class RowThreadsMariadb(OnMariadb, _RowThreads):
+    name = "fencelock mariadb row"
     targets: ClassVar = {"handoff": TURNS}
 
-    def url(self) -> str:
-        return f"{self.place}?mode=row"
+
+class RowThreadsMysql(OnMysql, _RowThreads):
+    name = "fencelock mysql row"
+    targets: ClassVar = {"handoff": TURNS}

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from bench.aio import AioContestant, Pairs
 from bench.contestant import Lock, Session
-from bench.mysql_server import OnMysql
+from bench.mysql_server import OnMariadb, OnMysql, OnSql
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS by_hand (
@@ -29,12 +29,13 @@ ON DUPLICATE KEY UPDATE
 """
 LEAVE = "UPDATE by_hand SET expires = NOW(6) WHERE name = %s AND owner = %s"
 OWNER = "0123456789abcdef0123456789abcdef"
+LOCK = "SELECT fence FROM by_hand WHERE name = %s FOR UPDATE"
+DRAW = "UPDATE by_hand SET fence = fence + 1, owner = %s WHERE name = %s"
 
 
-class GetLock(OnMysql):
+class _ByGetLock(OnSql):
     """GET_LOCK and RELEASE_LOCK on a session that is kept."""
 
-    name = "GET_LOCK by hand"
     works = frozenset({"pair", "threads", "handoff", "wakeup"})
     yardstick = works
     needs = ("pymysql",)
@@ -43,10 +44,9 @@ class GetLock(OnMysql):
         return _Session(self, _GetLock)
 
 
-class Upsert(OnMysql):
+class _ByUpsert(OnSql):
     """A lease as a row: one upsert, one update."""
 
-    name = "upsert by hand"
     works = frozenset({"pair", "threads"})
     needs = ("pymysql",)
 
@@ -54,8 +54,18 @@ class Upsert(OnMysql):
         return _Session(self, _Upsert)
 
 
+class _ByRow(OnSql):
+    """A row that is locked, and a fence that is drawn, in one transaction."""
+
+    works = frozenset({"pair", "threads"})
+    needs = ("pymysql",)
+
+    def connect(self, *, traced: bool = False) -> Session:
+        return _Session(self, _Row)
+
+
 class _Session(Session):
-    def __init__(self, contestant: OnMysql, kind: Any) -> None:
+    def __init__(self, contestant: OnSql, kind: Any) -> None:
         self._contestant = contestant
         self._kind = kind
         self._connections: list[Any] = []
@@ -100,10 +110,26 @@ class _Upsert(Lock):
         assert self._cursor.execute(LEAVE, (self._name, OWNER)) == 1
 
 
-class GetLockAio(OnMysql, AioContestant):
+class _Row(Lock):
+    def __init__(self, cursor: Any, name: str) -> None:
+        self._cursor = cursor
+        self._name = name
+        cursor.execute(TABLE)
+        cursor.execute("INSERT IGNORE INTO by_hand VALUES (%s, '', 1, NOW(6))", (name,))
+
+    def acquire(self) -> int:
+        self._cursor.connection.begin()
+        assert self._cursor.execute(LOCK, (self._name,)) == 1
+        assert self._cursor.execute(DRAW, (OWNER, self._name)) == 1
+        return 0
+
+    def release(self) -> None:
+        self._cursor.connection.commit()
+
+
+class _ByGetLockAio(OnSql, AioContestant):
     """GET_LOCK with aiomysql, a connection for each task."""
 
-    name = "GET_LOCK by hand asyncio"
     works = frozenset({"pair", "tasks"})
     yardstick = frozenset({"tasks"})
     needs = ("pymysql", "aiomysql")
@@ -112,10 +138,9 @@ class GetLockAio(OnMysql, AioContestant):
         return _opened(self, _get_lock)
 
 
-class UpsertAio(OnMysql, AioContestant):
+class _ByUpsertAio(OnSql, AioContestant):
     """The upsert with aiomysql, a connection for each task."""
 
-    name = "upsert by hand asyncio"
     works = frozenset({"pair", "tasks"})
     needs = ("pymysql", "aiomysql")
 
@@ -136,7 +161,7 @@ async def _upsert(cursor: Any, name: str) -> None:
 
 
 @asynccontextmanager
-async def _opened(contestant: OnMysql, pair: Any) -> AsyncIterator[Pairs]:
+async def _opened(contestant: OnSql, pair: Any) -> AsyncIterator[Pairs]:
     aiomysql: Any = import_module("aiomysql")  # it has no types
     parts = urlsplit(contestant.place)
     connections: dict[str, Any] = {}
@@ -162,3 +187,43 @@ async def _opened(contestant: OnMysql, pair: Any) -> AsyncIterator[Pairs]:
     finally:
         for connection in connections.values():
             await connection.ensure_closed()
+
+
+class GetLockMariadb(OnMariadb, _ByGetLock):
+    name = "GET_LOCK by hand mariadb"
+
+
+class GetLockMysql(OnMysql, _ByGetLock):
+    name = "GET_LOCK by hand mysql"
+
+
+class UpsertMariadb(OnMariadb, _ByUpsert):
+    name = "upsert by hand mariadb"
+
+
+class UpsertMysql(OnMysql, _ByUpsert):
+    name = "upsert by hand mysql"
+
+
+class RowMariadb(OnMariadb, _ByRow):
+    name = "FOR UPDATE by hand mariadb"
+
+
+class RowMysql(OnMysql, _ByRow):
+    name = "FOR UPDATE by hand mysql"
+
+
+class GetLockAioMariadb(OnMariadb, _ByGetLockAio):
+    name = "GET_LOCK by hand asyncio mariadb"
+
+
+class GetLockAioMysql(OnMysql, _ByGetLockAio):
+    name = "GET_LOCK by hand asyncio mysql"
+
+
+class UpsertAioMariadb(OnMariadb, _ByUpsertAio):
+    name = "upsert by hand asyncio mariadb"
+
+
+class UpsertAioMysql(OnMysql, _ByUpsertAio):
+    name = "upsert by hand asyncio mysql"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.flavors import FLAVORS
 from tests.servers.mariadb import MariaDB, SqlServer, mariadb
-from tests.servers.mysql import MySQL, mysql
+from tests.servers.mysql import FAST, MySQL, mysql
 from tests.servers.shared import shared
 
 _number = itertools.count()
@@ -27,15 +27,9 @@ CHOICES = {"kind": KINDS, "flavor": FLAVORS}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Both kinds of server, and both flavors.
-
-    What becomes of a server that breaks takes its time, and is the same in both flavors: MySQL's is
-    broken in one of them.
-    """
+    """Both kinds of server, and both flavors."""
     asked = [name for name in ("kind", "flavor") if name in metafunc.fixturenames]
     cases = list(itertools.product(*(CHOICES[name] for name in asked)))
-    if "own" in metafunc.fixturenames and ("mysql", "asyncio") in cases:
-        cases.remove(("mysql", "asyncio"))
     if asked:
         metafunc.parametrize(asked, cases, ids=map("-".join, cases), indirect=True)
 
@@ -61,7 +55,7 @@ def fragile_mariadb() -> MariaDB:
 
 
 def fragile_mysql() -> MySQL:
-    return MySQL()
+    return MySQL(FAST)
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.engines.mysql.conftest import KINDS
 from tests.engines.server_clock import a_step_back, a_step_forward, misled
 from tests.faults.flavors import run
 from tests.servers.clock import Clock
-from tests.servers.mariadb import MariaDB, SqlServer
-from tests.servers.mysql import MySQL
+from tests.servers.mariadb import SqlServer
 
 
-@pytest.fixture(scope="module", params=[MariaDB, MySQL], ids=["mariadb", "mysql"])
+@pytest.fixture(scope="module", params=KINDS)
 def standing(request: pytest.FixtureRequest) -> Iterator[tuple[SqlServer, Clock]]:
-    with misled(request.param()) as running:
+    with misled(KINDS[request.param]()) as running:
         yield running
 
 

@@ -138,6 +138,19 @@ def test_an_idle_holder_keeps_its_lock(
         run(flavor, scenario)
 
 
+def test_many_that_begin_at_once_share_the_sessions_of_the_pool(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="advisory", table=table, pool=2)
+        asked = [lab.start(client.lock(f"seat:{n}").acquire()) for n in range(12)]
+        leases = [await one.result(30) for one in asked]
+        assert len(client._core.engine._mode._sessions) == 2  # type: ignore[attr-defined]
+        assert [await lease.release() for lease in leases] == [True] * 12
+
+    run(flavor, scenario)
+
+
 def test_two_holders_in_one_client_are_kept_apart(server: SqlServer, table: str) -> None:
     """H66: the server would grant a second time to the same session, and here all share one."""
     rounds, count = 30, 6

@@ -17,6 +17,7 @@ from tests.servers.server import free_port
         ({"patience": 0}, "patience must be 0.1 to 600 seconds"),
         ({"pool": 0}, "pool must be 1 to 64"),
         ({"tls": "perhaps"}, "a switch is yes or no"),
+        ({"tls": "no", "ca": "ca.pem"}, "choose one"),
         ({"no_such": 1}, "mysql has no option"),
     ],
 )

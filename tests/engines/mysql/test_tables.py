@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import fencelock
-from fencelock.engines.mysql import statements
+from fencelock.engines.mysql import looks
 from fencelock.engines.mysql.tables import schema
 from tests.servers.mariadb import PASSWORD, SqlServer
 
@@ -47,7 +47,7 @@ def test_rows_of_unused_names_go_and_their_fences_stay(
     server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if the clock was set back: here a fence of the far future stands for that."""
-    monkeypatch.setattr(statements, "UNUSED_US", -1_000_000)
+    monkeypatch.setattr(looks, "UNUSED_US", -1_000_000)
     with fencelock.connect(server.url(), table=table) as client:
         with client.lock("old") as lease:
             future = lease.fence + 10**12

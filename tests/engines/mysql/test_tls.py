@@ -12,6 +12,7 @@ import fencelock
 from tests.engines.mysql.conftest import KINDS
 from tests.faults.flavors import FLAVORS, Lab, run
 from tests.servers.mariadb import USER, SqlServer, mariadb
+from tests.servers.mysql import mysql
 from tests.servers.shared import shared
 from tests.servers.tls import make_certificate
 
@@ -77,3 +78,15 @@ def test_a_server_that_offers_no_tls_is_not_spoken_to_in_plain_text(
             await lab.connect(shared(mariadb).url(), mode=mode, table=table, tls="yes")
 
     run(way, scenario)
+
+
+@pytest.mark.parametrize(("tls", "encrypts"), [(None, True), ("no", False)])
+def test_what_a_server_offers_is_taken_unless_it_is_not_wanted(
+    tls: str | None, encrypts: bool, table: str
+) -> None:
+    """MySQL offers TLS by itself, and PyMySQL takes it."""
+    options = {} if tls is None else {"tls": tls}
+    with fencelock.connect(shared(mysql).url(), mode="row", table=table, **options) as client:
+        with client.lock("seat") as lease, lease.connection.cursor() as cursor:
+            cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+            assert (cursor.fetchall()[0][1] != "") is encrypts

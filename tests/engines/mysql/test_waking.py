@@ -77,14 +77,14 @@ def test_a_lock_that_is_given_back_while_a_waiter_looks_is_not_overslept(
                 return found
 
         mode = client._core.engine._mode  # type: ignore[attr-defined]
-        watch = mode._lines.watch
+        holds, watch = mode._holds, mode._lines.watch
 
         def arm(*arguments: Any) -> None:
             watch(*arguments)
-            mode._holds.armed = True
+            holds._all.armed = True
 
         monkeypatch.setattr(mode._lines, "watch", arm)
-        mode._holds = Trap(mode._holds)
+        holds._all = Trap(holds._all)
         turn = threading.Thread(target=lambda: client.lock("seat").acquire(timeout=30).release())
         turn.start()
         turn.join(10)

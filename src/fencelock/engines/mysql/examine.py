@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...model import Finding
 from ...world import World
 from .link import Link
+from .literals import NOW
 from .server import Server, look
 from .settings import Settings
-from .statements import NOW
 
 AHEAD_MAX_S = 1.0
 ROOM_MIN = 20  # connections

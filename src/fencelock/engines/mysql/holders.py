@@ -15,10 +15,10 @@ from ...errors import FencelockError
 from ...model import Holding
 from ...world import World, sleep
 from .gate import Gate
+from .literals import NOW, micros, text
 from .names import lock_name
 from .pool import Pool
 from .sessions import Hold
-from .statements import NOW, micros, text
 
 SHOW_S = 0.05  # a hold that lasts so long is written down
 ON_ITS_WAY_S = 5.0

@@ -29,11 +29,12 @@ from ...world import Signal, World
 from .codec import Row
 from .link import Link
 from .listener import Listener
+from .literals import text
 from .mode import Mode
 from .pool import Pool
 from .server import Server
 from .settings import Settings
-from .statements import Statements, text
+from .statements import Statements
 from .wire import Wire
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it

@@ -18,6 +18,19 @@ TRIES = 10  # for statements that met others in a deadlock
 Dial = Callable[[], Awaitable[Link]]
 
 
+class _Place:
+    """A place in the line for a link."""
+
+    def __init__(self, link: tuple[Link, float] | None = None) -> None:
+        self.link = link
+        """What it was given, and when that was last used."""
+        self.signal: Signal | None = None
+
+    def call(self) -> None:
+        if self.signal is not None:
+            self.signal.set()
+
+
 class Pool:
     """At most so many links; who comes when all are lent waits."""
 
@@ -28,7 +41,7 @@ class Pool:
         self._free: deque[tuple[Link, float]] = deque()
         self._room = size
         self._mutex = world.mutex()
-        self._queue: deque[Signal] = deque()
+        self._queue: deque[_Place] = deque()
         self._closed = False
 
     async def ask(self, sql: str, rings: bool = False) -> list[Reply]:
@@ -64,52 +77,60 @@ class Pool:
         """A link that works, as far as can be seen without asking."""
         give_up = 0.0
         while True:
-            try:
-                link, used_at = self._free.pop()  # the last one used: the others may fall asleep
-            except IndexError:
-                signal = self._stand()
-                if signal is None:
-                    return await self._grow()
+            place = self._stand()
+            if place is None:
+                return await self._grow()
+            if place.link is None:
                 give_up = give_up or self._world.now() + self._settings.patience
-                await self._wait(signal, give_up)
-                continue
+                await self._wait(place, give_up)
+            if place.link is None:
+                continue  # there is room for a new one
+            link, used_at = place.link
             fresh = self._world.now() - used_at < FRESH_S
             if not (link.is_over if fresh else link.has_ended()):
                 return link
             self._forget(link)
 
-    def _stand(self) -> Signal | None:
-        """Take the room for a new link (None), or a place in the queue for one that comes back."""
+    def _stand(self) -> _Place | None:
+        """Get a link, or take the room for a new one (None), or stand in line for either."""
         with self._mutex:
             if self._closed:
                 raise Unavailable("the client is closed")
+            if self._free:  # the last one used: the others may fall asleep
+                return _Place(self._free.pop())
             if self._room > 0:
                 self._room -= 1
                 return None
-            signal = self._world.signal()
-            if self._free:
-                signal.set()
-            else:
-                self._queue.append(signal)
-            return signal
+            place = _Place()
+            place.signal = self._world.signal()
+            self._queue.append(place)
+            return place
 
-    async def _wait(self, signal: Signal, give_up: float) -> None:
+    async def _wait(self, place: _Place, give_up: float) -> None:
+        assert place.signal is not None
         called = False
         try:
-            called = await self._world.wait(signal, give_up)
+            called = await self._world.wait(place.signal, give_up)
         finally:
-            if not called:
-                with self._mutex:
-                    if signal in self._queue:
-                        self._queue.remove(signal)
-                        signal.clear()
-                if signal.is_set():  # called just now: let another go
+            if not called and not self._leave(place):  # called just now
+                if place.link is None:
                     self._call()
+                else:
+                    self.give_back(place.link[0])
+                place.link = None
         if not called:
             raise Unavailable(
                 f"all connections to {self._settings.where} were in use for "
                 f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
             )
+
+    def _leave(self, place: _Place) -> bool:
+        """Out of the line; False when it was called before."""
+        with self._mutex:
+            if place in self._queue:
+                self._queue.remove(place)
+                return True
+            return False
 
     async def _grow(self) -> Link:
         try:
@@ -119,14 +140,22 @@ class Pool:
             raise
 
     def give_back(self, link: Link) -> None:
-        """Have a link back; one that failed is forgotten."""
+        """Have a link back; one that failed is forgotten.
+
+        It goes to whoever has waited longest. If it lay there for anybody, a caller that asks again
+        at once would always be first, and those who wait would starve.
+        """
         if link.is_over or self._closed:
             self._forget(link)
             return
         with self._mutex:
-            self._free.append((link, self._world.now()))
-        if self._queue:
-            self._call()
+            back = (link, self._world.now())
+            if not self._queue:
+                self._free.append(back)
+                return
+            place = self._queue.popleft()
+            place.link = back
+        place.call()
 
     def _forget(self, link: Link) -> None:
         link.close()
@@ -138,10 +167,11 @@ class Pool:
         self._call()
 
     def _call(self) -> None:
-        try:
-            self._queue.popleft().set()
-        except IndexError:
-            pass
+        """There is room: let the first in line see."""
+        with self._mutex:
+            place = self._queue.popleft() if self._queue else None
+        if place is not None:
+            place.call()
 
     def close(self) -> None:
         """Close all links, those that are lent as soon as they come back."""

@@ -4,7 +4,8 @@ What the holder does over ``lease.connection`` is committed together with the en
 not at all: there is no moment in which the data is written and the lock is not held. Release
 commits; a body that raised is rolled back.
 
-``rows.py`` has the statements, and ``transactions.py`` the connections.
+``rows.py`` has the statements, ``transactions.py`` the connections, and ``waiters.py`` those who
+wait.
 """
 
 from __future__ import annotations
@@ -13,24 +14,25 @@ from collections.abc import Awaitable, Sequence
 
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
-from ...world import Job, Signal, World
+from ...world import Signal, World
 from .codec import ServerError
-from .faults import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
+from .faults import DEADLOCK, LOCK_WAIT, refused
 from .link import Link
 from .mode import Mode
 from .pool import Pool
-from .rows import BLOCK_S, Rows
+from .rows import Rows
+from .sentinel import Sentinel
 from .server import Server
 from .settings import Settings
 from .transaction import Transaction
-from .transactions import NEVER, Transactions
+from .transactions import Transactions
+from .waiters import Waiters
 from .wire import Wire
 
 NOWAIT = 3572  # how MySQL says that a row is locked; MariaDB says LOCK_WAIT
 LOOK_S = 5.0
 CLAIM_S = 0.5  # how long a lock waits for the waiter that it was got for
 CLOSE_S = 2.0
-STEP_S = 0.1
 
 
 class _Hold:
@@ -44,18 +46,6 @@ class _Hold:
         self.until = until
         self.spoiled = False
         self.joined = False
-
-
-class _Waiter:
-    """A transaction that waits in the server's queue."""
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.job: Job | None = None
-        self.badge = ""
-        self.kills = 0
-        self.left = False
-        self.error: Exception | None = None
 
 
 class RowMode(Mode):
@@ -81,13 +71,11 @@ class RowMode(Mode):
         self._rows = Rows(world, self._pool, settings.table)
         self._transactions = Transactions(world, settings, wire, self._ended)
         self._holds: dict[str, _Hold] = {}
-        self._waiters: dict[str, _Waiter] = {}
-        self._signals: dict[str, Signal] = {}
+        self._waiters = Waiters(
+            world, settings, self._pool, self._rows, self._transactions, self._got
+        )
         self._doubtful: dict[str, _Hold] = {}
-        self._mutex = world.mutex()
-        self._wake = world.signal()
-        self._next = NEVER
-        self._warden: Job | None = None
+        self._sentinel = Sentinel(world, self._watch_over)
         self._closing = False
 
     def traits(self, server: Server) -> Traits:
@@ -107,12 +95,7 @@ class RowMode(Mode):
                 return grant
         if not request.queue:
             return await self.world.shield(self._try(request)) or await self._refuse(request)
-        waiter = self._waiters.get(request.owner)
-        if waiter is not None and waiter.error is not None:
-            del self._waiters[request.owner]
-            raise Unavailable(f"waiting for {request.name!r} failed: {waiter.error}. Try again")
-        if waiter is None and request.owner not in self._holds:
-            self._send(request)
+        self._waiters.stand(request, self._holds)
         return Busy(LOOK_S, None, True)
 
     async def _try(self, request: Request) -> Grant | None:
@@ -140,11 +123,7 @@ class RowMode(Mode):
 
     def _note(self, transaction: Transaction, request: Request, fence: int, until: float) -> None:
         self._holds[request.owner] = _Hold(transaction, request, fence, until)
-        with self._mutex:
-            if self._warden is None and not self._closing:
-                self._warden = self.world.spawn(self._watch_over(), "fencelock-warden")
-        if until < self._next:
-            self._wake.set()
+        self._sentinel.expect(until)
 
     async def _refuse(self, request: Request) -> Grant | Busy:
         if request.waits:
@@ -166,58 +145,15 @@ class RowMode(Mode):
 
     # Waiting
 
-    def _send(self, request: Request) -> None:
-        """Have a transaction wait for this one in the server's queue."""
-        waiter = self._waiters[request.owner] = _Waiter(request)
-        waiter.job = self.world.spawn(self._wait(waiter), "fencelock-waiter")
-
-    async def _wait(self, waiter: _Waiter) -> None:
-        request, transaction, got = waiter.request, None, False
-        try:
-            transaction = await self._transactions.lend()
-            while not waiter.left and not got and not self._closing:
-                got = await self._queue_up(transaction, waiter)
-        except Exception as error:
-            waiter.error = error
-        finally:
-            await self._be_quiet(waiter)
-            if transaction is not None and not got:
-                await self._transactions.undo(transaction)
-            if got or waiter.left:
-                self._waiters.pop(request.owner, None)
-            if (signal := self._signals.get(request.owner)) is not None:
-                signal.set()
-
-    async def _queue_up(self, transaction: Transaction, waiter: _Waiter) -> bool:
-        request, waiter.badge = waiter.request, transaction.badge
-        try:
-            within = self.settings.patience + BLOCK_S
-            replies = await transaction.ask(self._rows.lock(request, "", transaction), within)
-        except ServerError as error:
-            transaction.limits = ""
-            await transaction.ask(["ROLLBACK"], self.settings.patience)
-            if error.code in (LOCK_WAIT, DEADLOCK) or error.code in INTERRUPTED:
-                return False
-            raise refused(error, self.settings.where) from error
-        fence = replies[-1][1]
-        if not fence:
-            self._rows.forget(request.name)
-        if waiter.left or not fence:
-            return False
+    def _got(self, transaction: Transaction, request: Request, fence: int) -> None:
+        """One that waited has it, and has a moment to claim it."""
         self._note(transaction, request, fence, self.world.now() + CLAIM_S)
-        return True
-
-    async def _be_quiet(self, waiter: _Waiter) -> None:
-        """This one waits no more: let nobody be about to interrupt it."""
-        waiter.badge = ""
-        while waiter.kills:
-            await self.world.wait(self.world.signal(), self.world.now() + 0.001)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._signals[request.owner] = signal
+        self._waiters.watch(request.owner, signal)
 
     async def unwatch(self, request: Request) -> None:
-        self._signals.pop(request.owner, None)
+        self._waiters.unwatch(request.owner)
 
     # Keeping
 
@@ -253,17 +189,14 @@ class RowMode(Mode):
         await self._undo(hold)
         return False
 
-    async def _watch_over(self) -> None:
+    async def _watch_over(self) -> float:
         """Roll back what has run out."""
-        while not self._closing:
-            now = self.world.now()
-            for hold in list(self._holds.values()):
-                if hold.until <= now and self._holds.pop(hold.owner, None) is not None:
-                    await self._give_up(hold)
-            ends = [hold.until for hold in list(self._holds.values())]
-            self._next = min([*ends, self._transactions.trim()])
-            await self.world.wait(self._wake, None if self._next == NEVER else self._next)
-            self._wake.clear()
+        now = self.world.now()
+        for hold in list(self._holds.values()):
+            if hold.until <= now and self._holds.pop(hold.owner, None) is not None:
+                await self._give_up(hold)
+        ends = [hold.until for hold in list(self._holds.values())]
+        return min([*ends, self._transactions.trim()])
 
     async def _give_up(self, hold: _Hold) -> None:
         """The lease is over: the transaction must not go on, whatever its holder is doing."""
@@ -338,27 +271,9 @@ class RowMode(Mode):
         raise EngineError("the transaction was not committed: all that was done in it is undone")
 
     async def withdraw(self, request: Request) -> None:
-        waiter = self._waiters.get(request.owner)
-        if waiter is not None:
-            await self._call_off(waiter)
+        await self._waiters.call_off(request.owner)
         if (hold := self._holds.pop(request.owner, None)) is not None:
             await self._undo(hold)
-
-    async def _call_off(self, waiter: _Waiter) -> None:
-        waiter.left = True
-        while waiter.job is not None and self._waiters.get(waiter.request.owner) is waiter:
-            if waiter.badge:
-                waiter.kills += 1
-                try:
-                    if waiter.badge:
-                        await self._pool.ask(f"KILL QUERY IS_USED_LOCK('{waiter.badge}')")
-                except FencelockError:
-                    pass  # it has ended by itself
-                finally:
-                    waiter.kills -= 1
-            if await waiter.job.join(self.world.now() + STEP_S):
-                break
-        self._waiters.pop(waiter.request.owner, None)
 
     def _ended(self, transaction: Transaction) -> None:
         """The server has ended a connection: tell who held by it."""
@@ -380,10 +295,8 @@ class RowMode(Mode):
 
     async def close(self) -> None:
         self.abandon()
-        for waiter in list(self._waiters.values()):
-            await self._call_off(waiter)
-        if self._warden is not None:
-            await self._warden.join(self.world.now() + CLOSE_S)
+        await self._waiters.close()
+        await self._sentinel.close(self.world.now() + CLOSE_S)
         for hold in list(self._holds.values()):
             self._transactions.end(hold.transaction)
         self._transactions.close()
@@ -391,5 +304,6 @@ class RowMode(Mode):
 
     def abandon(self) -> None:
         self._closing = True
-        self._wake.set()
+        self._sentinel.abandon()
+        self._waiters.abandon()
         self._transactions.abandon()

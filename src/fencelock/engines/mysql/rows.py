@@ -12,9 +12,10 @@ from typing import Any
 from ...errors import FencelockError
 from ...model import Grant, Holding, Request
 from ...world import World
+from .literals import NOW, micros, text
+from .looks import UNUSED_US
 from .pool import Pool
 from .sessions import idle_limit
-from .statements import NOW, UNUSED_US, micros, text
 from .transaction import Transaction
 
 BLOCK_S = 10  # how long one statement waits in the server's queue

@@ -75,6 +75,8 @@ class Sessions:
         """What each session is told first."""
         self._all: list[Session] = []
         self._coming = 0
+        self._came = world.signal()
+        """Set when one that was on its way is here, or is not coming."""
         self._mutex = world.mutex()
         self._closed = False
 
@@ -86,23 +88,39 @@ class Sessions:
 
         A ``spare`` one carries nothing, and may be one more than the settings allow.
         """
-        if (session := self._try_empty()) is not None:
-            return session
-        if spare or len(self._all) + self._coming < self._settings.pool:
-            return await self._grow()
         deadline = self._world.now() + self._settings.patience
-        while fitting := [s for s in list(self._all) if not s.holds or s.limit == limit]:
-            session = fitting[int(self._world.random() * len(fitting))]
-            if not await session.gate.enter(deadline):
-                raise Unavailable(
-                    f"the sessions of {self._settings.where} were in use for "
-                    f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
-                )
-            if self._keep(session):
-                if not session.holds or session.limit == limit:
-                    return session
-                session.gate.leave()
-        return await self._grow()  # all carry locks that last longer or shorter than this one
+        while True:
+            if (session := self._try_empty()) is not None:
+                return session
+            came = self._came
+            if self._take_room(spare):
+                return await self._grow()
+            fitting = [s for s in list(self._all) if not s.holds or s.limit == limit]
+            if fitting:
+                session = fitting[int(self._world.random() * len(fitting))]
+                if not await session.gate.enter(deadline):
+                    break
+                if self._keep(session):
+                    if not session.holds or session.limit == limit:
+                        return session
+                    session.gate.leave()
+            elif not self._coming:  # all carry locks that last longer or shorter than this one
+                self._take_room(True)
+                return await self._grow()
+            elif not await self._world.wait(came, deadline):
+                break
+        raise Unavailable(
+            f"the sessions of {self._settings.where} were in use for "
+            f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
+        )
+
+    def _take_room(self, anyway: bool) -> bool:
+        """Have room for one more session, if there is any."""
+        with self._mutex:
+            if not anyway and len(self._all) + self._coming >= self._settings.pool:
+                return False
+            self._coming += 1
+            return True
 
     def _try_empty(self) -> Session | None:
         """A session that carries nothing and that nobody uses."""
@@ -136,21 +154,25 @@ class Sessions:
         return False
 
     async def _grow(self) -> Session:
-        if self._closed:
-            raise Unavailable("the client is closed")
-        with self._mutex:
-            self._coming += 1
+        """Connect, in the room that was taken for it."""
         try:
-            link = await self._wire.dial(self._settings, hello(self._settings, IDLE_S))
-            try:
-                greeting = f"{self.greeting};SELECT CONNECTION_ID()"
-                replies = await link.ask(greeting, self._settings.patience)
-            except ServerError as error:
-                link.close()
-                raise refused(error, self._settings.where) from error
+            if self._closed:
+                raise Unavailable("the client is closed")
+            return await self._connect()
         finally:
             with self._mutex:
                 self._coming -= 1
+                came, self._came = self._came, self._world.signal()
+            came.set()
+
+    async def _connect(self) -> Session:
+        link = await self._wire.dial(self._settings, hello(self._settings, IDLE_S))
+        try:
+            greeting = f"{self.greeting};SELECT CONNECTION_ID()"
+            replies = await link.ask(greeting, self._settings.patience)
+        except ServerError as error:
+            link.close()
+            raise refused(error, self._settings.where) from error
         number = int(replies[-1].rows[0][0] or 0)
         session = Session(self._world, link, number, 0)
         session.gate.try_enter()

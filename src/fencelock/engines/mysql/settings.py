@@ -68,7 +68,8 @@ class Settings(NamedTuple):
     password: str
     database: str
     socket: str
-    tls: bool
+    tls: bool | None
+    """Whether to encrypt; None is as the driver likes."""
     ca: str
     mode: str
     table: str
@@ -76,6 +77,16 @@ class Settings(NamedTuple):
     pool: int
     where: str
     """The URL without the password, for messages."""
+
+
+def _tls(options: Mapping[str, object], where: str) -> bool | None:
+    """Who names a certificate wants it checked; who says nothing leaves it to the driver."""
+    wanted = options.get("tls")
+    if not options.get("ca"):
+        return None if wanted is None else bool(wanted)
+    if wanted is False:
+        raise Misconfigured(f"{where} has tls=no and ca=…, which is for tls=yes: choose one")
+    return True
 
 
 def read(address: Address) -> Settings:
@@ -98,7 +109,7 @@ def read(address: Address) -> Settings:
         password=address.password or "",
         database=database,
         socket=str(options.get("socket", "")),
-        tls=bool(options.get("tls", False)) or bool(options.get("ca")),
+        tls=_tls(options, address.public),
         ca=str(options.get("ca", "")),
         mode=str(options.get("mode", "lease")),
         table=str(options.get("table", TABLE)),

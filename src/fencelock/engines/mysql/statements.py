@@ -5,45 +5,27 @@ one packet with a transaction in it that begins by locking the row of the name, 
 change a name or its queue come one after the other. The server runs a packet to its end even if the
 client that sent it freezes: no transaction is ever left open by a client that thinks.
 
-Values stand in the text as numbers, as plain words, or else as hexadecimal literals: no byte of a
-name can be read as SQL, whatever the character set or the mode of the server.
+``looks.py`` has what only looks, and ``literals.py`` how values stand in the text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from ...model import Grant, Request
-
-NOW = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"
+from .literals import NOW, micros, text
+from .looks import FORGET_US, Looks
 
 CLAIM_US = 500_000  # how long a lock that was handed over waits for its new holder
-FORGET_US = 30_000_000  # a waiter that has not looked for so long is dead
-UNUSED_US = 60_000_000  # how long the row of a free name stays
 BELL = "fencelock:"
-_PLAIN = re.compile(r"[A-Za-z0-9_.:/-]+", re.ASCII).fullmatch
 
 
-def text(value: str) -> str:
-    """A literal that means exactly these bytes; plain words stay readable in the server's logs."""
-    return f"'{value}'" if _PLAIN(value) else f"X'{value.encode().hex()}'"
-
-
-def micros(seconds: float) -> int:
-    """Seconds as the tables have them."""
-    return round(seconds * 1e6)
-
-
-class Statements:
+class Statements(Looks):
     """All packets, over the tables of one prefix."""
 
     def __init__(self, table: str) -> None:
-        locks, renewals, waiters = f"{table}_locks", f"{table}_renewals", f"{table}_waiters"
-        self._locks, self._renewals, self._waiters = locks, renewals, waiters
-        self._revoked, self._fence = f"{table}_revoked", f"{table}_fence"
-        self._end = "GREATEST(l.expires_at,COALESCE(r.expires_at,0))"
-        self._held = f"{locks} l LEFT JOIN {renewals} r ON r.owner=l.owner"
+        super().__init__(table)
+        locks, waiters = self._locks, self._waiters
         columns = "(name,owner,fence,ttl,since,expires_at,claimed,queued,meta)"
         free, ours = "owner='' AND queued=0", "owner=VALUES(owner) AND expires_at>VALUES(since)"
         new_fence = f"GREATEST({NOW},(SELECT fence FROM {self._fence})+1)"
@@ -59,8 +41,8 @@ class Statements:
             f"owner=IF({free},VALUES(owner),owner)"
         )
         self._take_warm = (
-            f"UPDATE {locks} SET fence=LAST_INSERT_ID(GREATEST(fence+1,{NOW})),owner=%s,ttl=%d,"
-            f"since={NOW},expires_at={NOW}+%d,claimed=1,meta=%s"
+            f"UPDATE {locks} SET since={NOW},fence=LAST_INSERT_ID(GREATEST(fence+1,since)),"
+            "expires_at=since+%d,owner=%s,ttl=%d,claimed=1,meta=%s"
             " WHERE name=%s AND owner='' AND queued=0"
         )
         self._give_back = (
@@ -112,7 +94,7 @@ class Statements:
     def take_warm(self, request: Request) -> str:
         """The same for a name whose row is there: at a third of the cost for the server."""
         ttl, owner = micros(request.ttl), text(request.owner)
-        return self._take_warm % (owner, ttl, ttl, text(request.meta), text(request.name))
+        return self._take_warm % (ttl, owner, ttl, text(request.meta), text(request.name))
 
     def give_back(self, name: str, owner: str) -> str:
         """Release a lock that nobody waits for; it affects one row, or none."""
@@ -238,72 +220,6 @@ class Statements:
             f"UPDATE {self._locks} SET owner='',expires_at={NOW} WHERE name={n} AND owner=@gone;"
             f"{self._hand_on % (n, n, n)}{self._count % (n, n)}{self._whom % n}"
             f"SELECT @gone IS NOT NULL,@owner;COMMIT;{ring('@inbox')}"
-        )
-
-    def holders(self, where: str) -> str:
-        """Those who hold, by name."""
-        return (
-            f"SELECT l.name,l.fence,COALESCE(r.ttl,l.ttl),{NOW}-l.since,{self._end}-{NOW},l.meta"
-            f" FROM {self._held} WHERE {where} AND l.owner<>'' AND l.claimed=1"
-            f" AND {self._end}>{NOW} ORDER BY l.name"
-        )
-
-    def waiting(self, name: str) -> str:
-        """Those who wait for a name, first come first."""
-        return (
-            f"SELECT {NOW}-w.since,w.meta FROM {self._waiters} w LEFT JOIN {self._locks} l"
-            f" ON l.name=w.name WHERE w.name={text(name)} AND w.owner<>COALESCE(l.owner,'')"
-            f" AND w.seen_at>={NOW}-{FORGET_US} ORDER BY w.place"
-        )
-
-    def listen(self, inbox: str, nap_s: float) -> str:
-        """Say who of an inbox has something to do, one for each name; else sleep until rung.
-
-        Looking and sleeping are one statement: a bell that is rung after we have looked ends it.
-        """
-        stirs = (
-            "l.name IS NULL OR l.owner='' OR (l.owner=w.owner AND l.claimed=0)"
-            f" OR {self._end}<={NOW}"
-        )
-        return (
-            f"SELECT c.calls,IF(c.calls IS NULL,SLEEP(LEAST({nap_s},GREATEST(0.002,"
-            f"COALESCE((c.soonest-{NOW})/1000000,{nap_s})))),0) FROM (SELECT GROUP_CONCAT(n.owner)"
-            " AS calls,MIN(n.soonest) AS soonest FROM (SELECT SUBSTRING_INDEX(GROUP_CONCAT("
-            f"IF({stirs},w.owner,NULL) ORDER BY COALESCE(l.owner,'')<>w.owner,w.place),',',1)"
-            f" AS owner,MIN({self._end}) AS soonest FROM {self._waiters} w"
-            f" LEFT JOIN {self._locks} l ON l.name=w.name LEFT JOIN {self._renewals} r"
-            f" ON r.owner=l.owner WHERE w.inbox={text(inbox)} GROUP BY w.name) n) c"
-        )
-
-    def alive(self, inbox: str) -> str:
-        """Say that the waiters of an inbox are alive; it affects as many rows."""
-        return f"UPDATE {self._waiters} SET seen_at={NOW} WHERE inbox={text(inbox)}"
-
-    def forget(self, owners: Sequence[str]) -> str:
-        """Remove waiters that nobody stands for; their names are counted anew by who comes next."""
-        listed = ",".join(map(text, owners))
-        return f"DELETE FROM {self._waiters} WHERE owner IN ({listed})"
-
-    def tidy(self) -> str:
-        """Remove rows that nobody uses. The last reply has names whose queue is to be settled.
-
-        A row goes only when the fence was lifted above it a round before, which is longer ago than
-        any statement lasts that may have read the fence as it was.
-        """
-        locks, old = self._locks, f"{NOW}-{UNUSED_US}"
-        unused = (
-            f"{locks}.queued=0 AND {locks}.expires_at<{old} AND NOT EXISTS (SELECT 1 FROM"
-            f" {self._renewals} r WHERE r.owner={locks}.owner AND r.expires_at>={old})"
-        )
-        return (
-            f"DELETE FROM {locks} WHERE {unused}"
-            f" AND {locks}.fence<=(SELECT f.fence FROM {self._fence} f) LIMIT 1000;"
-            f"UPDATE {self._fence} SET fence=GREATEST(fence,COALESCE((SELECT MAX({locks}.fence)"
-            f" FROM {locks} WHERE {unused}),0));"
-            f"DELETE FROM {self._renewals} WHERE expires_at<{old} LIMIT 1000;"
-            f"DELETE FROM {self._revoked} WHERE until<{NOW} LIMIT 1000;"
-            f"SELECT name FROM {locks} WHERE queued>0 AND expires_at<{old} UNION"
-            f" SELECT name FROM {self._waiters} WHERE seen_at<{NOW}-{FORGET_US} LIMIT 100"
         )
 
     @property

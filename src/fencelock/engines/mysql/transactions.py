@@ -8,12 +8,12 @@ from ...errors import FencelockError
 from ...wires.hangups import Hangups
 from ...world import World
 from .codec import ServerError
+from .sentinel import NEVER
 from .settings import POOL_MAX, Settings
 from .transaction import Transaction
 from .wire import Wire
 
 SPARE_S = 5.0  # how long a connection that was needed is kept beyond the size of the pool
-NEVER = float("inf")
 
 
 class Transactions:

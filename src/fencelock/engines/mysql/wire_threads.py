@@ -31,6 +31,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
         "database": settings.database,
         "unix_socket": settings.socket or None,
         "ssl": context(settings),
+        "ssl_disabled": settings.tls is False,
         "charset": "utf8mb4",
         "autocommit": None,
         "connect_timeout": max(1, round(settings.patience)),

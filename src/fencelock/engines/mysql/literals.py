@@ -1,0 +1,23 @@
+"""Values in the text of a statement.
+
+They stand there as numbers, as plain words, or else as hexadecimal literals: no byte of a name can
+be read as SQL, whatever the character set or the mode of the server.
+"""
+
+from __future__ import annotations
+
+import re
+
+NOW = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"
+"""The server's clock, in microseconds."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/-]+", re.ASCII).fullmatch
+
+
+def text(value: str) -> str:
+    """A literal that means exactly these bytes; plain words stay readable in the server's logs."""
+    return f"'{value}'" if _PLAIN(value) else f"X'{value.encode().hex()}'"
+
+
+def micros(seconds: float) -> int:
+    """Seconds as the tables have them."""
+    return round(seconds * 1e6)

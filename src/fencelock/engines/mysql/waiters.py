@@ -1,0 +1,142 @@
+"""Who of one client waits for a row: each with a transaction that stands in the server's queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from ...errors import FencelockError, Unavailable
+from ...model import Request
+from ...world import Job, Signal, World, sleep
+from .codec import ServerError
+from .faults import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
+from .pool import Pool
+from .rows import BLOCK_S, Rows
+from .settings import Settings
+from .transaction import Transaction
+from .transactions import Transactions
+
+STEP_S = 0.1
+BREATH_S = 0.001
+
+
+class Waiter:
+    """A transaction that waits in the server's queue."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.job: Job | None = None
+        self.badge = ""
+        self.kills = 0
+        self.left = False
+        self.error: Exception | None = None
+
+
+class Waiters:
+    """All who wait."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        pool: Pool,
+        rows: Rows,
+        transactions: Transactions,
+        got: Callable[[Transaction, Request, int], None],
+    ) -> None:
+        self._world = world
+        self._settings = settings
+        self._pool = pool
+        self._rows = rows
+        self._transactions = transactions
+        self._got = got
+        """Called with what was got, before its waiter is."""
+        self._all: dict[str, Waiter] = {}
+        self._signals: dict[str, Signal] = {}
+        self._closing = False
+
+    def watch(self, owner: str, signal: Signal) -> None:
+        self._signals[owner] = signal
+
+    def unwatch(self, owner: str) -> None:
+        self._signals.pop(owner, None)
+
+    def stand(self, request: Request, holding: Container[str]) -> None:
+        """Have a transaction wait for this one, unless one does or did; raise why it could not."""
+        waiter = self._all.get(request.owner)
+        if waiter is not None and waiter.error is not None:
+            del self._all[request.owner]
+            raise Unavailable(f"waiting for {request.name!r} failed: {waiter.error}. Try again")
+        if waiter is None and request.owner not in holding:  # looked at in this order: it moves on
+            waiter = self._all[request.owner] = Waiter(request)
+            waiter.job = self._world.spawn(self._wait(waiter), "fencelock-waiter")
+
+    async def _wait(self, waiter: Waiter) -> None:
+        request, transaction, got = waiter.request, None, False
+        try:
+            transaction = await self._transactions.lend()
+            while not waiter.left and not got and not self._closing:
+                got = await self._queue_up(transaction, waiter)
+        except Exception as error:
+            waiter.error = error
+        finally:
+            await self._be_quiet(waiter)
+            if transaction is not None and not got:
+                await self._transactions.undo(transaction)
+            if got or waiter.left:
+                self._all.pop(request.owner, None)
+            if (signal := self._signals.get(request.owner)) is not None:
+                signal.set()
+
+    async def _queue_up(self, transaction: Transaction, waiter: Waiter) -> bool:
+        request, waiter.badge = waiter.request, transaction.badge
+        try:
+            within = self._settings.patience + BLOCK_S
+            replies = await transaction.ask(self._rows.lock(request, "", transaction), within)
+        except ServerError as error:
+            transaction.limits = ""
+            await transaction.ask(["ROLLBACK"], self._settings.patience)
+            if error.code in (LOCK_WAIT, DEADLOCK) or error.code in INTERRUPTED:
+                return False
+            raise refused(error, self._settings.where) from error
+        fence = replies[-1][1]
+        if not fence:
+            self._rows.forget(request.name)
+        if waiter.left or not fence:
+            return False
+        self._got(transaction, request, fence)
+        return True
+
+    async def _be_quiet(self, waiter: Waiter) -> None:
+        """This one waits no more: let nobody be about to interrupt it."""
+        waiter.badge = ""
+        while waiter.kills:
+            await sleep(self._world, BREATH_S)
+
+    async def call_off(self, owner: str) -> None:
+        """Out of the server's queue, if this one stands there."""
+        waiter = self._all.get(owner)
+        if waiter is None:
+            return
+        waiter.left = True
+        while waiter.job is not None and self._all.get(owner) is waiter:
+            if waiter.badge:
+                waiter.kills += 1
+                try:
+                    if waiter.badge:
+                        await self._pool.ask(f"KILL QUERY IS_USED_LOCK('{waiter.badge}')")
+                except FencelockError:
+                    pass  # it has ended by itself
+                finally:
+                    waiter.kills -= 1
+            if await waiter.job.join(self._world.now() + STEP_S):
+                break
+        self._all.pop(owner, None)
+
+    def abandon(self) -> None:
+        self._closing = True
+
+    async def close(self) -> None:
+        """Call all off."""
+        self.abandon()
+        for owner in list(self._all):
+            await self.call_off(owner)
