@@ -24,7 +24,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marked = {need for mark in metafunc.definition.iter_markers("needs") for need in mark.args}
     for fixture, needs in engines.FIXTURES.items():
         if fixture in metafunc.fixturenames:
-            metafunc.parametrize(fixture, engines.suitable(needs | marked), indirect=True)
+            file = metafunc.definition.path.name
+            metafunc.parametrize(fixture, engines.suitable(needs | marked, file), indirect=True)
 
 
 @pytest.fixture(params=FLAVORS)

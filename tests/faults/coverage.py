@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults import engines
-from tests.faults.grid import ALONE, ENGINES, OF_SQLITE, engine_of_path, hazards_in
+from tests.faults.grid import ALONE, ENGINES, KINDS, OF_SQLITE, engine_of_path, hazards_in
 from tests.faults.matrix import ELSEWHERE, MATRIX, NOT_YET, ONLY, NotApplicable
 
 HERE = Path(__file__).parent
@@ -70,12 +70,13 @@ def _read(file: Path, node: ast.FunctionDef) -> Test:
     fixture = next((name for name in engines.FIXTURES if name in given), None)
     if fixture is not None:
         needs = frozenset(engines.FIXTURES[fixture] | _marked(node))
-        return Test(place, hazards, frozenset(engines.suitable(needs)), needs)
+        return Test(place, hazards, frozenset(engines.suitable(needs, file.name)), needs)
     if "client_url" in given:
         over = {"memory", "sqlite"}
     else:
         folder = engine_of_path(file)
-        over = {folder or ("sqlite" if given & OF_SQLITE else ALONE)}
+        one = folder or ("sqlite" if given & OF_SQLITE else ALONE)
+        over = {*KINDS.get(one, (one,))}
     return Test(place, hazards, frozenset(over), frozenset())
 
 
@@ -111,9 +112,13 @@ def why_not(hazard: str, engine: str) -> str:
             return why
     if all(test.in_the_client for test in row):
         return IN_THE_CLIENT
-    lacks = engines.STORES[engine].lacks if engine in engines.STORES else {}
-    wanted = [need for test in row for need in sorted(test.needs) if need in lacks]
-    return lacks[wanted[0]] if wanted else ""
+    store = engines.STORES.get(engine)
+    if store is None:
+        return ""
+    if any(test.place.partition("::")[0] in store.left_out for test in row):
+        return store.why_left_out
+    wanted = [need for test in row for need in sorted(test.needs) if need in store.lacks]
+    return store.lacks[wanted[0]] if wanted else ""
 
 
 def covered(hazard: str) -> set[str]:

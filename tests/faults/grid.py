@@ -16,8 +16,19 @@ from typing import Any, NamedTuple
 import pytest
 
 LABEL = "hazards"
-PARAMETERS = ("url", "shared_url", "server_url", "client_url")
-ENGINES = ("memory", "sqlite", "postgresql", "mysql", "redis", "redlock", "etcd", "zookeeper")
+PARAMETERS = ("url", "shared_url", "server_url", "client_url", "kind", "standing")
+ENGINES = (
+    "memory",
+    "sqlite",
+    "postgresql",
+    "mariadb",
+    "mysql",
+    "redis",
+    "redlock",
+    "etcd",
+    "zookeeper",
+)
+KINDS = {"mysql": ("mariadb", "mysql")}  # engines that speak to two kinds of server
 OF_SQLITE = {"file_url", "database", "small_disk"}  # fixtures that lead to its file
 ALONE = "client"  # the hazard never reaches an engine
 MARKS = {"sync": "s", "asyncio": "a"}
@@ -45,16 +56,19 @@ def label(item: pytest.Item) -> None:
     """Have the reports of a test say to which cells it belongs."""
     hazards = hazards_in(getattr(getattr(item, "function", None), "__doc__", ""))
     if hazards:
-        item.user_properties.append((LABEL, [hazards, _engine_of(item), _flavor_of(item)]))
+        for engine in _engines_of(item):
+            item.user_properties.append((LABEL, [hazards, engine, _flavor_of(item)]))
 
 
-def _engine_of(item: pytest.Item) -> str:
+def _engines_of(item: pytest.Item) -> Sequence[str]:
     parameters: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     for name in PARAMETERS:
-        if name in parameters:
-            return str(parameters[name])
+        if parameters.get(name) in ENGINES:
+            return [str(parameters[name])]
+    if folder := engine_of_path(item.path):
+        return KINDS.get(folder, (folder,))
     fixtures: Sequence[str] = getattr(item, "fixturenames", ())
-    return engine_of_path(item.path) or ("sqlite" if OF_SQLITE & {*fixtures} else ALONE)
+    return ["sqlite" if OF_SQLITE & {*fixtures} else ALONE]
 
 
 def engine_of_path(path: Path) -> str:

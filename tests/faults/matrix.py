@@ -60,9 +60,9 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_cancelling.py::test_an_acquire_cancelled_at_any_await_leaves_no_orphan",
         "test_cancelling.py::test_a_waiter_cancelled_at_any_await_leaves_the_queue",
         "test_cancelling.py::test_a_waiter_cancelled_while_the_lock_is_handed_to_it_leaves_no_orphan",
-        "test_cancelling.py::test_an_interrupted_waiter_leaves_the_queue",
-        "test_cancelling.py::test_an_interrupted_acquire_of_a_slow_engine_leaves_no_orphan",
-        "test_cancelling.py::test_a_process_interrupted_while_it_waits_leaves_the_queue",
+        "test_interrupting.py::test_an_interrupted_waiter_leaves_the_queue",
+        "test_interrupting.py::test_an_interrupted_acquire_of_a_slow_engine_leaves_no_orphan",
+        "test_interrupting.py::test_a_process_interrupted_while_it_waits_leaves_the_queue",
         "test_cancelling.py::test_an_acquire_within_a_taskgroup_that_fails_leaves_no_orphan",
     ],
     "H10": ["test_cancelling.py::test_a_time_limit_around_acquire_leaves_no_orphan"],
@@ -250,7 +250,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H34",): (
-        {"redis", "redlock", "postgresql", "mysql", "zookeeper", "etcd"},
+        {"redis", "redlock", "postgresql", "mariadb", "mysql", "zookeeper", "etcd"},
         "has no clock of a server between its clients",
     ),
     ("H35",): ({"redis", "redlock", "postgresql"}, "keeps its data when it restarts, or is none"),
@@ -258,7 +258,7 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H37",): ({"redis"}, "see H74 for a full disk"),
     ("H38",): ({"redis", "postgresql"}, "has no replica that could be behind"),
     ("H39",): (
-        {"redis", "redlock", "postgresql", "mysql"},
+        {"redis", "redlock", "postgresql", "mariadb", "mysql"},
         "is no server, or is cut off in silence in the tests of H47 and H54",
     ),
     ("H40",): ({"redis", "redlock"}, "runs no scripts in a server"),
@@ -271,14 +271,17 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H52", "H53", "H55"): ({"etcd"}, "a hazard of etcd's leases and watches"),
     ("H56",): ({"zookeeper", "etcd"}, "the record is deleted in the tests of H06 and H40"),
     ("H61", "H62", "H65", "H66", "H69"): (
-        {"postgresql", "mysql"},
+        {"postgresql", "mariadb", "mysql"},
         "has no sessions that hold a lock by a number or name",
     ),
     ("H63", "H67"): ({"postgresql"}, "a hazard of PostgreSQL's advisory locks"),
-    ("H64",): ({"postgresql", "mysql"}, "has no standby; for Redis see H38"),
-    ("H68", "H70"): ({"mysql"}, "a hazard of MySQL and MariaDB"),
+    ("H64",): ({"postgresql", "mariadb", "mysql"}, "has no standby; for Redis see H38"),
+    ("H68", "H70"): ({"mariadb", "mysql"}, "a hazard of MySQL and MariaDB"),
     ("H71", "H72", "H73"): ({"sqlite"}, "keeps no locks in a file of its own"),
-    ("H74",): ({"sqlite", "postgresql", "mysql"}, "keeps no file here; for Redis see H37"),
+    ("H74",): (
+        {"sqlite", "postgresql", "mariadb", "mysql"},
+        "keeps no file here; for Redis see H37",
+    ),
 }
 
 NOT_YET: dict[tuple[str, str], str] = {}

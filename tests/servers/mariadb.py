@@ -62,6 +62,11 @@ class SqlServer(Server):
         self.connect().close()
         return True
 
+    def pause(self) -> None:
+        """Freeze it. On a busy machine its threads go on for a while: wait until they do not."""
+        super().pause()
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def connect(self, user: str = USER, port: int | None = None, **options: Any) -> Any:
         """A connection of the plain driver, for what tests do by hand."""
         return pymysql.connect(
