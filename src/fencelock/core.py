@@ -1,7 +1,8 @@
 """One client: ties a world, an engine and a keeper together, for both flavors.
 
-``sync.py`` and ``aio.py`` are thin faces of what is here. Everything is ``async def`` and asks only
-the World; under threads the faces run it with ``drive()``.
+Here it begins, acquires and ends; what it does with a tenure once it is granted is in
+``logic/custody.py``. ``sync.py`` and ``aio.py`` are thin faces of both. Everything is ``async def``
+and asks only the World; under threads the faces run it with ``drive()``.
 """
 
 from __future__ import annotations
@@ -14,23 +15,19 @@ from . import observe
 from .engine import Engine
 from .errors import (
     FencelockError,
-    LeaseLost,
     OutcomeUnknown,
-    SessionEnded,
     Unsupported,
     UsageError,
 )
-from .logic import policy, waiting
-from .logic.about import About, read_meta
-from .logic.freeing import free
-from .logic.keeper import Keeper
+from .logic import waiting
+from .logic.about import About
+from .logic.custody import Custody
 from .logic.tenure import Tenure
 from .model import (
     Busy,
     Finding,
     Grant,
     Holding,
-    Meta,
     Safety,
     State,
     Traits,
@@ -56,29 +53,24 @@ class HasTenure(Protocol):
 L = TypeVar("L", bound=HasTenure)
 
 
-class Core(Generic[L]):
-    """The state of one client."""
+class Core(Custody, Generic[L]):
+    """One client."""
 
     def __init__(
         self, world: World, make_engine: Callable[[], Engine], lease: Callable[[Core[L], Tenure], L]
     ) -> None:
-        self.world = world
+        super().__init__(world)
         self._make_engine = make_engine
         self._make_lease = lease
-        self._reentrant: dict[tuple[Hashable, str], weakref.ref[L]] = {}
         self._inherited: list[object] = []
-        self._abandoned: list[Tenure] = []
         self._last = Grant("", "", 0, 0.0, 0.0, 0.0)
         self.closed = False
         self._begin()
 
     def _begin(self) -> None:
-        self.engine = self._make_engine()
-        self.keeper = Keeper(self.world, self.engine)
-        self.engine.on_gone = self.keeper.heed
         self._waitlist = waiting.Waitlist()
         self._about = About(self.world)
-        self.generation = self.world.generation()
+        self._take_charge(self._make_engine())
 
     @property
     def traits(self) -> Traits:
@@ -128,7 +120,6 @@ class Core(Generic[L]):
             # The parent's engine and keeper must not even be collected here: closing them would
             # speak on the parent's connection.
             self._inherited += [self.engine, self.keeper]
-            self._reentrant, self._abandoned = {}, []
             self._begin()
             await self.engine.open()
 
@@ -213,7 +204,7 @@ class Core(Generic[L]):
 
     def _reenter(self, who: Hashable, name: str) -> L | None:
         reference = self._reentrant.get((who, name))
-        lease = reference() if reference is not None else None
+        lease: L | None = reference() if reference is not None else None
         if lease is None:
             return None
         tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
@@ -221,130 +212,6 @@ class Core(Generic[L]):
             return None  # over: what follows is a new tenure
         tenure.count += 1
         return lease
-
-    async def release(self, tenure: Tenure, entirely: bool = False) -> bool:
-        """Leave one level of a tenure; the last one gives the lock back."""
-        world, engine = self.world, self.engine
-        if tenure.generation != world.generation():
-            return False
-        if tenure.rare is not None and tenure.count > 1 and not entirely:
-            tenure.count -= 1
-            if tenure.loss is None and not tenure.released:
-                return True
-        if tenure.released and not tenure.owed:
-            return False
-        if tenure.rare is not None:
-            if tenure.before_release is not None:
-                tenure.before_release()
-            self._reentrant.pop(tenure.entry, None)
-        held = self.keeper.retire(tenure)
-        if world.cancels:
-            freed = await world.shield(free(engine, tenure, world.now()), engine.plain)
-        else:
-            freed = await free(engine, tenure, world.now())
-        if tenure.loss is None and not freed and held:
-            reason = "its record was gone when it was released"
-            tenure.loss = tenure.lost_error("revoked", reason)
-        if observe.subscribers:
-            held_s = world.now() - tenure.grant.asked_at
-            name, fence = tenure.grant.name, tenure.grant.fence
-            observe.emit(observe.Event("released", name, fence, seconds=held_s))
-        return freed
-
-    async def leave(self, tenure: Tenure, error: BaseException | None) -> None:
-        """End a ``with`` block: release, and raise if the body ran without the lock for any of
-        its time.
-
-        An error of the body is never hidden; it gets a note instead.
-        """
-        lost, failure = self.loss(tenure), None
-        if error is not None and not self.is_foreign(tenure):
-            self.engine.spoil(tenure.grant)
-        try:
-            await self.release(tenure)
-        except FencelockError as raised:
-            failure = raised
-        lost = lost or tenure.loss
-        trouble = tenure.lost_again(lost) if lost is not None else failure
-        if trouble is None or isinstance(error, LeaseLost):
-            return
-        if error is None:
-            raise trouble
-        error.add_note(f"While this was raised: {trouble}")
-
-    async def renew(self, tenure: Tenure, ttl: float | None) -> None:
-        """Renew at once, with a new ttl if one is given."""
-        self.check(tenure)
-        if ttl is not None:
-            tenure.ttl = ttl
-        await self.keeper.renew_now(tenure)
-        self.check(tenure)
-
-    def remaining(self, tenure: Tenure) -> float:
-        """Seconds for which the tenure still promises exclusivity."""
-        return 0.0 if self.is_foreign(tenure) else tenure.remaining(self.world.now())
-
-    def loss(self, tenure: Tenure) -> LeaseLost | None:
-        """The loss of a tenure, judged by the clock if nobody has noticed yet."""
-        if self.is_foreign(tenure):
-            reason = "this process was forked from its holder, and the lease stays with the parent"
-            return tenure.lost_error("session", reason)
-        if tenure.loss is None and not tenure.released:
-            self.keeper.lapse(tenure, self.world.now())
-        return tenure.loss
-
-    def check(self, tenure: Tenure) -> None:
-        """Raise unless the tenure holds."""
-        loss = self.loss(tenure)
-        if loss is not None:
-            raise tenure.lost_again(loss)
-        if tenure.released:
-            name = tenure.grant.name
-            raise SessionEnded(
-                f"the lease on {name!r} was released: acquire the lock again",
-                name=name,
-                fence=tenure.grant.fence,
-                reason="it was released",
-            )
-
-    async def wait_lost(self, tenure: Tenure, timeout: float | None) -> bool:
-        """Wait until the tenure is lost; False when time is up or it was released."""
-        deadline = policy.deadline(self.world.now(), timeout)
-        if tenure.signal is None:
-            tenure.signal = self.world.signal()
-        while self.loss(tenure) is None:
-            if tenure.released:
-                return False
-            # A tenure that ends is noticed by the keeper; the nap is for a release and for suspend.
-            nap = policy.earlier(deadline, self.world.now() + 1.0)
-            await self.world.wait(tenure.signal, nap)
-            if deadline is not None and self.world.now() >= deadline:
-                return self.loss(tenure) is not None
-        return True
-
-    def is_foreign(self, tenure: Tenure) -> bool:
-        """Whether this process is a forked child that merely inherited the object."""
-        return tenure.generation != self.world.generation()
-
-    def abandon(self, tenure: Tenure) -> bool:
-        """A lease was collected unreleased: renew no more. True when that deserves a warning.
-
-        What is collected because the program ends is still released when the client is closed.
-        """
-        if tenure.released or tenure.loss is not None or self.is_foreign(tenure):
-            return False
-        self.keeper.drop(tenure)
-        self._reentrant.pop(tenure.entry, None)
-        now = self.world.now()
-        self._abandoned = [*(t for t in self._abandoned if t.remaining(now) > 0), tenure]
-        return True
-
-    def hand_over(self, tenure: Tenure) -> Grant:
-        """Stop looking after a tenure without releasing it: whoever gets the grant carries on."""
-        self.check(tenure)
-        self.keeper.retire(tenure)
-        self._reentrant.pop(tenure.entry, None)
-        return tenure.grant
 
     def take_over(self, grant: Grant) -> L:
         """A lease that another process handed over. It is not renewed unless its holder does.
@@ -355,11 +222,6 @@ class Core(Generic[L]):
         grant = granted(name, owner, fence, ttl, self.world.now())
         tenure = Tenure(grant, "{}", False, None, None, self.generation)
         return self._make_lease(self, tenure)
-
-    def connection(self, tenure: Tenure) -> object:
-        """The connection whose transaction is the hold, where the engine holds locks that way."""
-        self.check(tenure)
-        return self.engine.connection(tenure.grant)
 
     async def examine(self) -> list[Finding]:
         await self.ready()
@@ -376,7 +238,3 @@ class Core(Generic[L]):
     async def revoke(self, name: str, reason: str) -> bool:
         await self.ready()
         return await self.engine.revoke(name, reason)
-
-    def meta(self, tenure: Tenure) -> Meta:
-        """What others see of the holder."""
-        return read_meta(tenure.meta)

@@ -11,13 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from .. import observe
 from ..engine import Engine
 from ..model import Gone, Grant, Loss, granted
 from ..world import Job, World, sleep
 from . import policy
+from .telling import tell_failure, tell_loss
 from .tenure import Tenure
 
 NEVER = float("inf")
@@ -84,20 +85,7 @@ class Keeper:
                 return
             error = tenure.loss = tenure.lost_error(loss, reason)
         self.drop(tenure)
-        if tenure.signal is not None:
-            tenure.signal.set()
-        if tenure.hook is not None:
-            try:
-                tenure.hook()
-            except Exception as failure:  # its loop is closed, say: the others must be told in time
-                self._unheard(tenure, failure)
-        if tenure.on_lost is not None:
-            try:
-                self._world.spawn(self._call_back(tenure), "fencelock-on-lost")
-            except Exception as failure:
-                self._unheard(tenure, failure)
-        observe.warn(str(error))
-        observe.emit(observe.Event("lost", error.name, error.fence, reason))
+        tell_loss(self._world, tenure, error)
 
     def heed(self, owners: Collection[str], gone: Gone) -> None:
         """The engine has noticed by itself that these grants have ended."""
@@ -271,14 +259,7 @@ class Keeper:
         for tenure in batch:
             tenure.failure = error
             tenure.attend_at = min(policy.retry_at(now, tenure.ttl), tenure.valid_until())
-        observe.warn(
-            f"{len(batch)} lease(s) could not be renewed and are tried again while they last, "
-            f"{batch[0].grant.name!r} among them: {error}"
-        )
-        if observe.subscribers:
-            for tenure in batch:
-                name, fence = tenure.grant.name, tenure.grant.fence
-                observe.emit(observe.Event("renew_failed", name, fence, str(error)))
+        tell_failure(batch, error)
 
     def _schedule(self, tenure: Tenure) -> None:
         _, _, _, ttl, asked_at, valid_until = tenure.grant
@@ -297,18 +278,3 @@ class Keeper:
     def _rouse(self, tenure: Tenure) -> None:
         if tenure.attend_at < self._next:  # that is before the keeper means to look
             self._wake.set()
-
-    async def _call_back(self, tenure: Tenure) -> None:
-        assert tenure.on_lost is not None
-        assert tenure.loss is not None
-        try:
-            outcome = tenure.on_lost(tenure.loss)
-            if isinstance(outcome, Awaitable):
-                await outcome  # a coroutine function is welcome under asyncio
-        except Exception as error:
-            self._unheard(tenure, error)
-
-    def _unheard(self, tenure: Tenure, error: Exception) -> None:
-        name, fence = tenure.grant.name, tenure.grant.fence
-        observe.warn(f"the holder of {name!r} could not be told of its loss: {error!r}")
-        observe.emit(observe.Event("callback_failed", name, fence, repr(error)))

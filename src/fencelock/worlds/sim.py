@@ -73,6 +73,8 @@ class SimWorld(Process):
         self._ahead = ahead
         self._pace = pace
         self._park = cast("Callable[..., CoroutineType[Any, Any, bool]]", simulation.park)
+        self.now: Callable[[], float] = lambda: ahead + pace * simulation.now
+        """The clock of this process. Bound once: it is read on every step."""
 
     def true_time(self, moment: float) -> float:
         """When, in the simulation's time, the clock of this process shows a moment."""
@@ -84,9 +86,6 @@ class SimWorld(Process):
     def admit(self) -> None:
         """Everywhere in the simulation is right."""
 
-    def now(self) -> float:
-        return self._ahead + self._pace * self.simulation.now
-
     def wall_us(self) -> int:
         return int((WALL_S + self.wall_ahead + self.simulation.now) * 1e6)
 
@@ -95,8 +94,10 @@ class SimWorld(Process):
 
     def owner(self) -> str:
         draw = self.simulation.random
-        a, b, c, d = draw(), draw(), draw(), draw()
-        return f"{int(a * 2**32):08x}{int(b * 2**32):08x}{int(c * 2**32):08x}{int(d * 2**32):08x}"
+        number = 0
+        for _ in range(4):
+            number = number << 32 | int(draw() * 2**32)
+        return f"{number:032x}"
 
     def who(self) -> Hashable:
         return self.simulation.current
@@ -116,7 +117,12 @@ class SimWorld(Process):
 
     def wait(self, signal: Signal, deadline: float | None) -> CoroutineType[Any, Any, bool]:
         # The trap itself, and not a coroutine around it: every step goes through all that wait.
-        return self._park(signal, None if deadline is None else self.true_time(deadline))
+        if deadline is None:
+            return self._park(signal)
+        when = (deadline - self._ahead) / self._pace
+        if self._ahead + self._pace * when < deadline:
+            when = self.true_time(deadline)
+        return self._park(signal, when)
 
     async def gather(
         self,

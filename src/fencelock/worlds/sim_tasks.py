@@ -54,18 +54,25 @@ class Flag:
     """
 
     is_on = False
-    waiters: dict[int, Task] | None = None
-    """By their tickets; None while nobody waits."""
+    first: Task | None = None
+    """Who waits, or did: mostly nobody else does."""
+    ticket = 0
+    """With which ticket."""
+    others: dict[int, Task] | None = None
+    """Who came after that one, by their tickets."""
 
     def set(self) -> None:
         self.is_on = True
-        waiters = self.waiters
-        if waiters:
-            self.waiters = None
-            for ticket, task in waiters.items():
-                if task.ticket == ticket:  # as in wake(), without the cost of a call
-                    task.ticket, task.news = 0, True
-                    task.process.ready.append(task)
+        first = self.first
+        if first is not None:
+            self.first = None
+            if first.ticket == self.ticket:  # as in wake(), without the cost of a call
+                first.ticket, first.news = 0, True
+                first.process.ready.append(first)
+            if self.others is not None:
+                others, self.others = self.others, None
+                for ticket, task in others.items():
+                    task.wake(ticket, True)
 
     def clear(self) -> None:
         self.is_on = False

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fencelock.engines.redis.listener import APART, Listener
+from fencelock.engines.redis.listener import Listener
+from fencelock.engines.redis.waiters import APART
 from fencelock.worlds.sim import Simulation
 
 TTL = 3.0

@@ -60,12 +60,20 @@ class Turns:
         now_ms = int(seconds) * 1000 + int(micros) // 1000
         self._line.ask("HSET", self.keys.waiters, "!", now_ms + 200)
 
+    def release(self, owner: str) -> Any:
+        return self._line.ask("EVAL", self._release, 3, *self.keys.declared, owner)
+
     def leave(self, owner: str) -> list[str]:
         """Release, and hear whose turn it is: owner, fence, wait."""
-        assert self._line.ask("EVAL", self._release, 3, *self.keys.declared, owner) == 1
+        assert self.release(owner) == 1
         while (word := str(self._ear.read()[2])).startswith("?"):
             pass  # somebody was told to stand by
         return word.split(" ")
+
+    def heard(self) -> list[str]:
+        """What the waiters were told and nobody has read yet."""
+        self._line.ask("PUBLISH", f"fencelock:inbox:{self._inbox}", "the end")
+        return [*iter(lambda: str(self._ear.read()[2]), "the end")]
 
     def kept(self) -> dict[str, Any]:
         """All that the server knows, but for moments and fences."""
@@ -172,4 +180,39 @@ def test_a_lock_that_another_program_has_is_queued_for_alike(both: tuple[Turns, 
         turns.taken_by("another program")
         answers.append([turns.join(OWNERS[2]), turns.join(OWNERS[3])])
     assert answers[0] == answers[1] == [[1000, 0, ""], [1000, 1, ""]]
+    assert both[0].kept() == both[1].kept()
+
+
+def test_in_a_queue_only_the_holder_frees_the_lock(both: tuple[Turns, Turns]) -> None:
+    """A stranger changes nothing, and a waiter only gives its place up."""
+    for turns in both:
+        for owner in OWNERS[:3]:
+            turns.join(owner)
+        turns.told_now()
+        assert turns.leave(OWNERS[0])[0] == OWNERS[1]
+        turns.join(OWNERS[0])
+        turns.heard()
+        before = turns.kept()
+        assert turns.release("a stranger") == 0
+        assert turns.kept() == before
+        assert turns.release(OWNERS[2]) == 0
+        after = turns.kept()
+        assert after["queue"] == [OWNERS[0]]
+        assert after["record"] == before["record"]
+        assert (after["holder"], turns.heard()) == (OWNERS[1], [])
+    assert both[0].kept() == both[1].kept()
+
+
+def test_whose_lease_went_to_another_program_frees_nothing(both: tuple[Turns, Turns]) -> None:
+    """The record still names the old holder; the key decides."""
+    for turns in both:
+        for owner in OWNERS[:3]:
+            turns.join(owner)
+        turns.told_now()
+        assert turns.leave(OWNERS[0])[0] == OWNERS[1]
+        turns.told_now()
+        turns.taken_by("another program")
+        turns.heard()
+        assert turns.release(OWNERS[1]) == 0
+        assert (turns.kept()["holder"], turns.heard()) == ("another program", [])
     assert both[0].kept() == both[1].kept()

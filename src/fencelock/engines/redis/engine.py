@@ -36,11 +36,12 @@ from ...model import (
 from ...world import Signal, World
 from .dispatch import Dispatch, Job
 from .keys import Keys, beside, lock_of, record_of
-from .listener import ALIVE_S, Listener
+from .listener import Listener
 from .look import Look
 from .phrases import OWNER_LENGTH, Ending, Phrases, ms, unusual
 from .scripts import script
 from .settings import OPTIONS, settings
+from .waiters import ALIVE_S
 from .wire import Inbox, packed
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it

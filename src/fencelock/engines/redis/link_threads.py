@@ -24,10 +24,15 @@ from redis.retry import Retry
 
 from ...errors import OutcomeUnknown
 from .settings import Node, Settings
-from .wire import arguments, cannot_connect, connection_class
+from .wire import cannot_connect, new_connection
 
 READ_MAX = 16384
 ENDED = "the server closed the connection"
+
+
+def unconnected(settings: Settings, node: Node, sentinel: bool = False) -> Any:
+    """What redis-py will connect and log in, once it is asked to."""
+    return new_connection(redis.connection, Retry(NoBackoff(), 0), settings, node, sentinel)
 
 
 class Stale(Exception):
@@ -54,10 +59,7 @@ class Link:
     """One connection."""
 
     def __init__(self, settings: Settings, node: Node, sentinel: bool = False) -> None:
-        kind = connection_class(redis.connection, settings)
-        self._connection = kind(
-            **arguments(settings, node, sentinel), retry=Retry(NoBackoff(), 0), retry_on_error=[]
-        )
+        self._connection = unconnected(settings, node, sentinel)
         try:
             self._connection.connect()
         except (RedisError, OSError) as error:

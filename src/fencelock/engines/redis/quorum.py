@@ -38,7 +38,7 @@ class Ballot:
                 self._yes += 1
             else:
                 self._no += 1
-        if self.carried is not None:
+        if self._yes >= self._need or self._no > self._spare:
             return True
         return self._yes + self._left < self._need and self._no + self._left <= self._spare
 
@@ -146,7 +146,8 @@ class Election:
                 self.behind += 1
             if self.behind and self.grants >= self._need:
                 return True  # a higher fence is needed: no use in waiting for the others
-        if self._left and self.answered < self._need and self.failed <= self._spare:
+        answered = self.grants + self.no
+        if self._left and answered < self._need and self.failed <= self._spare:
             return False  # whether it is held by another is not known yet
         return self.no + self.failed + self.lost > self._spare or not self._left
 
@@ -178,8 +179,8 @@ class Refusal(NamedTuple):
 
 def is_held(refusals: Sequence[Refusal], silent: int, need: int) -> bool:
     """Whether one other may have a majority; otherwise several are trying and nobody has it."""
-    counts = Counter(refusal.holder for refusal in refusals)
-    return bool(counts) and max(counts.values()) + silent >= need
+    holders = [refusal.holder for refusal in refusals]
+    return any(holders.count(holder) + silent >= need for holder in holders)
 
 
 def free_in(refusals: Sequence[Refusal], needed: int) -> float:

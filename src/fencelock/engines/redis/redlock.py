@@ -35,7 +35,6 @@ from ...model import (
     State,
     Traits,
     granted,
-    next_fence,
     renewed,
 )
 from ...world import Signal, World
@@ -50,22 +49,20 @@ from .redlock_answers import (
     is_grant,
     is_one,
     is_refusal,
-    listed,
-    refusal,
     too_few,
 )
+from .redlock_fences import Fences
 from .redlock_look import Look
+from .redlock_pace import Pace
 from .redlock_settings import CONNECT_S, OPTIONS, read
-from .round import Ask, Round, make_rounds
+from .round import Ask, Round
+from .rounds import make_rounds
 from .scripts import script
 from .wire import packed
 
-LOOK_MIN_S, LOOK_MAX_S = 0.02, 0.25  # between two looks of a waiter, longer the longer it waits
-SPLIT_S = 0.03  # before trying again when several tried at once and nobody has a majority
 RENEWALS_PER_TTL = 6  # the longest that one renewal may take: it cannot be hurried by asking again
 OTHERS_S = 0.1  # for a minority to be there too, when a client begins
 LIFTS_MAX = 3
-LEARN_S = 1.0
 ROUNDS_PER_TTL = 3  # the longest that one round may take
 
 ADVICE = (
@@ -100,13 +97,9 @@ class RedlockEngine(Engine):
         self._keeper = make_rounds(world, self._settings, "renew")
         self._acquire, self._release = script("redlock_acquire"), script("redlock_release")
         self._keys_of = lru_cache(maxsize=300)(partial(keys_of, prefix=self._settings.prefix))
-        self._fence = 0
-        """The highest that this client has proposed or met."""
-        self._ahead_us = 0
-        self._learned_at = 0.0
+        self._fences = Fences()
+        self._pace = Pace(world.random, self._need)
         self._look = Look(self._main, self._settings, self._until)
-        self._looks: dict[str, int] = {}
-        """How often each waiter has looked."""
         self._doubts = Doubts()
 
     async def open(self) -> None:
@@ -120,9 +113,7 @@ class RedlockEngine(Engine):
         round = await self._main.ask(packed("TIME"), ballot.cast, now + CONNECT_S)
         if not ballot.carried:
             raise too_few(round, self._need, "nothing happened", happened=False)
-        times = [time for time in map(listed, round.answers) if time]
-        clocks = [int(seconds) * 1_000_000 + int(micros) for seconds, micros in times]
-        self._ahead_us = quorum.middle(clocks) - int(now * 1e6)
+        self._fences.begin(round, now)
         # The others get as long again: whoever locks at once should do so at all nodes.
         took = max(self.world.now() - now, OTHERS_S)
         everyone = Everyone(self._nodes)
@@ -147,7 +138,8 @@ class RedlockEngine(Engine):
         name, owner, ttl, meta = request[:4]
         keys = self._keys_of(name)[:2]
         asked_at = self.world.now()
-        words = (owner, _ms(ttl), self._propose(asked_at), meta)
+        fence = self._fences.propose(asked_at) if self.traits.fence else 0
+        words = (owner, _ms(ttl), fence, meta)
         election = Election(self._nodes)
         round = await self._main.ask(
             Ask(self._acquire, keys, words), election.cast, self._until(ttl)
@@ -156,7 +148,7 @@ class RedlockEngine(Engine):
             election = self._recount(round, owner)
         if election.fence is not None:
             self._doubts.forget(owner)
-            self._learn(round, asked_at)
+            self._fences.learn(round, asked_at)
             return granted(name, owner, election.fence, ttl, asked_at)
         if election.grants >= self._need:
             return await self._lift(request, keys, round, asked_at)
@@ -165,21 +157,7 @@ class RedlockEngine(Engine):
         await self._undo(request, keys, round)
         if election.answered < self._need:
             raise too_few(round, self._need, f"{name!r} is not held", happened=False)
-        return self._busy(request, election.grants, round)
-
-    def _propose(self, now: float) -> int:
-        """A fence that is likely above all that were drawn before, by whomever."""
-        if not self.traits.fence:
-            return 0
-        self._fence = next_fence(self._fence, int(now * 1e6) + self._ahead_us)
-        return self._fence
-
-    def _learn(self, round: Round, asked_at: float) -> None:
-        """Now and then, see by how much the nodes' clocks are ahead of ours."""
-        if asked_at - self._learned_at > LEARN_S:
-            clocks = [int(answer[3]) for answer in round.answers if is_grant(answer)]
-            self._ahead_us = quorum.middle(clocks) - int(asked_at * 1e6)
-            self._learned_at = asked_at
+        return self._pace.busy(owner, election.grants, round)
 
     def _recount(self, round: Round, owner: str) -> Election:
         """Count only what can be believed: not where an earlier attempt may yet be undone."""
@@ -198,7 +176,7 @@ class RedlockEngine(Engine):
         doubtful = self._doubts.places(owner)
         round, lifts = votes, 0
         while seen and lifts < LIFTS_MAX:
-            fence = self._fence = next_fence(max(self._fence, *seen), 0)
+            fence = self._fences.above(seen)
             ask = Ask(script("redlock_fence"), keys, (owner, _ms(ttl), fence, meta))
             round = await self._main.ask(ask, Ballot(self._nodes, is_one).cast, self._until(ttl))
             # Only where the key was set in this very attempt does it last for the whole ttl.
@@ -214,21 +192,7 @@ class RedlockEngine(Engine):
         if not is_definite(round):
             raise too_few(round, self._need, f"{name!r} may be held at some nodes", happened=True)
         await self._undo(request, keys, round)
-        return Busy(SPLIT_S * self.world.random())
-
-    def _busy(self, request: Request, grants: int, round: Round) -> Busy:
-        """When to look again: soon if several tried at once, else ever more rarely."""
-        refusals = [refusal(answer) for answer in round.answers if is_refusal(answer)]
-        silent = self._nodes - grants - len(refusals)
-        chance = self.world.random()
-        if not quorum.is_held(refusals, silent, self._need):
-            return Busy(SPLIT_S * chance)
-        looks = self._looks.get(request.owner, 0)
-        if looks:
-            self._looks[request.owner] = looks + 1
-        look_in = min(LOOK_MIN_S * 1.5 ** min(looks, 20), LOOK_MAX_S) * (0.5 + chance)
-        free_in = quorum.free_in(refusals, self._need - grants) + SPLIT_S * chance
-        return Busy(min(look_in, free_in), holder=max(one.meta for one in refusals))
+        return self._pace.split()
 
     async def _undo(self, request: Request, keys: tuple[str, ...], round: Round) -> None:
         """Give back what an attempt got, or may yet get, and wait for nobody."""
@@ -240,10 +204,10 @@ class RedlockEngine(Engine):
             self._doubts.add(request.owner, undo, now)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._looks[request.owner] = 1
+        self._pace.begin(request.owner)
 
     async def unwatch(self, request: Request) -> None:
-        self._looks.pop(request.owner, None)
+        self._pace.end(request.owner)
 
     # Keeping and giving back
 

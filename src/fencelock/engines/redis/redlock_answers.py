@@ -26,11 +26,11 @@ def listed(answer: Any) -> list[Any]:
 
 
 def is_grant(answer: Any) -> bool:
-    return listed(answer)[:1] == [1]
+    return answer.__class__ is list and answer[:1] == [1]
 
 
 def is_refusal(answer: Any) -> bool:
-    return listed(answer)[:1] == [0]
+    return answer.__class__ is list and answer[:1] == [0]
 
 
 def is_open(answer: Any) -> bool:

@@ -9,7 +9,7 @@ from ...model import Finding
 from .examine import CLOCK_S, judge
 from .quorum import Everyone, majority
 from .redlock_answers import listed
-from .round import Rounds, where
+from .rounds import Rounds, where
 from .settings import Settings
 from .wire import Word, packed
 

@@ -11,7 +11,8 @@ from . import quorum
 from .keys import keys_of, name_of, pattern
 from .quorum import Ballot, Holder, Sight
 from .redlock_answers import anything, holding, is_one, listed, sight, too_few
-from .round import Ask, Rounds
+from .round import Ask
+from .rounds import Rounds
 from .scripts import script
 from .settings import Settings
 from .wire import packed

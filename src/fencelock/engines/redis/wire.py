@@ -121,17 +121,18 @@ def make_wire(world: World, settings: Settings) -> Wire:
     return ThreadsWire(settings)
 
 
-def connection_class(module: Any, settings: Settings) -> Any:
-    """redis-py's class for connections, with or without TLS."""
+def new_connection(
+    driver: Any, retry: object, settings: Settings, node: Node, sentinel: bool = False
+) -> Any:
+    """redis-py's connection to a node, not made yet, with or without TLS.
+
+    ``retry`` is one that never does: a lock's retries are the protocol's.
+    """
     secure = "ssl_cert_reqs" in settings.connection
-    return module.SSLConnection if secure else module.Connection
-
-
-def arguments(settings: Settings, node: Node, sentinel: bool) -> dict[str, Any]:
-    """What redis-py needs to connect to a node, its retries off: a lock's are the protocol's."""
+    kind = driver.SSLConnection if secure else driver.Connection
     chosen = settings.sentinel if sentinel else settings.connection
     given = {key: value for key, value in chosen.items() if value is not None}
-    return {"host": node[0], "port": node[1], **given}
+    return kind(host=node[0], port=node[1], **given, retry=retry, retry_on_error=[])
 
 
 def cannot_connect(node: Node, error: BaseException) -> Exception:

@@ -9,69 +9,23 @@ from __future__ import annotations
 
 import os
 import select
-import socket
 import ssl
 import threading
 from collections.abc import Callable, Container, Sequence
-from math import ceil
 from typing import Any
 
-import hiredis
-import redis.connection
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from ...errors import Unavailable
-from .round import Ask, Line, Round, Rounds
+from .line_threads import ThreadsLine, poller
+from .link_threads import unconnected
+from .round import Ask, Round
+from .rounds import Rounds
 from .scripts import Script
-from .settings import Node, Settings
-from .wire import CLOSED, arguments, cannot_connect, connection_class
+from .settings import Settings
+from .wire import CLOSED, cannot_connect
 
 READ_MAX = 65536
 IDLE_S = 1.0  # after so long without a call, see first what has come meanwhile
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
-class _Poll:
-    """Where there is no epoll, which also works for a process that has used up its descriptors."""
-
-    def __init__(self) -> None:
-        poll = select.poll()
-        self.register, self.unregister, self.modify = poll.register, poll.unregister, poll.modify
-        self._poll = poll.poll
-
-    def poll(self, seconds: float) -> list[tuple[int, int]]:
-        return self._poll(ceil(seconds * 1000))
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-def _poller() -> Any:
-    return select.epoll() if hasattr(select, "epoll") else _Poll()
-
-
-class ThreadsLine(Line):
-    """The way to one node, by a socket that never blocks."""
-
-    def __init__(self, place: int, node: Node) -> None:
-        super().__init__(place, node)
-        self.connection: Any = None
-        self.socket: Any = None
-        self.number = -1
-        self.out = b""
-        """What the socket did not take yet."""
-
-    def attach(self, connection: Any) -> None:
-        self.connection = connection
-        self.socket = connection._sock
-        self.socket.setblocking(False)
-        self.number = self.socket.fileno()
-        self.send, self.receive = self.socket.send, self.socket.recv
-        self.secure = type(self.socket) is not socket.socket
-        reader = hiredis.Reader()
-        self.gets, self.feed = reader.gets, reader.feed
-        self.out = b""
 
 
 class ThreadsRounds(Rounds[ThreadsLine]):
@@ -82,11 +36,11 @@ class ThreadsRounds(Rounds[ThreadsLine]):
     ) -> None:
         lines = [ThreadsLine(place, node) for place, node in enumerate(settings.nodes)]
         super().__init__(settings, scripts, lines, now)
-        self._mutex = (
-            threading.RLock()
-        )  # for all state; the collector may close us while it is held
-        self._turn = threading.Lock()  # held by whoever reads
-        self._poll = _poller()
+        self._mutex = threading.RLock()
+        """For all state; the collector may close us while it is held."""
+        self._turn = threading.Lock()
+        """Held by whoever reads."""
+        self._poll = poller()
         self._by_number: dict[int, ThreadsLine] = {}
         self._followers: list[threading.Event] = []
         self._ear, self._mouth = os.pipe()
@@ -245,12 +199,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
             self._unreachable(line, cannot_connect(line.node, error))
 
     def _connect(self, line: ThreadsLine) -> None:
-        kind = connection_class(redis.connection, self._settings)
-        connection = kind(
-            **arguments(self._settings, line.node, False),
-            retry=Retry(NoBackoff(), 0),
-            retry_on_error=[],
-        )
+        connection = unconnected(self._settings, line.node)
         failure: Exception | None = None
         try:
             connection.connect()

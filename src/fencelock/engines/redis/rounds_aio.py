@@ -11,15 +11,14 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import hiredis
-import redis.asyncio.connection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from ...errors import Unavailable
-from .round import Ask, Line, Round, Rounds
+from .link_aio import take_over, unconnected
+from .round import Ask, Line, Round
+from .rounds import Rounds
 from .scripts import Script
 from .settings import Node, Settings
-from .wire import CLOSED, arguments, cannot_connect, connection_class
+from .wire import CLOSED, cannot_connect
 
 
 class AioLine(Line):
@@ -40,12 +39,9 @@ class _Stream(asyncio.Protocol):
         self._line = line
         self._reader = hiredis.Reader()
         self._gets, self._feed = self._reader.gets, self._reader.feed
-        self._writer = connection._writer  # kept: it would close the transport when collected
-        self._transport: asyncio.WriteTransport = self._writer.transport
-        connection._reader = connection._writer = None  # redis-py would close what is ours now
-        self._transport.set_protocol(self)
-        self.write = self._transport.write
-        self.close = self._transport.abort
+        self._writer = take_over(connection, self)
+        transport: asyncio.WriteTransport = self._writer.transport
+        self.write, self.close = transport.write, transport.abort
 
     def data_received(self, data: bytes) -> None:
         self._feed(data)
@@ -136,12 +132,7 @@ class AioRounds(Rounds[AioLine]):
         line.task = self._loop.create_task(self._connect(line), name="fencelock-connect")
 
     async def _connect(self, line: AioLine) -> None:
-        kind = connection_class(redis.asyncio.connection, self._settings)
-        connection = kind(
-            **arguments(self._settings, line.node, False),
-            retry=Retry(NoBackoff(), 0),
-            retry_on_error=[],
-        )
+        connection = unconnected(self._settings, line.node)
         try:
             await connection.connect()
         except BaseException as error:

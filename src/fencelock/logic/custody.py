@@ -1,0 +1,174 @@
+"""What a client does with its tenures once they are granted, until each of them ends.
+
+``core.py`` gets a tenure. From then on it is in custody here: whether it still holds is judged by
+the holder's own clock, it is renewed when its holder wishes so, and it ends by being released,
+dropped or handed over. Nothing here acquires, and nothing knows whose client it is.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Hashable
+from typing import Any
+
+from .. import observe
+from ..engine import Engine
+from ..errors import FencelockError, LeaseLost, SessionEnded
+from ..model import Grant, Meta
+from ..world import World
+from . import policy
+from .about import read_meta
+from .freeing import free
+from .keeper import Keeper
+from .tenure import Tenure
+
+
+class Custody:
+    """The tenures of one client, in one process."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def _take_charge(self, engine: Engine) -> None:
+        """Begin in this process, with an engine that has granted nothing yet."""
+        self._reentrant: dict[tuple[Hashable, str], weakref.ref[Any]] = {}
+        """Leases that whoever holds them may enter again."""
+        self._abandoned: list[Tenure] = []
+        """Tenures whose leases were collected unreleased; the engine may hold them still."""
+        self.engine = engine
+        self.keeper = Keeper(self.world, engine)
+        engine.on_gone = self.keeper.heed
+        self.generation = self.world.generation()  # last: from here on all of it is of use
+
+    async def release(self, tenure: Tenure, entirely: bool = False) -> bool:
+        """Leave one level of a tenure; the last one gives the lock back."""
+        world, engine = self.world, self.engine
+        if tenure.generation != world.generation():
+            return False
+        if tenure.rare is not None and tenure.count > 1 and not entirely:
+            tenure.count -= 1
+            if tenure.loss is None and not tenure.released:
+                return True
+        if tenure.released and not tenure.owed:
+            return False
+        if tenure.rare is not None:
+            if tenure.before_release is not None:
+                tenure.before_release()
+            self._reentrant.pop(tenure.entry, None)
+        held = self.keeper.retire(tenure)
+        if world.cancels:
+            freed = await world.shield(free(engine, tenure, world.now()), engine.plain)
+        else:
+            freed = await free(engine, tenure, world.now())
+        if tenure.loss is None and not freed and held:
+            reason = "its record was gone when it was released"
+            tenure.loss = tenure.lost_error("revoked", reason)
+        if observe.subscribers:
+            held_s = world.now() - tenure.grant.asked_at
+            name, fence = tenure.grant.name, tenure.grant.fence
+            observe.emit(observe.Event("released", name, fence, seconds=held_s))
+        return freed
+
+    async def leave(self, tenure: Tenure, error: BaseException | None) -> None:
+        """End a ``with`` block: release, and raise if the body ran without the lock for any of
+        its time.
+
+        An error of the body is never hidden; it gets a note instead.
+        """
+        lost, failure = self.loss(tenure), None
+        if error is not None and not self.is_foreign(tenure):
+            self.engine.spoil(tenure.grant)
+        try:
+            await self.release(tenure)
+        except FencelockError as raised:
+            failure = raised
+        lost = lost or tenure.loss
+        trouble = tenure.lost_again(lost) if lost is not None else failure
+        if trouble is None or isinstance(error, LeaseLost):
+            return
+        if error is None:
+            raise trouble
+        error.add_note(f"While this was raised: {trouble}")
+
+    async def renew(self, tenure: Tenure, ttl: float | None) -> None:
+        """Renew at once, with a new ttl if one is given."""
+        self.check(tenure)
+        if ttl is not None:
+            tenure.ttl = ttl
+        await self.keeper.renew_now(tenure)
+        self.check(tenure)
+
+    def remaining(self, tenure: Tenure) -> float:
+        """Seconds for which the tenure still promises exclusivity."""
+        return 0.0 if self.is_foreign(tenure) else tenure.remaining(self.world.now())
+
+    def loss(self, tenure: Tenure) -> LeaseLost | None:
+        """The loss of a tenure, judged by the clock if nobody has noticed yet."""
+        if self.is_foreign(tenure):
+            reason = "this process was forked from its holder, and the lease stays with the parent"
+            return tenure.lost_error("session", reason)
+        if tenure.loss is None and not tenure.released:
+            self.keeper.lapse(tenure, self.world.now())
+        return tenure.loss
+
+    def check(self, tenure: Tenure) -> None:
+        """Raise unless the tenure holds."""
+        loss = self.loss(tenure)
+        if loss is not None:
+            raise tenure.lost_again(loss)
+        if tenure.released:
+            name = tenure.grant.name
+            raise SessionEnded(
+                f"the lease on {name!r} was released: acquire the lock again",
+                name=name,
+                fence=tenure.grant.fence,
+                reason="it was released",
+            )
+
+    async def wait_lost(self, tenure: Tenure, timeout: float | None) -> bool:
+        """Wait until the tenure is lost; False when time is up or it was released."""
+        deadline = policy.deadline(self.world.now(), timeout)
+        if tenure.signal is None:
+            tenure.signal = self.world.signal()
+        while self.loss(tenure) is None:
+            if tenure.released:
+                return False
+            # A tenure that ends is noticed by the keeper; the nap is for a release and for suspend.
+            nap = policy.earlier(deadline, self.world.now() + 1.0)
+            await self.world.wait(tenure.signal, nap)
+            if deadline is not None and self.world.now() >= deadline:
+                return self.loss(tenure) is not None
+        return True
+
+    def is_foreign(self, tenure: Tenure) -> bool:
+        """Whether this process is a forked child that merely inherited the object."""
+        return tenure.generation != self.world.generation()
+
+    def abandon(self, tenure: Tenure) -> bool:
+        """A lease was collected unreleased: renew no more. True when that deserves a warning.
+
+        What is collected because the program ends is still released when the client is closed.
+        """
+        if tenure.released or tenure.loss is not None or self.is_foreign(tenure):
+            return False
+        self.keeper.drop(tenure)
+        self._reentrant.pop(tenure.entry, None)
+        now = self.world.now()
+        self._abandoned = [*(t for t in self._abandoned if t.remaining(now) > 0), tenure]
+        return True
+
+    def hand_over(self, tenure: Tenure) -> Grant:
+        """Stop looking after a tenure without releasing it: whoever gets the grant carries on."""
+        self.check(tenure)
+        self.keeper.retire(tenure)
+        self._reentrant.pop(tenure.entry, None)
+        return tenure.grant
+
+    def connection(self, tenure: Tenure) -> object:
+        """The connection whose transaction is the hold, where the engine holds locks that way."""
+        self.check(tenure)
+        return self.engine.connection(tenure.grant)
+
+    def meta(self, tenure: Tenure) -> Meta:
+        """What others see of the holder."""
+        return read_meta(tenure.meta)
