@@ -7,7 +7,7 @@ of the memory engine, in a process of its own behind datagrams.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -63,7 +63,7 @@ class Cast(ABC):
         """The owners in the queue."""
 
     @abstractmethod
-    def revoked(self) -> Sequence[str]:
+    def revoked(self) -> Collection[str]:
         """Owners from whom somebody took the lock away."""
 
     def watch(self, changed: Callable[[], object]) -> None:
@@ -81,6 +81,9 @@ class RedisCast(Cast):
     def __init__(self, network: Network) -> None:
         super().__init__(network)
         random = network.simulation.random
+        self._seen = [""] * self.nodes
+        """Whom each server had a record of when somebody looked last."""
+        self._revoked: dict[str, None] = {}
         for number in range(self.nodes):
             ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
             self.hosts.append(Node(network, f"node-{number}", ahead, pace))
@@ -93,11 +96,15 @@ class RedisCast(Cast):
         return RedisEngine(world, Address("redis", hosts, options={"patience": PATIENCE_S}))
 
     def watch(self, changed: Callable[[], object]) -> None:
-        for node in self.hosts:
-            node.watchers.append(partial(self._look, node.model, changed))
+        for place, node in enumerate(self.hosts):
+            node.watchers.append(partial(self._look, place, node.model, changed))
 
-    def _look(self, model: ModelRedis, changed: Callable[[], object]) -> None:
+    def _look(self, place: int, model: ModelRedis, changed: Callable[[], object]) -> None:
         if model.look(KEY, QUEUE, REVOKED):
+            sight = model.sight
+            self._seen[place] = sight.owner
+            for owner in sight.revoked:
+                self._revoked[owner] = None
             changed()
 
     def owners(self) -> list[str]:
@@ -111,8 +118,8 @@ class RedisCast(Cast):
         queue: Sequence[str] = self.hosts[0].model.sight.queue
         return queue
 
-    def revoked(self) -> Sequence[str]:
-        return [owner for node in self.hosts for owner in node.model.sight.revoked]
+    def revoked(self) -> Collection[str]:
+        return self._revoked.keys()
 
 
 class RedlockCast(RedisCast):
@@ -123,7 +130,7 @@ class RedlockCast(RedisCast):
     looks_within = 1.5
 
     def holder(self) -> str:
-        seen: list[str] = [node.model.sight.owner for node in self.hosts]
+        seen = self._seen
         half = len(seen) // 2
         for owner in seen[: half + 1]:
             if owner and seen.count(owner) > half:
@@ -190,7 +197,7 @@ class StoreCast(Cast):
     def queue(self) -> Sequence[str]:
         return list(self.node.store.queues.get(NAME, {}))
 
-    def revoked(self) -> Sequence[str]:
+    def revoked(self) -> Collection[str]:
         return list(self.node.store.revoked)
 
 

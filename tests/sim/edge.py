@@ -8,7 +8,7 @@ an answer for too long is let go of.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from fencelock.engines.redis.scripts import Script
@@ -46,7 +46,7 @@ class SimLink:
     """One connection, used by all who have something to ask."""
 
     def __init__(self, edge: Edge, world: SimWorld, address: Address, patience: float) -> None:
-        self._world = world
+        self._wait, self._now = world.wait, world.now
         self._address = address
         self._patience = patience
         self._made = Flag()
@@ -54,43 +54,60 @@ class SimLink:
         self._why = ""
         node = edge.nodes[address[0]]
         self._connection = Connection(edge.network, edge.host, node, self._hear, self.fail)
-        self._connection.dial(self._made.set)
+        self.is_made = False
+        """It can be used, and nothing has to be waited for."""
+        self._connection.dial(self._reached)
 
     @property
     def usable(self) -> bool:
         return self._connection.is_open
 
-    @property
-    def is_made(self) -> bool:
-        return self._made.is_on and self._connection.is_open
+    def _reached(self) -> None:
+        self.is_made = True
+        self._made.set()
 
     async def made(self) -> None:
         """Wait until it can be used."""
         if not self._made.is_on:
-            await self._world.wait(self._made, self._world.now() + self._patience)
+            await self._wait(self._made, self._now() + self._patience)
         if self._made.is_on and not self._why:
             return
-        self._connection.close()
+        self.close()
         raise cannot_connect(self._address, ConnectionError(self._why or "no answer in time"))
 
     async def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
         answer = _Answer(count)
         self._pending.append(answer)
         self._connection.send(payload)
-        await self._world.wait(answer, self._world.now() + patience)
-        if not answer.is_on:  # what came while the process was paused is heard first
-            self.fail("no answer in time")
-        if answer.error:
-            where = f"{self._address[0]}:{self._address[1]}"
-            raise OutcomeUnknown(f"the connection to {where} broke ({answer.error})")
+        await self._wait(answer, self._now() + patience)
+        if not answer.is_on or answer.error:
+            self._missed(answer)
         return answer.replies
 
+    async def ask_one(self, payload: bytes, patience: float) -> Any:
+        """The same for one reply: most of what is asked."""
+        answer = _Answer(1)
+        self._pending.append(answer)
+        self._connection.send(payload)
+        await self._wait(answer, self._now() + patience)
+        if not answer.is_on or answer.error:
+            self._missed(answer)
+        return answer.replies[0]
+
+    def _missed(self, answer: _Answer) -> None:
+        """Its time is over, or the connection is."""
+        if not answer.is_on:  # what came while the process was paused is heard first
+            self.fail("no answer in time")
+        where = f"{self._address[0]}:{self._address[1]}"
+        raise OutcomeUnknown(f"the connection to {where} broke ({answer.error})")
+
     def _hear(self, replies: list[Any]) -> None:
+        pending = self._pending
         for reply in replies:
-            answer = self._pending[0]
+            answer = pending[0]
             answer.replies.append(reply)
             if len(answer.replies) == answer.count:
-                self._pending.popleft()
+                pending.popleft()
                 answer.set()
 
     def fail(self, why: str) -> None:
@@ -104,6 +121,7 @@ class SimLink:
             answer.set()
 
     def close(self) -> None:
+        self.is_made = False
         self._connection.close()
 
 
@@ -136,7 +154,7 @@ class SimInbox(SimLink):
 
     async def receive(self, seconds: float) -> list[bytes]:
         if not self._messages and not self.broken:
-            await self._world.wait(self._news, self._world.now() + max(0.0, seconds))
+            await self._wait(self._news, self._now() + max(0.0, seconds))
         self._news.clear()
         messages, self._messages = self._messages, []
         if self.broken and not messages:
@@ -223,9 +241,15 @@ class SimLine:
     def __init__(self, wire: SimWire, node: Address) -> None:
         self._wire = wire
         self._node = node
+        self._link: SimLink | None = None
 
-    async def ask(self, payload: bytes, patience: float) -> Any:
-        link = self._wire.made(self._node, "main")
-        if link is None:
-            return (await self._wire.call(self._node, payload, 1, patience, "main"))[0]
-        return (await link.ask(payload, 1, patience))[0]
+    def ask(self, payload: bytes, patience: float) -> Coroutine[Any, Any, Any]:
+        link = self._link
+        if link is None or not link.is_made:
+            link = self._link = self._wire.made(self._node, "main")
+            if link is None:
+                return self._reach(payload, patience)
+        return link.ask_one(payload, patience)
+
+    async def _reach(self, payload: bytes, patience: float) -> Any:
+        return (await self._wire.call(self._node, payload, 1, patience, "main"))[0]

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from fencelock.engines.redis.redlock_settings import CONNECT_S
-from fencelock.engines.redis.round import Ask, Line, Round, Rounds
+from fencelock.engines.redis.round import Ask, Line, Round
+from fencelock.engines.redis.rounds import Rounds
 from fencelock.engines.redis.scripts import Script
 from fencelock.engines.redis.settings import Settings
 from fencelock.engines.redis.wire import CLOSED, cannot_connect
@@ -90,7 +91,7 @@ class SimRounds(Rounds[SimRoundLine]):
             connection.lost("no answer in time")
 
     def _received(self, line: SimRoundLine, replies: list[Any]) -> None:
-        self._heard(line, partial(next, iter(replies), False))
+        self._heard(line, [False, *reversed(replies)].pop)
 
     def _lost(self, line: SimRoundLine, connection: Connection, why: str) -> None:
         if line.connection is not connection:

@@ -20,20 +20,18 @@ Publish = Callable[[bytes, bytes], int]
 Script = Callable[..., Any]
 
 
-class Refused(Exception):
-    """A command cannot be served; nothing was changed by it."""
-
-
 DIALECT = os.environ.get("FENCELOCK_SIM_LUA") or next(
     name for name in ("luajit21", "luajit20", "lua51") if find_spec(f"lupa.{name}")
 )
 _module: Any = import_module(f"lupa.{DIALECT}")  # its types know no bytes
 _lua: Any = _module.LuaRuntime(encoding=None, unpack_returned_tuples=True)
-_publish: Publish
+listeners: list[Publish] = [lambda channel, message: 0]
+"""How the server that is being asked hands out what is published. One that held it in Lua would
+never be collected: what Lua and Python hold of each other, neither of them sees."""
 
 
 def _hand_out(channel: bytes, message: bytes) -> int:
-    return _publish(channel, message)
+    return listeners[0](channel, message)
 
 
 _source = (Path(__file__).parent / "model_redis.lua").read_bytes()
@@ -45,6 +43,7 @@ ask: Script
 look: Callable[..., Any]
 """What lies in a server, for those who look on; None if nothing was written since the last time."""
 new, ask, _framed, look = _lua.compile(_source)(_hand_out)
+LuaError: type[Exception] = _module.LuaError
 
 
 @cache
@@ -55,24 +54,14 @@ def learn(source: bytes) -> tuple[bytes, Script]:
     return sha1(source, usedforsecurity=False).hexdigest().encode(), script
 
 
-def serve(script: Script, publish: Publish, *words: Any) -> Any:
-    """The reply to a request, as it would come from the server."""
-    global _publish
-    _publish = publish
-    try:
-        reply = script(*words)
-    except _module.LuaError as error:
-        _, is_refused, why = str(error).partition("refused: ")
-        if is_refused:
-            raise Refused(why) from error
-        raise
-    kind = type(reply)
-    if kind is bytes or kind is int:
-        return reply
-    if kind is tuple:
-        return [one if type(one) is bytes or type(one) is int else _plain(one) for one in reply[1:]]
-    return [] if reply is True else _plain(reply)
+def refused(error: Exception) -> str:
+    """Why a command was refused; any other error is one of the model, and is raised again."""
+    _, is_refused, why = str(error).partition("refused: ")
+    if not is_refused:
+        raise error
+    return why
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as it comes from a server: whole numbers, and None where there is nothing."""
     return int(value) if type(value) is float else value or None

@@ -2,10 +2,11 @@
 -- the commands that the scripts call. Written in Lua, because the scripts are: a command that had to
 -- cross into Python would cost ten times as much, and a simulated server does little else.
 --
+--
 -- Given: publish, a function of a channel and a message that answers how many heard it.
 local publish = ...
 local floor, max, min, format, sort = math.floor, math.max, math.min, string.format, table.sort
-local select, tonumber, type, unpack = select, tonumber, type, unpack
+local select, tonumber, tostring, type, unpack = select, tonumber, tostring, type, unpack
 
 -- The server that is being asked, and its time, which stands still while a script runs. A value is a
 -- string, or a table with its `kind`, its members or fields in `has`, and their `count`. Whoever
@@ -94,22 +95,30 @@ local function ordered(value)
     if value.order then return value.order end
     local order, has = {}, value.has
     for member in pairs(has) do order[#order + 1] = member end
+    value.order = order
+    if not order[2] then return order end
     local scored = value.kind == 'zset'
     sort(order, function(one, other)
         if scored and has[one] ~= has[other] then return has[one] < has[other] end
         return one < other
     end)
-    value.order = order
     return order
 end
+
+-- Servers are small and short-lived: to look for garbage after each doubling would cost more than
+-- the memory is worth.
+collectgarbage('setpause', 1000)
 
 local commands = {}
 
 function commands.PING() return 'PONG' end
 
+local second, second_text -- the last one that was asked for, and how it is written
+
 function commands.TIME()
     local seconds = floor(now_us / 1000000)
-    return {format('%.0f', seconds), format('%.0f', now_us - seconds * 1000000)}
+    if seconds ~= second then second, second_text = seconds, format('%.0f', seconds) end
+    return {second_text, tostring(now_us - seconds * 1000000)}
 end
 
 function commands.CONFIG(_, name) return {name, 'no'} end
@@ -232,8 +241,10 @@ end
 
 function commands.PUBLISH(channel, message) return publish(channel, word(message)) end
 
--- How scripts reach the commands, and how replies reach Python: a list as several values after true,
--- which no other reply is; nothing as nil.
+-- How scripts reach the commands, and how replies reach Python: one value as itself, nothing as nil,
+-- several behind a sum of what they are, with something in place of an empty list. Of the sum, 1 says
+-- that something was written since somebody looked on; 2 that the values are a list; 4 that one of
+-- them is neither a string nor a whole number; 8 that the list is empty.
 
 local redis = {}
 
@@ -241,26 +252,34 @@ function redis.call(command, ...)
     return (commands[command] or error('the model has to learn ' .. command))(...)
 end
 
+local function listed(reply, sum)
+    local count = #reply
+    if count == 0 then return sum + 8, 0 end
+    for place = 1, count do
+        local one = reply[place]
+        if type(one) ~= 'string' and (type(one) ~= 'number' or one ~= floor(one)) then
+            return sum + 6, unpack(reply)
+        end
+    end
+    return sum + 2, unpack(reply)
+end
+
 local function answer(reply)
     if type(reply) == 'table' then
-        if reply.ok then return reply.ok end
-        return true, unpack(reply)
+        if not reply.ok then return listed(reply, server.is_new and 1 or 0) end
+        reply = reply.ok
+    elseif type(reply) == 'number' then
+        reply = floor(reply)
+    elseif reply == true then
+        reply = 1
     end
-    if reply == true then return 1 end
+    if server.is_new then return 1, reply or nil end
     return reply or nil
 end
 
 local function enter(entered, time_us)
-    server, now_us, now_ms = entered, time_us, floor(time_us / 1000)
+    server, now_us, now_ms = entered, floor(time_us), floor(time_us / 1000)
     values, expires = server.values, server.expires
-end
-
-local function keys_of(count, a, b, c, d, ...)
-    if count == 2 then return {a, b} end
-    if count == 3 then return {a, b, c} end
-    local keys = {a, b, c, d, ...}
-    for place = #keys, count + 1, -1 do keys[place] = nil end
-    return keys
 end
 
 local function new()
@@ -273,9 +292,14 @@ local function ask(entered, time_us, command, ...)
 end
 
 local function framed(script)
-    return function(entered, time_us, count, ...)
+    return function(entered, time_us, count, a, b, c, ...)
         enter(entered, time_us)
-        return answer(script(redis, keys_of(count, ...), {select(count + 1, ...)}))
+        if count == 3 then return answer(script(redis, {a, b, c}, {...})) end
+        if count == 2 then return answer(script(redis, {a, b}, {c, ...})) end
+        if count == 1 then return answer(script(redis, {a}, {b, c, ...})) end
+        local keys = {a, b, c, ...}
+        for place = #keys, count + 1, -1 do keys[place] = nil end
+        return answer(script(redis, keys, {select(count - 2, ...)}))
     end
 end
 

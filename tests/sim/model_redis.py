@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from hiredis import ReplyError
 
@@ -29,10 +29,27 @@ class Sight:
         self.revoked: Sequence[str] = ()
 
 
+Command: TypeAlias = tuple[bytes, bytes, lua.Script | None, Sequence[Any]]
+"""Its first word; the digest of the script that it is about, if it is about one; what runs it, or
+None for a script that a server knows already, or does not; and the words for that."""
+
+
+def understood(words: Sequence[Any]) -> Command:
+    """What the words of a request mean: the same for every server that is sent them."""
+    kind = words[0]
+    if kind == b"EVALSHA":
+        return kind, words[1], None, (int(words[2]), *words[3:])
+    if kind == b"EVAL":
+        return kind, *lua.learn(words[1]), (int(words[2]), *words[3:])
+    if kind == b"SCRIPT":
+        return kind, *lua.learn(words[2]), ()
+    return kind, b"", lua.ask, words
+
+
 class ModelRedis:
     """The data of a server, and how it answers commands."""
 
-    def __init__(self, clock_us: Callable[[], int]) -> None:
+    def __init__(self, clock_us: Callable[[], float]) -> None:
         self.clock_us = clock_us
         self.publish: Callable[[bytes, bytes], int] = lambda channel, message: 0
         """Hands a message to those who listen, and says how many they are."""
@@ -42,32 +59,44 @@ class ModelRedis:
         """Restart without memory."""
         self._data = lua.new()
         self._scripts: dict[bytes, lua.Script] = {}
+        self.is_new = True
+        """Something may have been written since somebody looked."""
         self.sight = Sight()
         """As it was when somebody looked last."""
 
     def execute(self, words: Sequence[Any]) -> Any:
         """The reply to a command, as hiredis would give it."""
-        command, script = words[0], lua.ask
-        if command == b"EVALSHA":
-            known = self._scripts.get(words[1])
-            if known is None:
+        return self.serve(understood(words), self.clock_us())
+
+    def serve(self, command: Command, now_us: float) -> Any:
+        """The same for a command that is understood already, at this moment."""
+        kind, digest, script, words = command
+        if script is None:
+            script = self._scripts.get(digest)
+            if script is None:
                 return ReplyError("NOSCRIPT No matching script. Please use EVAL.")
-            script, words = known, (int(words[2]), *words[3:])
-        elif command == b"EVAL":
-            digest, script = lua.learn(words[1])
+        elif digest:
             self._scripts[digest] = script
-            words = (int(words[2]), *words[3:])
-        elif command == b"SCRIPT":
-            digest, script = lua.learn(words[2])
-            self._scripts[digest] = script
-            return digest
+            if kind == b"SCRIPT":
+                return digest
+        lua.listeners[0] = self.publish
         try:
-            return lua.serve(script, self.publish, self._data, self.clock_us(), *words)
-        except lua.Refused as error:
-            return ReplyError(str(error))
+            reply = script(self._data, now_us, *words)
+        except lua.LuaError as error:
+            self.is_new = True
+            return ReplyError(lua.refused(error))
+        if type(reply) is not tuple:
+            return reply
+        sum, *values = reply
+        if sum & 1:
+            self.is_new = True
+        if sum < 4:
+            return values if sum & 2 else values[0]
+        return [lua.plain(one) for one in values] if sum < 8 else []
 
     def look(self, lock: bytes, queue: bytes, revoked: bytes) -> bool:
         """See what is kept, as no client does; False if nothing was written since the last time."""
+        self.is_new = False
         seen = lua.look(self._data, lock, queue, revoked)
         if seen is None:
             return False
@@ -75,6 +104,6 @@ class ModelRedis:
         owner, until_ms, count, *there = seen
         sight.owner = owner.decode() if owner else ""
         sight.until_us = math.inf if until_ms is None else 1000 * (until_ms + 1)
-        names = [one.decode() for one in there]
+        names = [one.decode() for one in there] if there else ()
         sight.queue, sight.revoked = names[:count], names[count:]
         return True

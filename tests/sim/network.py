@@ -9,7 +9,8 @@ overtaken. Whatever reaches a paused process is handled when it runs again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from fencelock.worlds.sim import Simulation
 
@@ -59,39 +60,62 @@ class Host:
 class Pipe:
     """One direction of a connection."""
 
-    def __init__(self, network: Network, source: Host, target: Host) -> None:
+    def __init__(
+        self, network: Network, source: Host, target: Host, take: Callable[[Any], object]
+    ) -> None:
         self._network = network
         self._simulation = network.simulation
         self._random = network.simulation.random
         self._way = (source.name, target.name)
         self._target = target
+        self.take = take
+        """Is given what was carried to the other end."""
         self._last = 0.0
         self._held: list[Action] = []
         self.broken = False
 
-    def send(self, action: Action) -> None:
-        """Have something happen at the other end."""
+    def carry(self, what: object) -> None:
+        """Bring something to the other end."""
         network = self._network
-        if self._held or (network.cuts and network.is_cut(self._way)):
-            self._hold(action)
+        if self._held or (network.cuts and self._way in network.cuts):
+            self._hold(partial(self._hand_over, what))
             return
         simulation = self._simulation
-        when = simulation.now + network.conditions.delay_max * self._random() ** 3
+        when = simulation.now + network.delay_max * self._random() ** 3
         if when < self._last:
             when = self._last
         else:
             self._last = when
-        simulation.at(when, self._arrive, action)
+        simulation.hand(when, self._receive, what)
+
+    def send(self, action: Action) -> None:
+        """Have something happen at the other end."""
+        if self._is_held_up():
+            self._hold(action)
+            return
+        self._last = max(self._last, self._simulation.now + self._network.delay())
+        self._simulation.hand(self._last, self._arrive, action)
+
+    def _receive(self, what: object) -> None:
+        target = self._target
+        if self.broken or self._held or self._network.cuts or target.is_paused or target.is_down:
+            self._arrive(partial(self._hand_over, what))
+        else:
+            self.take(what)
+
+    def _hand_over(self, what: object) -> None:
+        self.take(what)
 
     def _arrive(self, action: Action) -> None:
         if self.broken:
             return
-        if self._held or (self._network.cuts and self._network.is_cut(self._way)):
+        if self._is_held_up():
             self._hold(action)
-        elif self._target.is_paused or self._target.is_down:
-            self._target.deliver(action)
         else:
-            action()
+            self._target.deliver(action)
+
+    def _is_held_up(self) -> bool:
+        return bool(self._held) or self._network.is_cut(self._way)
 
     def _hold(self, action: Action) -> None:
         if not self._held:
@@ -110,16 +134,21 @@ class Network:
 
     def __init__(self, simulation: Simulation, conditions: Conditions) -> None:
         self.simulation = simulation
-        self.conditions = conditions
+        self.change(conditions)
         self._random = simulation.random
         self.cuts: dict[tuple[str, str], int] = {}
         """How many cuts there are on each way that is cut."""
         self._holding: dict[tuple[str, str], list[Pipe]] = {}
         self._last: dict[tuple[str, str], float] = {}
 
+    def change(self, conditions: Conditions) -> None:
+        """Let messages fare like this from now on."""
+        self.conditions = conditions
+        self.delay_max = conditions.delay_max  # it is read for every message
+
     def delay(self) -> float:
         """Draw how long a message is under way: short most of the time. A pipe does the same."""
-        return self.conditions.delay_max * self._random() ** 3
+        return self.delay_max * self._random() ** 3
 
     def happens(self, chance: float) -> bool:
         """Draw whether something happens."""
@@ -137,10 +166,11 @@ class Network:
             else:
                 when = self._last[way] = max(when, self._last.get(way, 0.0))
             if not self.happens(conditions.lost):
-                self.simulation.at(when, self._land, way, target, action)
+                self.simulation.hand(when, self._land, (way, target, action))
 
-    def _land(self, way: tuple[str, str], target: Host, action: Action) -> None:
-        if not self.is_cut(way):
+    def _land(self, datagram: tuple[tuple[str, str], Host, Action]) -> None:
+        way, target, action = datagram
+        if way not in self.cuts:
             target.deliver(action)
 
     # Cuts

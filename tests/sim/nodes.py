@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import hiredis
 
 from fencelock.worlds.sim import WALL_S
-from tests.sim.model_redis import ModelRedis
+from tests.sim.model_redis import Command, ModelRedis, understood
 from tests.sim.network import Action, Host, Network, Pipe
 
 Heard = Callable[[list[Any]], None]
@@ -19,13 +19,23 @@ Ended = Callable[[str], None]
 _reader = hiredis.Reader()  # for all servers: what arrives is always whole
 
 
-@lru_cache(maxsize=16)
-def parsed(payload: bytes) -> list[list[bytes]]:
-    """The requests of a message. Several servers are often sent the very same."""
+_parsed: dict[int, tuple[bytes, list[Command]]] = {}
+PARSED_MAX = 16
+
+
+def parsed(payload: bytes) -> list[Command]:
+    """The requests of a message. Several servers are often sent the very same, which is known by
+    its place in memory: to hash a message with a script in it would take as long as to read it."""
+    found = _parsed.get(id(payload))
+    if found is not None:
+        return found[1]
     _reader.feed(payload)
-    requests: list[list[bytes]] = []
+    requests: list[Command] = []
     while words := _reader.gets():
-        requests.append(words)
+        requests.append(understood(words))
+    if len(_parsed) == PARSED_MAX:
+        del _parsed[next(iter(_parsed))]
+    _parsed[id(payload)] = payload, requests  # it is held, so nothing else can lie in its place
     return requests
 
 
@@ -43,10 +53,10 @@ class Node(Host):
         self._connections: dict[Connection, None] = {}
         self._channels: dict[bytes, dict[Connection, None]] = {}
         self.watchers: list[Callable[[], object]] = []
-        """Called when the server has served something."""
+        """Called when the server has served something and may have written."""
 
-    def wall_us(self) -> int:
-        return int((WALL_S + self.ahead + self._pace * self._simulation.now) * 1e6)
+    def wall_us(self) -> float:
+        return (WALL_S + self.ahead + self._pace * self._simulation.now) * 1e6
 
     def deliver(self, action: Action) -> None:
         """A machine answers for a process that is gone: what comes for it is refused."""
@@ -67,15 +77,17 @@ class Node(Host):
         if connection not in self._connections:  # it knows of no such connection: a reset
             connection.down.send(partial(connection.lost, "reset by the server"))
             return
+        model, now_us = self.model, self.wall_us()
         replies: list[Any] = []
-        for words in parsed(payload):
-            is_plain = words[0] != b"SUBSCRIBE"
-            replies.append(
-                self.model.execute(words) if is_plain else self._subscribe(connection, words[1])
-            )
-        connection.down.send(partial(connection.heard, replies))
-        for watch in self.watchers:
-            watch()
+        for command in parsed(payload):
+            if command[0] == b"SUBSCRIBE":
+                replies.append(self._subscribe(connection, command[3][1]))
+            else:
+                replies.append(model.serve(command, now_us))
+        connection.down.carry(replies)
+        if model.is_new:
+            for watch in self.watchers:
+                watch()
 
     def _subscribe(self, connection: Connection, channel: bytes) -> list[Any]:
         self._channels.setdefault(channel, {})[connection] = None
@@ -84,7 +96,7 @@ class Node(Host):
     def _publish(self, channel: bytes, message: bytes) -> int:
         listeners = list(self._channels.get(channel, ()))
         for connection in listeners:
-            connection.down.send(partial(connection.heard, [[b"message", channel, message]]))
+            connection.down.carry([[b"message", channel, message]])
         return len(listeners)
 
     def leave(self, connection: Connection) -> None:
@@ -117,9 +129,13 @@ class Connection:
         self._network = network
         self._node = node
         self._client = client
-        self.up = Pipe(network, client, node)
-        self.down = Pipe(network, node, client)
-        self._heard, self._ended = heard, ended
+        self.up = Pipe(network, client, node, partial(node.receive, self))
+        self.down = Pipe(network, node, client, heard)
+        self.send: Callable[[bytes], None] = self.up.carry
+        """Sends requests; the replies come by themselves, or the end does."""
+        if network.conditions.breaks:
+            self.send = self._carry_or_break
+        self._ended = ended
         self.is_open = True
         self.is_established = False
         self.on_established: Callable[[], object] = bool
@@ -134,37 +150,38 @@ class Connection:
             self.is_established = True
             self.on_established()
 
-    def send(self, payload: bytes) -> None:
-        """Send requests; the replies come by themselves, or the end does."""
-        if not self.is_open:
-            return
-        arrive = partial(self._node.receive, self, payload)
-        breaks = self._network.conditions.breaks
-        if breaks and self._network.happens(breaks):
+    def _carry_or_break(self, payload: bytes) -> None:
+        if self._network.happens(self._network.conditions.breaks):
             if self._network.happens(0.5):
-                self.up.send(arrive)
+                self.up.carry(payload)
             self._break()
-            return
-        self.up.send(arrive)
+        else:
+            self.up.carry(payload)
 
     def _break(self) -> None:
         """The connection breaks; neither end hears anything more from the other."""
         self.down.broken = True
-        farewell = Pipe(self._network, self._node, self._client)
+        farewell = Pipe(self._network, self._node, self._client, _ignore)
         farewell.send(partial(self.lost, "broken"))
         self.up.send(partial(self._node.leave, self))
 
-    def heard(self, replies: list[Any]) -> None:
-        if self.is_open:
-            self._heard(replies)
-
     def lost(self, why: str) -> None:
         if self.is_open:
-            self.is_open = False
+            self._shut()
             self._ended(why)
 
     def close(self) -> None:
         """Close this end; what was sent before still arrives."""
         if self.is_open:
-            self.is_open = False
+            self._shut()
             self.up.send(partial(self._node.leave, self))
+
+    def _shut(self) -> None:
+        """Hear and say nothing any more."""
+        self.is_open = False
+        self.send = _ignore
+        self.down.take = _ignore
+
+
+def _ignore(what: object) -> None:
+    """Nobody is there to take it."""

@@ -1,10 +1,13 @@
-"""How fast the simulation is: `PYTHONPATH=src python -m tests.sim.pace [CAST ...]`.
+"""How fast the simulation is: `PYTHONPATH=src python -m tests.sim.pace [CAST ...] [--cores N]`.
 
 A step is what the scheduler counts: one task run from one trap to the next, or one thing that came
 due, such as a message that arrived or a wait whose time was over. The clock is that of the CPU,
 from when a run is set up until it has ended; its verdict comes after that. The same seeds of all
 climates are played several times, and the quickest time of each counts: the machine may have other
 work, the simulation has always the same.
+
+With several cores there is a last line: what so many processes play in one second by the clock on
+the wall when each plays all of it at once with the others, as a survey of many seeds would.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import logging
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 from tests.sim.casts import CASTS
 from tests.sim.plan import CLIMATES, draw_plan
@@ -30,14 +34,37 @@ def measured(cast: str, climate: str, seed: int, times: int) -> tuple[int, float
     return steps, best
 
 
+def played(casts: list[str], seeds: int, times: int) -> tuple[int, float, float]:
+    """All steps of one process, and when it began and ended."""
+    logging.getLogger("fencelock").disabled = True  # as in the tests: leases are lost in masses
+    began, steps = time.monotonic(), 0
+    for _ in range(times):
+        for cast in casts:
+            for climate in CLIMATES:
+                for seed in range(seeds):
+                    steps += Run(cast, draw_plan(climate, seed)).play().simulation.steps
+    return steps, began, time.monotonic()
+
+
+def together(cores: int, casts: list[str], seeds: int, times: int) -> float:
+    """How many steps so many processes make in a second, all at once."""
+    with ProcessPoolExecutor(cores) as pool:
+        runs = [pool.submit(played, casts, seeds, times) for _ in range(cores)]
+        found = [run.result() for run in runs]
+    seconds = max(ended for _, _, ended in found) - min(began for _, began, _ in found)
+    return sum(steps for steps, _, _ in found) / seconds
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.pace", description=__doc__)
     parser.add_argument("casts", nargs="*", metavar="CAST", help=f"of {', '.join(CASTS)}")
     parser.add_argument("--seeds", type=int, default=3, help="of each climate (3)")
     parser.add_argument("--times", type=int, default=10, help="that each is played (10)")
+    parser.add_argument("--cores", type=int, default=1, help="so many processes at once, too (1)")
     options = parser.parse_args(arguments)
+    casts = options.casts or list(CASTS)
     logging.getLogger("fencelock").disabled = True  # as in the tests: leases are lost in masses
-    for cast in options.casts or CASTS:
+    for cast in casts:
         paces: dict[str, float] = {}
         all_steps, all_took = 0, 0.0
         for climate in CLIMATES:
@@ -52,6 +79,9 @@ def main(arguments: list[str]) -> int:
             f"({slowest} {paces[slowest]:,.0f}/s, {quickest} {paces[quickest]:,.0f}/s)\n"
         )
         sys.stdout.flush()
+    if options.cores > 1:
+        pace = together(options.cores, casts, options.seeds, options.times)
+        sys.stdout.write(f"{options.cores} processes at once, {', '.join(casts)}: {pace:,.0f}/s\n")
     return 0
 
 

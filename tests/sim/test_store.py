@@ -45,7 +45,7 @@ class Model:
         self.moment = 0.0
         with Simulation(0) as simulation:
             world = simulation.world("store")
-        world.now = lambda: self.moment  # type: ignore[method-assign]
+        world.now = lambda: self.moment
         self._engine = MemoryEngine(world, Address("memory"), Store(world))
 
     def acquire(self, request: Request) -> int | tuple[int | None, bool]:

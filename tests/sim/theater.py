@@ -131,7 +131,7 @@ class Run:
         last = max((fault.at + fault.seconds for fault in self.plan.faults.values()), default=now)
         wait = 0.25 + 4 * self.network.conditions.delay_max if self.is_kind else SETTLE_S
         self.simulation.run(until=max(now, last + 0.1) + wait)
-        self.network.conditions = Conditions()
+        self.network.change(Conditions())
         if self.is_kind:
             self.witness.nothing_left()
         client = Client(self, "newcomer", ())
