@@ -13,10 +13,10 @@ import fencelock.sync
 from fencelock.core import Core
 from fencelock.engine import Engine
 from fencelock.engines.memory import MemoryEngine
-from fencelock.logic.keeper import Keeper
+from fencelock.logic import telling
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
-from tests.conformance import broken as b
+from tests.conformance.broken import holding, ordering, showing
 
 PATIENCE_S = 0.7  # a defect is waited for in vain: do not wait long
 
@@ -25,74 +25,74 @@ _number = itertools.count()
 # For each defect of an engine the checks that must find it. Others may find it too.
 # fmt: off
 DEFECTS: dict[type[Engine], str] = {
-    b.GrantsWhatIsHeld: """
+    holding.GrantsWhatIsHeld: """
         exclusion_holds_between_contenders try_acquire_gives_none_when_held a_held_lock_is_refused
         a_block_is_never_entered_without_the_lock a_plain_lock_is_not_reentered
         only_the_holder_reenters a_waiter_gets_a_released_lock""",
-    b.GrantsTheFirstRefusal: "exclusion_holds_between_contenders",
-    b.StoreOfTheClient: """
+    holding.GrantsTheFirstRefusal: "exclusion_holds_between_contenders",
+    holding.StoreOfTheClient: """
         exclusion_holds_between_contenders acquire_raises_when_time_is_up
         a_waiter_gets_the_lock_of_a_closed_client withdraw_passes_on_what_was_handed_over
         one_client_renews_many_leases""",
-    b.ReleasesForAnybody: "release_needs_the_owner releasing_a_lost_lease_harms_nobody",
-    b.ReleasesNothing: """
+    holding.ReleasesForAnybody: "release_needs_the_owner releasing_a_lost_lease_harms_nobody",
+    holding.ReleasesNothing: """
         leaving_a_block_frees_the_lock release_says_whether_it_freed a_client_is_closed_by_its_block
         a_lease_may_be_released_elsewhere closing_a_client_frees_what_it_holds
         reentry_gives_the_same_lease blocks_of_one_lock_nest a_cancelled_release_frees_the_lock""",
-    b.ReleasesThatSayYes: """
+    holding.ReleasesThatSayYes: """
         release_after_the_end_says_no release_needs_the_owner an_unrenewed_lease_ends_and_says_so
         a_lock_can_be_used_again_after_a_loss""",
-    b.ReleasesOnce: "acquire_is_idempotent_for_its_owner",
-    b.WithdrawsForAnybody: "withdraw_needs_the_owner withdraw_leaves_the_queue",
-    b.WithdrawsNothing: """
+    holding.ReleasesOnce: "acquire_is_idempotent_for_its_owner",
+    holding.WithdrawsForAnybody: "withdraw_needs_the_owner withdraw_leaves_the_queue",
+    holding.WithdrawsNothing: """
         withdraw_leaves_the_queue withdraw_gives_back_a_grant acquire_raises_when_time_is_up
         a_waiter_that_timed_out_is_gone""",
-    b.WithdrawsNothingSlowly: "a_cancelled_acquire_leaves_no_orphan",
-    b.WithdrawsTheGrantOnly: """
+    holding.WithdrawsNothingSlowly: "a_cancelled_acquire_leaves_no_orphan",
+    holding.WithdrawsTheGrantOnly: """
         withdraw_leaves_the_queue a_cancelled_waiter_is_gone
         a_time_limit_around_acquire_leaves_no_orphan""",
-    b.WithdrawsThePlaceOnly: "withdraw_gives_back_a_grant",
-    b.RenewsByTakingAgain: "renewal_never_reacquires a_revoked_holder_is_told",
-    b.RenewsForAnybody: "renew_needs_the_owner",
-    b.RenewsInItsOwnOrder: "renewals_are_answered_in_order",
-    b.RenewsTheFirstOnly: "renewals_are_answered_in_order",
-    b.RenewsInWordsOnly: """
+    holding.WithdrawsThePlaceOnly: "withdraw_gives_back_a_grant",
+    holding.RenewsByTakingAgain: "renewal_never_reacquires a_revoked_holder_is_told",
+    holding.RenewsForAnybody: "renew_needs_the_owner",
+    holding.RenewsInItsOwnOrder: "renewals_are_answered_in_order",
+    holding.RenewsTheFirstOnly: "renewals_are_answered_in_order",
+    holding.RenewsInWordsOnly: """
         renewal_keeps_a_lease_past_its_ttl renewing_by_hand_extends_the_lease
         renewal_keeps_the_fence_and_adds_time""",
-    b.RenewsWithANewFence: "a_fence_stays_while_its_lease_lasts",
-    b.FenceStandsStill: """
+    holding.RenewsWithANewFence: "a_fence_stays_while_its_lease_lasts",
+    ordering.FenceStandsStill: """
         fences_grow_across_releases fences_grow_across_expiry fences_grow_along_the_queue
         fences_grow_across_revocation many_waiters_each_get_their_turn""",
-    b.FenceOfTheClient: "fences_grow_across_clients",
-    b.FenceThatJumps: "acquire_is_idempotent_for_its_owner",
-    b.FenceTooLarge: "fences_fit_where_numbers_go",
-    b.LastComeFirstServed: "waiters_are_served_in_order",
-    b.LetsOvertake: "a_newcomer_does_not_overtake",
-    b.SendsToTheEnd: "a_waiter_keeps_its_place",
-    b.QueuesEverybody: "who_looks_without_queueing_takes_no_place",
-    b.NeverPushes: "a_release_wakes_a_waiter a_watch_is_told_of_a_release",
-    b.WaitsForTheDead: "a_waiter_that_does_not_answer_is_passed_over",
-    b.NeverExpires: """
+    ordering.FenceOfTheClient: "fences_grow_across_clients",
+    ordering.FenceThatJumps: "acquire_is_idempotent_for_its_owner",
+    ordering.FenceTooLarge: "fences_fit_where_numbers_go",
+    ordering.LastComeFirstServed: "waiters_are_served_in_order",
+    ordering.LetsOvertake: "a_newcomer_does_not_overtake",
+    ordering.SendsToTheEnd: "a_waiter_keeps_its_place",
+    ordering.QueuesEverybody: "who_looks_without_queueing_takes_no_place",
+    ordering.NeverPushes: "a_release_wakes_a_waiter a_watch_is_told_of_a_release",
+    ordering.WaitsForTheDead: "a_waiter_that_does_not_answer_is_passed_over",
+    ordering.NeverExpires: """
         a_crashed_holder_frees_the_lock_within_its_ttl an_expired_lock_goes_to_its_waiter
         an_expired_holder_is_not_shown""",
-    b.ExpiresEarly: "the_holder_knows_before_the_engine_does",
-    b.CountsFromTheAnswer: "a_grant_states_what_was_asked max_hold_ends_a_renewed_lease",
-    b.OneNameForAll: "different_names_do_not_disturb_each_other any_valid_name_can_be_locked",
-    b.ForgetsCase: "names_are_told_apart",
-    b.CutsNames: "names_are_told_apart any_valid_name_can_be_locked",
-    b.ScansByPattern: "scan_lists_names_by_prefix",
-    b.ScansTheDead: "scan_shows_what_holders_shows",
-    b.ShowsTheOwner: "nobody_sees_the_owner",
-    b.ShowsNoWords: "holders_shows_who_holds meta_has_a_limit",
-    b.ShowsShortWords: "meta_has_a_limit",
-    b.ShowsTheDead: "an_expired_holder_is_not_shown",
-    b.ShowsTheQueueBackwards: "waiters_are_shown_in_order",
-    b.RevokesWithoutAWord: "a_revoked_holder_is_told",
-    b.RevokesNothing: "revoking_a_free_lock_says_so a_revoked_holder_is_told",
-    b.RevokesAndForgetsTheFence: "fences_grow_across_revocation",
-    b.EndsWithItsFirstClient: "closing_one_client_leaves_the_others_alone",
-    b.ForgetsWhenAllHaveLeft: "a_grant_survives_while_nobody_is_connected",
-    b.PromisesTooMuch: "safety_is_promised_or_refused",
+    ordering.ExpiresEarly: "the_holder_knows_before_the_engine_does",
+    ordering.CountsFromTheAnswer: "a_grant_states_what_was_asked max_hold_ends_a_renewed_lease",
+    showing.OneNameForAll: "different_names_do_not_disturb_each_other any_valid_name_can_be_locked",
+    showing.ForgetsCase: "names_are_told_apart",
+    showing.CutsNames: "names_are_told_apart any_valid_name_can_be_locked",
+    showing.ScansByPattern: "scan_lists_names_by_prefix",
+    showing.ScansTheDead: "scan_shows_what_holders_shows",
+    showing.ShowsTheOwner: "nobody_sees_the_owner",
+    showing.ShowsNoWords: "holders_shows_who_holds meta_has_a_limit",
+    showing.ShowsShortWords: "meta_has_a_limit",
+    showing.ShowsTheDead: "an_expired_holder_is_not_shown",
+    showing.ShowsTheQueueBackwards: "waiters_are_shown_in_order",
+    showing.RevokesWithoutAWord: "a_revoked_holder_is_told",
+    showing.RevokesNothing: "revoking_a_free_lock_says_so a_revoked_holder_is_told",
+    showing.RevokesAndForgetsTheFence: "fences_grow_across_revocation",
+    holding.EndsWithItsFirstClient: "closing_one_client_leaves_the_others_alone",
+    holding.ForgetsWhenAllHaveLeft: "a_grant_survives_while_nobody_is_connected",
+    holding.PromisesTooMuch: "safety_is_promised_or_refused",
 }
 # fmt: on
 
@@ -124,7 +124,7 @@ async def _leave_loudly(core: Core[Any], tenure: Any, error: object) -> None:
         raise tenure.loss
 
 
-async def _call_twice(keeper: Keeper, tenure: Any) -> None:
+async def _call_twice(tenure: Any) -> None:
     tenure.on_lost(tenure.loss)
     tenure.on_lost(tenure.loss)
 
@@ -141,7 +141,7 @@ def _accept(value: Any, what: str = "") -> Any:
 DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "leaving_a_lost_block_raises": (Core, "leave", _leave_quietly),
     "an_error_of_the_body_is_not_hidden": (Core, "leave", _leave_loudly),
-    "on_lost_is_called_once": (Keeper, "_call_back", _call_twice),
+    "on_lost_is_called_once": (telling, "call_back", _call_twice),
     "wrong_calls_are_refused_unsent": (fencelock.spec, "check_ttl", _accept),
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),

@@ -14,7 +14,7 @@ from fencelock.errors import Unavailable, UsageError
 from fencelock.model import Grant
 from fencelock.testing import conformance
 from fencelock.testing.conformance.__main__ import main
-from tests.conformance import broken
+from tests.conformance.broken import ordering
 
 # What somebody would write who keeps locks elsewhere. Only the class is theirs.
 TEN_LINES = """
@@ -88,7 +88,7 @@ def test_the_report_says_what_failed_and_why() -> None:
             "fences_fit_where_numbers_go",
             "a_cancelled_waiter_is_gone",
         ],
-        engine=broken.FenceTooLarge,
+        engine=ordering.FenceTooLarge,
         tell=told.append,
     )
     assert [result.outcome for result in report.results] == ["passed", "failed", "not applicable"]
@@ -173,7 +173,7 @@ def test_the_runner_fails_with_the_promise_that_was_broken(
 ) -> None:
     from fencelock import engines
 
-    monkeypatch.setitem(engines.TABLE, "large", "tests.conformance.broken:FenceTooLarge")
+    monkeypatch.setitem(engines.TABLE, "large", "tests.conformance.broken.ordering:FenceTooLarge")
     check = "fences_fit_where_numbers_go"
     assert main(["large://x", "--check", check, "--flavor", "sync"]) == 1
     out = capsys.readouterr().out

@@ -9,126 +9,31 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fencelock.demo.crew import Crew, Trouble
+from tests.demo.watching import (
+    DEMO,
+    PATIENCE_S,
+    Start,
+    check_logs,
+    read_until,
+    rows,
+    runs,
+    state_of,
+    wait_until,
+    workers_in,
+)
 
 pytestmark = pytest.mark.skipif(
     os.name != "posix", reason="the demo freezes a process with SIGSTOP"
 )
-
-DEMO = [sys.executable, "-m", "fencelock.demo"]
-PATIENCE_S = 60.0
-
-Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def temporary(tmp_path: Path) -> Path:
-    """Where the demo makes its temporary folder."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def environment(temporary: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "TERM"}}
-    return {**kept, "TMPDIR": str(temporary), "TERM": "xterm", "PYTHONWARNINGS": "error"}
-
-
-@pytest.fixture
-def start(environment: dict[str, str]) -> Iterator[Start]:
-    """Start the demo; what a failed test leaves behind is ended."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*arguments: str, new_session: bool = False) -> subprocess.Popen[str]:
-        demo = subprocess.Popen(
-            [*DEMO, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            start_new_session=new_session,
-        )
-        started.append(demo)
-        return demo
-
-    # A runner started in the background ignores Ctrl-C, and its children would inherit that.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield start
-    finally:
-        signal.signal(signal.SIGINT, before)
-        for demo in started:
-            with demo:
-                demo.terminate()
-
-
-def read_until(demo: subprocess.Popen[str], word: str) -> list[str]:
-    """Read lines of the demo until one has the word."""
-    assert demo.stdout is not None
-    lines: list[str] = []
-    while not lines or word not in lines[-1]:
-        line = demo.stdout.readline()
-        assert line, f"the demo ended before {word!r}: {lines}"
-        lines.append(line)
-    return lines
-
-
-def workers_in(lines: list[str]) -> list[int]:
-    """The process ids of the workers."""
-    pids = [int(pid) for pid in re.findall(r"starts as process (\d+)", "".join(lines))]
-    assert pids
-    return pids
-
-
-def runs(pid: int) -> bool:
-    """Whether a process runs or is frozen; one that only waits to be buried does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return state_of(pid) != "Z"
-
-
-def state_of(pid: int) -> str:
-    """R, S, T (frozen), Z (dead) …; empty where there is no /proc."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "" if not Path("/proc/self/stat").exists() else "Z"
-
-
-def wait_until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
-def rows(folder: Path, query: str) -> list[Any]:
-    with closing(sqlite3.connect(folder / "seats.db")) as db:
-        return db.execute(query).fetchall()
-
-
-def check_logs(folder: Path, workers: int) -> None:
-    """No worker has anything to complain about but the loss of its lease."""
-    logs = sorted(folder.glob("worker-*.log"))
-    assert len(logs) == workers
-    for log in logs:
-        assert "Traceback" not in log.read_text()
-        assert "Warning" not in log.read_text()
 
 
 def test_the_store_refuses_the_late_write(start: Start, tmp_path: Path) -> None:

@@ -14,25 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-import fencelock
-from fencelock import engines
-from fencelock.cli.main import VERBS
+from tests.unit.pages import PAGES, ROOT, prose
 
-ROOT = Path(__file__).parents[2]
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-
-HEADINGS = [
-    "Example",
-    "What it guarantees",
-    "What it does not",
-    "How it works (keys, tables, scripts)",
-    "Options",
-]
-
 # The blocks of one page are one program: later ones see the names of earlier ones. Numbers of lines
 # in a traceback are those of the page.
 RUNNER = """
@@ -138,11 +122,6 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", t.lower().strip()).replace(" ", "-") for t in titles}
 
 
-def prose(text: str) -> str:
-    """A page without its code."""
-    return re.sub(r"(?ms)^(```+).*?^\1$", "", text)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_to_files_that_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
@@ -177,92 +156,6 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         for target in re.findall(r"\]\(([^)#\s:]+)", prose(page.read_text(encoding="utf-8"))):
             todo.append((page.parent / target).resolve())
     assert [name_of(page) for page in PAGES if page not in reached] == []
-
-
-# Engines
-
-
-def rows(text: str) -> dict[str, list[str]]:
-    """The engine matrix: the cells of each row, by each scheme that it names."""
-    lines = text.partition("\n## Engines\n")[2].partition("\n## ")[0].splitlines()
-    table = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"
-    ]
-    return {
-        name: cells[1:]
-        for cells in table[2:]
-        for name in re.sub(r"\[(\w+)\]\([^)]*\)", r"\1", cells[0]).split(", ")
-    }
-
-
-@pytest.mark.parametrize("scheme", sorted(engines.TABLE))
-def test_an_engine_has_a_row_that_says_what_its_traits_say(scheme: str) -> None:
-    status, *promised = rows((ROOT / "README.md").read_text(encoding="utf-8"))[scheme]
-    traits = engines.find(scheme).traits
-    assert status.startswith("available")
-    assert promised == [
-        traits.safety,
-        traits.scope,
-        "yes" if traits.fence else "no",
-        "FIFO" if traits.fifo else "none",
-        "yes" if traits.push else "no",
-    ]
-
-
-def test_what_is_not_there_is_not_called_available() -> None:
-    for name, (status, *promised) in rows((ROOT / "README.md").read_text(encoding="utf-8")).items():
-        if name not in engines.TABLE:
-            assert status == "not yet", name
-            assert not any(promised), name
-
-
-@pytest.mark.parametrize("scheme", sorted(engines.TABLE))
-def test_an_engine_has_a_page_with_the_same_headings_as_all(scheme: str) -> None:
-    page = ROOT / "docs" / "engines" / f"{engines.find(scheme).schemes[0]}.md"
-    text = prose(page.read_text(encoding="utf-8"))
-    assert re.findall(r"(?m)^## (.+)$", text) == HEADINGS
-    assert len(re.findall(r"(?m)^# ", text)) == 1
-
-
-@pytest.mark.parametrize("scheme", sorted(engines.TABLE))
-def test_a_page_lists_every_option_of_its_engine(scheme: str) -> None:
-    engine = engines.find(scheme)
-    text = (ROOT / "docs" / "engines" / f"{engine.schemes[0]}.md").read_text(encoding="utf-8")
-    listed = re.findall(r"(?m)^\| `(\w+)` \|", text.partition("\n## Options\n")[2])
-    assert sorted(listed) == sorted(engine.options)
-
-
-def test_no_page_is_about_an_engine_that_is_not_there() -> None:
-    pages = {page.stem for page in (ROOT / "docs" / "engines").glob("*.md")}
-    assert pages == {engines.find(scheme).schemes[0] for scheme in engines.TABLE}
-
-
-# The public surface
-
-
-@pytest.mark.parametrize("name", fencelock.__all__)
-def test_what_is_exported_is_documented(name: str) -> None:
-    assert re.search(
-        rf"\b{re.escape(name)}\b", (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    )
-
-
-@pytest.mark.parametrize("kind", ["Client", "Lock", "Lease", "Lost"])
-def test_every_method_is_documented(kind: str) -> None:
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    public = [name for name in dir(getattr(fencelock, kind)) if not name.startswith("_")]
-    assert [name for name in public if not re.search(rf"\b{name}\b", text)] == []
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_of_the_command_line_is_documented(verb: str) -> None:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert re.search(rf"(fencelock |`){verb}\b", text)
-
-
-def test_the_changes_of_this_version_are_told() -> None:
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert re.search(rf"(?m)^## \[?{re.escape(fencelock.__version__)}\]?", text)
 
 
 # The judge itself

@@ -5,14 +5,7 @@ Each refusal is of our tree, says what to do, and leaves every byte in the folde
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import sqlite3
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,124 +13,29 @@ import pytest
 import fencelock
 from fencelock import EngineError, Misconfigured
 from fencelock.engines.sqlite import handle
-from fencelock.engines.sqlite.file import APPLICATION_ID, SCHEMA_VERSION
-
-
-def url_of(path: Path) -> str:
-    return f"sqlite:///{path}"
-
-
-def fingerprint(folder: Path) -> dict[str, str]:
-    """Every file below a folder with a digest of its bytes and its mode."""
-    return {
-        str(path.relative_to(folder)): f"{path.lstat().st_mode:o} "
-        + (hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "")
-        for path in sorted(folder.rglob("*"))
-    }
-
-
-def text_file(path: Path) -> None:
-    path.write_text("dear diary, this is no database\n" * 100)
-
-
-def short_file(path: Path) -> None:
-    path.write_bytes(b"x")
-
-
-def almost_a_database(path: Path) -> None:
-    path.write_bytes(b"SQLite format 2\0" + bytes(4096))
-
-
-def head_of_a_database(path: Path) -> None:
-    path.write_bytes(b"SQLite format 3\0")
-
-
-def foreign_database(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE locks (name TEXT)")
-    connection.execute("INSERT INTO locks VALUES ('of another program')")
-    connection.commit()
-    connection.close()
-
-
-def foreign_database_with_a_name(path: Path) -> None:
-    foreign_database(path)
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA application_id=252006673")
-    connection.close()
-
-
-def foreign_database_in_wal_mode(path: Path) -> None:
-    """As its program left it when it was killed: the newest pages are in the WAL."""
-    foreign_database(path)
-    code = (
-        "import os, sqlite3, sys\n"
-        "c = sqlite3.connect(sys.argv[1])\n"
-        "c.execute('PRAGMA journal_mode=WAL')\n"
-        "c.execute(\"INSERT INTO locks VALUES ('in the WAL')\")\n"
-        "c.commit()\n"
-        "os._exit(0)\n"
-    )
-    subprocess.run([sys.executable, "-c", code, path], check=True)
-    assert path.with_name(path.name + "-wal").stat().st_size > 0
-
-
-def ours(path: Path) -> None:
-    with fencelock.connect(url_of(path)) as client, client.lock("seat", ttl=600):
-        pass
-
-
-def newer_schema(path: Path) -> None:
-    ours(path)
-    connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
-    connection.close()
-
-
-def truncated(path: Path) -> None:
-    ours(path)
-    os.truncate(path, 4096)
-
-
-def cut_in_a_page(path: Path) -> None:
-    ours(path)
-    os.truncate(path, path.stat().st_size - 1000)
-
-
-def damaged(path: Path) -> None:
-    ours(path)
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(b"\xff" * (path.stat().st_size - 4096))
-
-
-def directory(path: Path) -> None:
-    path.mkdir()
-
-
-def link_to_a_directory(path: Path) -> None:
-    path.with_name("folder").mkdir()
-    path.symlink_to("folder")
-
-
-def link_into_nowhere(path: Path) -> None:
-    path.symlink_to("no/such/folder/locks.db")
-
-
-def link_in_a_circle(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-def named_pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def socket(path: Path) -> None:
-    import socket as sockets
-
-    with sockets.socket(sockets.AF_UNIX) as end:
-        end.bind(str(path))
-
+from fencelock.engines.sqlite.file import APPLICATION_ID
+from tests.unit.sqlite_files import (
+    almost_a_database,
+    cut_in_a_page,
+    damaged,
+    directory,
+    fingerprint,
+    foreign_database,
+    foreign_database_in_wal_mode,
+    foreign_database_with_a_name,
+    head_of_a_database,
+    link_in_a_circle,
+    link_into_nowhere,
+    link_to_a_directory,
+    named_pipe,
+    newer_schema,
+    ours,
+    short_file,
+    socket,
+    text_file,
+    truncated,
+    url_of,
+)
 
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "text": (text_file, "is no database and was left untouched: choose another path"),
@@ -276,95 +174,3 @@ def test_a_folder_that_goes_away_is_said_in_our_words(
         held.renew()
         client.lock("seat").acquire().release()
         assert held.release() is True
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that other users can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="fencelock-test-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-NOBODY = 65534
-
-# Everything is imported before the rights are given up: the interpreter itself may be out of reach.
-AS_NOBODY = f"""
-import os, sys, tempfile
-import fencelock
-with tempfile.TemporaryDirectory() as folder:
-    with fencelock.connect(f"sqlite:///{{folder}}/x") as client:
-        client.lock("warm").acquire().release()
-os.setgroups([])
-os.setgid({NOBODY})
-os.setuid({NOBODY})
-try:
-    with fencelock.connect(sys.argv[1]) as client:
-        client.lock("seat").acquire(timeout=0).release()
-except fencelock.FencelockError as error:
-    print(type(error).__name__, error)
-else:
-    print("granted")
-"""
-
-
-def as_nobody(path: Path) -> str:
-    """What an ordinary user is told who tries to use a file of ours."""
-    run = subprocess.run(
-        [sys.executable, "-c", AS_NOBODY, url_of(path)], capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
-
-
-needs_root = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="becoming another user needs root"
-)
-
-
-@needs_root
-def test_a_folder_that_cannot_be_written_is_refused(open_folder: Path) -> None:
-    """There is no file yet, and none can be made."""
-    told = as_nobody(open_folder / "locks.db")
-    assert "cannot be" in told
-    assert str(open_folder) in told
-    assert f"uid {NOBODY}" in told
-    assert fingerprint(open_folder) == {}
-
-
-@needs_root
-@pytest.mark.parametrize("mode", [0o644, 0o600])
-def test_a_file_that_cannot_be_written_is_refused(open_folder: Path, mode: int) -> None:
-    """Read-only, or not even readable: the other user is told, and the file is as it was."""
-    path = open_folder / "locks.db"
-    ours(path)
-    path.chmod(mode)
-    before = fingerprint(open_folder)
-    told = as_nobody(path)
-    assert "cannot be" in told
-    assert str(path) in told
-    assert fingerprint(open_folder) == before
-
-
-@needs_root
-def test_a_writable_file_in_a_folder_that_is_not_is_refused(open_folder: Path) -> None:
-    """The WAL lies beside the file, so the folder has to be writable as well."""
-    path = open_folder / "locks.db"
-    ours(path)
-    path.chmod(0o666)
-    before = fingerprint(open_folder)
-    told = as_nobody(path)
-    assert "cannot be" in told
-    assert "folder" in told
-    assert fingerprint(open_folder) == before
-
-
-@needs_root
-def test_a_shared_folder_serves_all_users(open_folder: Path) -> None:
-    """With rights on file and folder, users of one machine share locks."""
-    open_folder.chmod(0o777)
-    path = open_folder / "locks.db"
-    ours(path)
-    path.chmod(0o666)
-    assert as_nobody(path) == "granted\n"

@@ -4,132 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from functools import wraps
 from typing import Any
 
 import pytest
 
-from fencelock.errors import OutcomeUnknown, UsageError
+from fencelock.errors import UsageError
 from fencelock.worlds.aio import AioWorld
-
-NEVER = 60.0
-
-
-def in_loop(test: Callable[[AioWorld], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Run a test in an event loop, with a world that was made in it."""
-
-    async def main() -> None:
-        async with asyncio.timeout(NEVER):
-            await test(AioWorld())
-
-    @wraps(test)
-    def run() -> None:
-        asyncio.run(main())
-
-    del run.__wrapped__  # pytest would ask for a fixture "world"
-    return run
-
-
-async def resolved(gate: asyncio.Event) -> None:
-    """Wait as a release does: what a cancellation makes unknown is asked for again."""
-    try:
-        await gate.wait()
-    except OutcomeUnknown:
-        await gate.wait()
-
-
-async def turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("cancels", [1, 2, 3])
-def test_a_shield_runs_to_its_end_though_cancelled_and_delivers_it_then(
-    cancels: int, plain: bool
-) -> None:
-    log: list[str] = []
-
-    async def main() -> None:
-        world, gate = AioWorld(), asyncio.Event()
-
-        async def slow() -> None:
-            await resolved(gate)
-            await turns(3)
-            log.append("finished")
-
-        async def caller() -> None:
-            try:
-                await world.shield(slow(), plain)
-                log.append("not cancelled")
-            except asyncio.CancelledError:
-                log.append("cancelled")
-                raise
-
-        task = asyncio.create_task(caller())
-        for _ in range(cancels):
-            await turns(3)
-            task.cancel("stop")
-        await turns(3)
-        assert log == []
-        gate.set()
-        with pytest.raises(asyncio.CancelledError, match="stop"):
-            await task
-
-    asyncio.run(main())
-    assert log == ["finished", "cancelled"]
-
-
-@in_loop
-async def test_a_cancellation_is_delivered_even_if_the_shielded_work_fails(world: AioWorld) -> None:
-    gate = asyncio.Event()
-
-    async def fail() -> None:
-        await resolved(gate)
-        raise KeyError("oh")
-
-    for plain in (False, True):
-        gate.clear()
-        task = asyncio.create_task(world.shield(fail(), plain))
-        await turns(3)
-        task.cancel()
-        await turns(3)
-        gate.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
-@in_loop
-async def test_what_a_future_ends_with_reaches_the_shielded_work(world: AioWorld) -> None:
-    async def work(future: asyncio.Future[None]) -> str:
-        try:
-            await future
-        except KeyError:
-            return "handled"
-        return "not told"
-
-    for plain in (False, True):
-        future: asyncio.Future[None] = world.loop.create_future()
-        world.loop.call_soon(future.set_exception, KeyError("oh"))
-        assert await world.shield(work(future), plain) == "handled"
-
-
-@in_loop
-async def test_a_timeout_around_a_shield_still_is_a_timeout(world: AioWorld) -> None:
-    log: list[str] = []
-
-    async def slow() -> None:
-        gate = asyncio.Event()
-        asyncio.get_running_loop().call_later(0.05, gate.set)
-        await resolved(gate)
-        log.append("finished")
-
-    for plain in (False, True):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await world.shield(slow(), plain)
-    assert log == ["finished", "finished"]
+from tests.unit.loops import NEVER, in_loop, turns
 
 
 @in_loop

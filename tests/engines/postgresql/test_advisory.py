@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psycopg
 import pytest
 
 import fencelock
-from fencelock import Misconfigured, SessionEnded, Unavailable, Unsupported
+from fencelock import Misconfigured, Unavailable, Unsupported
 from fencelock.engines.postgresql.keys import key_of
+from tests.engines.postgresql.advisory import Link, sessions, via
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.pgbouncer import Pgbouncer
-from tests.servers.postgresql import FOLDERS, USER, Postgresql
+from tests.servers.postgresql import FOLDERS, Postgresql
 from tests.servers.proxy import Proxy
 from tests.servers.server import program, until
 from tests.servers.shared import shared
 
-Link = psycopg.Connection[Any]
-
 HELD = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND classid = 0"
-
-
-def via(proxy: Proxy, options: str = "patience=5") -> str:
-    return f"postgresql://{USER}@{proxy.address}/postgres?mode=advisory&{options}"
-
-
-def sessions(link: Link) -> list[int]:
-    """The sessions of fencelock that hold an advisory lock of one key."""
-    rows = link.execute(
-        "SELECT DISTINCT pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
-        " WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
-        " AND application_name = 'fencelock'"
-    ).fetchall()
-    return [pid for (pid,) in rows]
 
 
 @contextmanager
@@ -146,94 +129,6 @@ def test_a_free_lock_takes_one_round_trip_and_one_to_give_back(flavor: str, prox
     run(flavor, scenario)
 
 
-@pytest.mark.parametrize("how", ["terminated", "reset"])
-def test_a_holder_whose_session_ends_is_told(how: str, flavor: str, own_server: Postgresql) -> None:
-    """H61, and the driver's connection would still look open."""
-    with Proxy(own_server.port) as proxy:
-
-        async def scenario(lab: Lab) -> None:
-            client = await lab.connect(via(proxy))
-            rival = await lab.connect(own_server.url("mode=advisory"))
-            lease = await client.lock("seat", ttl=1.5).acquire()
-            if how == "terminated":
-                own_server.psql(
-                    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'"
-                    " AND objsubid = 1"
-                )
-            else:
-                proxy.reset()
-            other = await rival.lock("seat", ttl=30, timeout=SOON).acquire()
-            await lab.until(lambda: lease.lost.is_set(), "the holder to be told")
-            with pytest.raises(SessionEnded):
-                lease.check()
-            assert other.fence > lease.fence
-            assert await lease.release() is False
-            other.check()
-            await other.release()
-            async with client.lock("seat", timeout=SOON) as again:  # by a new session
-                assert again.fence > other.fence
-
-        run(flavor, scenario)
-
-
-def test_a_session_that_came_back_does_not_hold_what_the_old_one_held(
-    flavor: str, proxy: Proxy
-) -> None:
-    """H69: a silent reconnect is a new session."""
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(via(proxy))
-        lease = await client.lock("reconnected", ttl=30).acquire()
-        proxy.reset()
-        async with client.lock("another", timeout=SOON):  # the client works again
-            with pytest.raises(SessionEnded):
-                await lease.renew()
-        assert not lease
-
-    run(flavor, scenario)
-
-
-def test_a_partitioned_holder_is_freed_within_its_ttl(
-    flavor: str, server: Postgresql, proxy: Proxy
-) -> None:
-    """H62: no word comes through in either direction, and no connection is reset."""
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(via(proxy, "patience=1"))
-        rival = await lab.connect(server.url("mode=advisory"))
-        lease = await client.lock("partitioned", ttl=1.0).acquire()
-        proxy.block()
-        other = await rival.lock("partitioned", ttl=30, timeout=SOON).acquire()
-        assert not lease, "two leases on one name were true at once"
-        proxy.heal()
-        assert await lease.release() is False
-        other.check()
-        await other.release()
-
-    run(flavor, scenario)
-
-
-def test_a_client_that_stops_renewing_one_lease_keeps_the_others(
-    flavor: str, server: Postgresql
-) -> None:
-    """Leases of one session end apart from each other."""
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url("mode=advisory"))
-        rival = await lab.connect(server.url("mode=advisory"))
-        kept = await client.lock("kept", ttl=30).acquire()
-        brief = await client.lock("brief", ttl=0.3, renew=False).acquire()
-        other = await rival.lock("brief", ttl=30, timeout=SOON).acquire()
-        assert not brief
-        await lab.let_pass(1.5)  # past what the server would have allowed the session
-        await kept.renew()
-        kept.check()
-        await other.release()
-        assert await kept.release() is True
-
-    run(flavor, scenario)
-
-
 def test_a_pooler_of_transactions_is_refused(flavor: str) -> None:
     """H63: with the advice to use what works there."""
     pooler = shared(Pgbouncer)
@@ -302,24 +197,3 @@ def test_a_waiter_that_gave_up_leaves_the_servers_queue(
 
     run(flavor, scenario)
     until(lambda: not sessions(link), "all sessions to be gone")
-
-
-def test_a_session_that_is_let_rest_is_nobodys_to_wait_on(server: Postgresql) -> None:
-    """Two statements that met on one session would get each other's answers."""
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url("mode=advisory"))
-        rival = await lab.connect(server.url("mode=advisory"))
-        sessions: Any = rival._core.engine._mode._sessions  # type: ignore[attr-defined]
-        for steps in range(12):
-            lease = await client.lock("seat", ttl=30).acquire()
-            assert await rival.lock("seat", ttl=30).try_acquire(timeout=0.03) is None
-            resting = lab.start(sessions.let_rest())
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            waiter = lab.start(rival.lock("seat", ttl=30).acquire(timeout=SOON))
-            await lease.release()
-            await resting.result()
-            await (await waiter.result()).release()
-
-    run("asyncio", scenario)

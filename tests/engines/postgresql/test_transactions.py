@@ -14,7 +14,6 @@ import fencelock.sql
 from fencelock import LeaseLost, Unsupported, UsageError
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import Postgresql
-from tests.servers.server import until
 
 Link = psycopg.Connection[Any]
 
@@ -78,7 +77,7 @@ def test_a_revocation_waits_for_a_verified_transaction(
     flavor: str, server: Postgresql, table: str, mine: Link
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&patience=0.3"))
+        client = await lab.connect(server.url(f"table={table}&patience=1"))
         lease = await client.lock("seat", ttl=30).acquire()
         fencelock.sql.verify(mine, lease)
         with pytest.raises(fencelock.Unavailable, match="not revoked"):
@@ -163,144 +162,3 @@ def test_engines_without_a_database_say_so(mine: Link) -> None:
             fencelock.sql.verify(mine, lease)
         with pytest.raises(Unsupported, match="without a transaction"):
             lease.connection  # noqa: B018
-
-
-# mode=row
-
-
-def make_stock(link: Link, table: str) -> None:
-    link.execute(
-        f"CREATE TABLE stock_{table} (n int); INSERT INTO stock_{table} VALUES (7)".encode()
-    )
-
-
-def stock(link: Link, table: str) -> int:
-    row = link.execute(f"SELECT n FROM stock_{table}".encode()).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-BOUND = ["mode=row", "mode=advisory&bound=transaction"]
-
-
-async def sell(lease: Any, table: str) -> None:
-    done = lease.connection.execute(f"UPDATE stock_{table} SET n = n - 1".encode())
-    if asyncio.iscoroutine(done):
-        await done
-
-
-@pytest.mark.parametrize("options", BOUND)
-def test_lock_and_data_are_committed_together(
-    options: str, flavor: str, server: Postgresql, table: str, link: Link
-) -> None:
-    make_stock(link, table)
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&{options}"))
-        async with client.lock("stock") as lease:
-            await sell(lease, table)
-            assert stock(link, table) == 7, "not committed while the lock is held"
-        assert stock(link, table) == 6
-
-    run(flavor, scenario)
-
-
-@pytest.mark.parametrize("options", BOUND)
-def test_a_body_that_raises_is_rolled_back(
-    options: str, flavor: str, server: Postgresql, table: str, link: Link
-) -> None:
-    make_stock(link, table)
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&{options}"))
-        with pytest.raises(KeyError):
-            async with client.lock("stock") as lease:
-                await sell(lease, table)
-                raise KeyError("of the body")
-        assert stock(link, table) == 7
-        async with client.lock("stock") as lease:
-            await sell(lease, table)
-        assert stock(link, table) == 6
-
-    run(flavor, scenario)
-
-
-@pytest.mark.parametrize("options", BOUND)
-def test_a_holder_whose_session_was_ended_has_committed_nothing(
-    options: str, flavor: str, server: Postgresql, table: str, link: Link
-) -> None:
-    """H61: and it is told, at its next renewal."""
-    make_stock(link, table)
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&{options}"))
-        lease = await client.lock("stock", ttl=1.2).acquire()
-        await sell(lease, table)
-        pid = lease.connection.info.backend_pid
-        link.execute("SELECT pg_terminate_backend(%s)", (pid,))
-        await lab.until(lambda: lease.lost.is_set(), "the holder to be told")
-        assert lease.reason is not None
-        assert await lease.release() is False
-        assert stock(link, table) == 7
-        async with client.lock("stock") as after:
-            assert after.fence > lease.fence
-
-    run(flavor, scenario)
-
-
-def test_a_holder_that_ends_its_own_transaction_is_told(
-    flavor: str, server: Postgresql, table: str
-) -> None:
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&mode=row"))
-        lease = await client.lock("stock", ttl=0.9).acquire()
-        ended = lease.connection.commit()
-        if asyncio.iscoroutine(ended):
-            await ended
-        await lab.until(lambda: lease.lost.is_set(), "the holder to be told")
-        assert "transaction" in (lease.reason or "")
-
-    run(flavor, scenario)
-
-
-def test_a_long_statement_of_the_holder_does_not_cost_it_the_lease(
-    flavor: str, server: Postgresql, table: str
-) -> None:
-    """While its connection is busy, renewals only look from outside."""
-
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&mode=row"))
-        lease = await client.lock("stock", ttl=0.6).acquire()
-        slept = lease.connection.execute("SELECT pg_sleep(2)")
-        if asyncio.iscoroutine(slept):
-            await slept
-        lease.check()
-        assert lease.renewals >= 3
-        assert await lease.release() is True
-
-    run(flavor, scenario)
-
-
-def test_an_unanswered_commit_is_looked_up(
-    flavor: str, server: Postgresql, table: str, link: Link
-) -> None:
-    """H14: the answer to COMMIT is lost; the server knows what became of it."""
-    from tests.servers.postgresql import USER
-    from tests.servers.proxy import Proxy
-
-    make_stock(link, table)
-    with Proxy(server.port) as proxy:
-        url = f"postgresql://{USER}@{proxy.address}/postgres?table={table}&mode=row"
-
-        async def scenario(lab: Lab) -> None:
-            client = await lab.connect(url)
-            lease = await client.lock("stock").acquire()
-            await sell(lease, table)
-            proxy.lose_next_reply(to=b"COMMIT")
-            assert await lease.release() is True
-            assert proxy.lost == 1
-            assert stock(link, table) == 6
-            await (await client.lock("stock").acquire()).release()
-
-        run(flavor, scenario)
-    until(lambda: stock(link, table) == 6, "what was committed to stay")

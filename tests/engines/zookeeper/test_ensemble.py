@@ -46,6 +46,7 @@ def test_the_loss_of_the_leader_costs_neither_lease_nor_place(
         lease = await holder.lock("seat", ttl=30).acquire()
         waiting = lab.start(waiter.lock("seat", ttl=30, timeout=LATE).acquire())
         await lab.until_queued(holder, "seat", 1)
+        await until_waiting(lab, waiter)
         strike(ensemble, fault, leader)
         await until_renewed(lab, lease)
         assert not waiting.done(), await waiting.result()
@@ -112,6 +113,7 @@ def test_an_ensemble_that_restarts_keeps_holder_and_queue(flavor: str, ensemble:
         lease = await holder.lock("seat", ttl=30).acquire()
         waiting = lab.start(waiter.lock("seat", ttl=30, timeout=LATE).acquire())
         await lab.until_queued(holder, "seat", 1)
+        await until_waiting(lab, waiter)
         for member in ensemble.members:
             member.kill()
         for member in ensemble.members:
@@ -169,6 +171,14 @@ def test_the_middle_of_five_waiters_dies_and_the_others_keep_their_order(
 
     run(flavor, scenario)
     assert turns == [0, 1, 3, 4]
+
+
+async def until_waiting(lab: Lab, client: aio.Client) -> None:
+    """Wait until a client knows that it is queued.
+
+    The servers know earlier; and what breaks before it has heard so is its first try, which fails.
+    """
+    await lab.until(lambda: client._core._waitlist.signals, "the waiter to wait")
 
 
 async def until_served(lab: Lab, client: aio.Client) -> None:

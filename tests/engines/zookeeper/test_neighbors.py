@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencelock.engines.zookeeper import paths
-from fencelock.engines.zookeeper.neighbors import DOUBT_MAX, FOLDERS_MAX, Neighbors
 from tests.engines.zookeeper.seats import NAME, Seat, seats
+from tests.engines.zookeeper.ways import folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper
@@ -16,17 +16,9 @@ from tests.servers.zookeeper import ZooKeeper
 TURN = ["Create2", "GetData", "GetChildren", "Delete"]
 
 
-def folder(url: str) -> str:
-    return f"/{url.rpartition('/')[2]}/{NAME}"
-
-
-def through(proxy: Proxy, url: str) -> str:
-    return f"zookeeper://{proxy.address}/{url.rpartition('/')[2]}"
-
-
 def test_the_server_counts_what_is_made_and_nothing_else(server: ZooKeeper, kazoo: Any) -> None:
     """The children of a folder have consecutive numbers, whatever is deleted or written."""
-    place = folder(server.fresh_url())
+    place = folder(server.fresh_url(), NAME)
     kazoo.ensure_path(place)
     for number in range(12):
         kind = number % 4
@@ -89,7 +81,7 @@ def test_the_last_it_saw_may_be_gone(flavor: str, server: ZooKeeper, kazoo: Any)
 
     async def scenario(lab: Lab) -> None:
         first, second = await seats(lab, url, 2)
-        theirs = kazoo.create(f"{folder(url)}/x__lock__", b"", ephemeral=True, sequence=True)
+        theirs = kazoo.create(f"{folder(url, NAME)}/x__lock__", b"", ephemeral=True, sequence=True)
         await first.leave()
         await second.hold()
         kazoo.delete(theirs)
@@ -112,7 +104,7 @@ def test_a_stranger_that_came_meanwhile_is_waited_for(
         first, second, third = await seats(lab, url, 3)
         await first.leave()
         await second.hold()
-        path = f"{folder(url)}/{prefix[kind]}"
+        path = f"{folder(url, NAME)}/{prefix[kind]}"
         theirs = kazoo.create(path, b"", ephemeral=True, sequence=True)
         await second.leave()
         await third.hold()
@@ -135,13 +127,13 @@ def test_the_same_name_in_a_folder_made_anew_is_waited_for(
 
     async def scenario(lab: Lab) -> None:
         (seat, rival) = await seats(lab, url, 2)
-        theirs = kazoo.create(f"{folder(url)}/lock-", b"", ephemeral=True, sequence=True)
+        theirs = kazoo.create(f"{folder(url, NAME)}/lock-", b"", ephemeral=True, sequence=True)
         await seat.leave()
         await rival.hold()  # and it has seen the stranger
         await rival.leave()
-        kazoo.delete(folder(url), recursive=True)
-        kazoo.create(folder(url))
-        path = f"{folder(url)}/lock-"
+        kazoo.delete(folder(url, NAME), recursive=True)
+        kazoo.create(folder(url, NAME))
+        path = f"{folder(url, NAME)}/lock-"
         made = [kazoo.create(path, b"", ephemeral=True, sequence=True) for _ in range(3)]
         assert made[-1] == theirs
         await rival.join()
@@ -162,10 +154,10 @@ def test_a_folder_made_anew_counts_anew(flavor: str, server: ZooKeeper, kazoo: A
 
     async def scenario(lab: Lab) -> None:
         first, second = await seats(lab, url, 2)
-        kazoo.create(f"{folder(url)}/x__lock__", b"", ephemeral=True, sequence=True)
+        kazoo.create(f"{folder(url, NAME)}/x__lock__", b"", ephemeral=True, sequence=True)
         await first.leave()
         lost = await second.hold()
-        kazoo.delete(folder(url), recursive=True)
+        kazoo.delete(folder(url, NAME), recursive=True)
         await second.take()
         assert second.lease is not None
         assert second.lease.fence > lost.fence
@@ -203,12 +195,12 @@ def test_who_comes_back_is_found_again_when_the_answer_is_lost(
         await lab.until_queued(holder, NAME, 1)
         await theirs.release()
         again = await waiter.result(within=3 * SOON)
-        (child,) = kazoo.get_children(folder(url))
-        stat = kazoo.exists(f"{folder(url)}/{child}")
+        (child,) = kazoo.get_children(folder(url, NAME))
+        stat = kazoo.exists(f"{folder(url, NAME)}/{child}")
         assert stat is not None
         assert again.fence == stat.czxid > theirs.fence
         await again.release()
-        assert kazoo.get_children(folder(url)) == []
+        assert kazoo.get_children(folder(url, NAME)) == []
 
     run(flavor, scenario)
 
@@ -249,57 +241,10 @@ def test_a_look_that_is_not_answered_is_made_again(
         seat = Seat(lab, await lab.connect(through(proxy, url), session=4.0))
         lease = await holder.lock(NAME, ttl=30).acquire()
         await seat.join()
-        proxy.lose_next_reply(folder(url).encode(), then_cut=then_cut)
+        proxy.lose_next_reply(folder(url, NAME).encode(), then_cut=then_cut)
         await lease.release()
         again = await seat.hold()
         assert proxy.lost == 1
         await again.release()
 
     run(flavor, scenario)
-
-
-def named(number: int, letter: str = "c") -> str:
-    return f"{letter * 32}__lock__{number:010d}"
-
-
-def test_where_guesses_are_wrong_they_become_rare() -> None:
-    neighbors = Neighbors()
-    wrong = 0
-    for number in range(10, 2010, 10):
-        neighbors.note("/seat", named(number), [named(number), named(number + 1)], named(1, "d"))
-        before, guess = neighbors.before("/seat", named(number + 3))
-        assert guess == (before is not None)
-        if guess:
-            wrong += 1
-            neighbors.judge("/seat", right=False)
-    assert 1 < wrong < 200 // DOUBT_MAX + 10
-    neighbors.judge("/seat", right=True)
-    neighbors.note("/seat", named(1), [named(1), named(2)], named(1, "d"))
-    assert neighbors.before("/seat", named(4)) == (
-        f"{paths.following(named(1, 'd'))}{3:010d}",
-        True,
-    )
-
-
-def test_spent_numbers_say_nothing() -> None:
-    """H50: at the end the server gives the last number again and again."""
-    last = paths.NUMBER_MAX
-    for number, before in ((last, last - 1), (last, last), (-last, -last - 1), (0, -1)):
-        neighbors = Neighbors()
-        neighbors.note("/seat", named(1), [named(1), named(before)], None)
-        assert neighbors.knows("/seat")
-        assert neighbors.before("/seat", named(number, "e")) == (None, False)
-
-
-def test_a_name_is_given_to_one_only_and_little_is_remembered() -> None:
-    neighbors = Neighbors()
-    for number in range(3 * FOLDERS_MAX):
-        neighbors.note(f"/{number}", named(1), [named(1), named(2)], None)
-        neighbors.leave(f"/{number}", named(1))
-    assert len(neighbors._pasts) <= FOLDERS_MAX
-    assert len(neighbors._own) <= FOLDERS_MAX
-    place = f"/{3 * FOLDERS_MAX - 1}"
-    assert neighbors.prefix(place) == paths.following(named(1))
-    assert neighbors.prefix(place) is None
-    neighbors.leave("/alone", named(1))  # nobody was there to wait for
-    assert neighbors.prefix("/alone") is None

@@ -190,13 +190,16 @@ def _aiomysql(server: Callable[[], SqlServer]) -> Callable[[Path], Hand]:
     return make
 
 
+SERVERS: dict[str, Callable[[], SqlServer]] = {"mariadb": mariadb, "mysql": mysql}
+
+
 def url_of(store: str, folder: Path, driver: str) -> str:
     """The URL of a database, as SQLAlchemy has it."""
     if store == "sqlite":
         return f"sqlite+{driver}:///{folder / 'db'}?timeout={PATIENCE_S}"
     if store == "postgresql":
         return shared(Postgresql).url().replace("postgresql:", f"postgresql+{driver}:")
-    where = f"127.0.0.1:{shared(mariadb).port}/{DATABASE}"
+    where = f"127.0.0.1:{shared(SERVERS[store]).port}/{DATABASE}"
     return f"mysql+{driver}://{USER}:{quote_plus(PASSWORD)}@{where}"
 
 
@@ -226,6 +229,18 @@ def django_database(store: str, folder: Path) -> dict[str, Any]:
             "NAME": str(folder / "db"),
             "OPTIONS": {"timeout": PATIENCE_S, "transaction_mode": "IMMEDIATE"},
         }
+    if store in SERVERS:
+        import pymysql
+
+        pymysql.install_as_MySQLdb()  # Django knows no other driver than mysqlclient
+        return {
+            "ENGINE": "django.db.backends.mysql",
+            "NAME": DATABASE,
+            "USER": USER,
+            "PASSWORD": PASSWORD,
+            "HOST": "127.0.0.1",
+            "PORT": shared(SERVERS[store]).port,
+        }
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": "postgres",
@@ -246,12 +261,15 @@ KINDS: dict[str, tuple[str, Callable[[Path], Hand]]] = {
     "aiomysql-mysql": ("mysql", _aiomysql(mysql)),
     "sqlalchemy-sqlite": ("sqlite", _alchemy("sqlite", "pysqlite")),
     "sqlalchemy-postgresql": ("postgresql", _alchemy("postgresql", "psycopg")),
-    "sqlalchemy-mariadb": ("mysql", _alchemy("mysql", "pymysql")),
+    "sqlalchemy-mariadb": ("mysql", _alchemy("mariadb", "pymysql")),
+    "sqlalchemy-mysql": ("mysql", _alchemy("mysql", "pymysql")),
     "sqlalchemy-asyncio-sqlite": ("sqlite", _alchemy_aio("sqlite", "aiosqlite")),
     "sqlalchemy-asyncio-postgresql": ("postgresql", _alchemy_aio("postgresql", "psycopg")),
+    "sqlalchemy-asyncio-mysql": ("mysql", _alchemy_aio("mysql", "aiomysql")),
     "django-sqlite": ("sqlite", lambda folder: DjangoHand(django_database("sqlite", folder))),
     "django-postgresql": (
         "postgresql",
         lambda folder: DjangoHand(django_database("postgresql", folder)),
     ),
+    "django-mysql": ("mysql", lambda folder: DjangoHand(django_database("mysql", folder))),
 }

@@ -1,20 +1,20 @@
-"""What all SQL guards agree on, over every database and every way to reach it."""
+"""What all SQL guards with a table of marks agree on, over every database and way to reach it."""
 
 from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from fencelock import Misconfigured, StaleFence, Unavailable, UsageError
 from fencelock.guards.fence import FENCE_MAX
-from fencelock.guards.sql import MissingRow, SqlGuard
+from fencelock.guards.sql import SqlGuard
 from tests.guards.sql.conftest import Place
 from tests.guards.sql.hands import KINDS, PATIENCE_S, Hand
+from tests.guards.sql.looks import NAME, Lease, n, seen
 
-NAME = "stock:42"
 HOSTILE = [
     "'; DROP TABLE stock; --",
     '"quoted"',
@@ -28,31 +28,7 @@ HOSTILE = [
     "x" * 512,
     "ü" * 256,
 ]
-
-
 TOOLKITS = ("sqlalchemy", "django")  # which connect again by themselves
-
-
-class Lease(NamedTuple):
-    """As much of a lease as a guard looks at."""
-
-    name: str
-    fence: int
-
-
-def seen(place: Place, hand: Hand, name: str = NAME) -> int:
-    mark = hand.do(place.guard.mark(hand.connection, name))
-    hand.rollback()
-    return int(mark)
-
-
-def n(place: Place, hand: Hand, key: int = 42) -> tuple[Any, ...]:
-    rows = hand.execute(f"SELECT n, fence FROM {place.rows.table} WHERE id = {key}")
-    hand.rollback()
-    return rows[0]
-
-
-# The table of marks
 
 
 def test_the_holders_own_second_write_passes_and_an_older_fence_does_not(
@@ -261,54 +237,3 @@ def test_a_connection_that_is_closed_is_unavailable(kind: str, tmp_path: Path) -
         hand.do(place.guard.enter(hand.connection, 5, NAME))
     if hand.runner is not None:
         hand.runner.close()
-
-
-# The fence column
-
-
-def test_a_row_takes_values_with_its_fence(place: Place, hand: Hand) -> None:
-    for fence, value in ((5, 2), (5, 2), (5, 3), (8, 4)):
-        assert hand.do(place.rows.update(hand.connection, fence, {"id": 42}, {"n": value})) is None
-        hand.commit()
-        assert n(place, hand) == (value, fence)
-    with pytest.raises(StaleFence) as caught:
-        hand.do(place.rows.update(hand.connection, Lease(NAME, 7), {"id": 42}, {"n": 9}))
-    hand.rollback()
-    assert (caught.value.name, caught.value.offered, caught.value.highest) == (NAME, 7, 8)
-    assert n(place, hand) == (4, 8)
-
-
-def test_entering_a_row_shuts_the_older_out_before_anything_is_written(
-    place: Place, hand: Hand
-) -> None:
-    hand.do(place.rows.enter(hand.connection, 5, {"id": 42}))
-    hand.do(place.rows.enter(hand.connection, 5, {"id": 42}))
-    hand.commit()
-    assert n(place, hand) == (1, 5)
-    with pytest.raises(StaleFence):
-        hand.do(place.rows.update(hand.connection, 4, {"id": 42}, {"n": 9}))
-    hand.rollback()
-    assert hand.do(place.rows.mark(hand.connection, {"id": 42})) == 5
-
-
-def test_a_row_without_a_fence_yet_accepts_any(place: Place, hand: Hand) -> None:
-    assert hand.do(place.rows.mark(hand.connection, {"id": 43})) == 0
-    hand.do(place.rows.update(hand.connection, 1, {"id": 43, "n": 1}, {"n": 2}))
-    hand.commit()
-    assert n(place, hand, 43) == (2, 1)
-
-
-def test_a_row_that_is_not_there_is_told_apart(place: Place, hand: Hand) -> None:
-    with pytest.raises(MissingRow, match="id=44"):
-        hand.do(place.rows.update(hand.connection, 5, {"id": 44}, {"n": 1}))
-    with pytest.raises(MissingRow):
-        hand.do(place.rows.mark(hand.connection, {"id": 44}))
-
-
-def test_a_row_is_reset(place: Place, hand: Hand) -> None:
-    hand.do(place.rows.update(hand.connection, 9, {"id": 42}, {"n": 2}))
-    hand.do(place.rows.reset(hand.connection, {"id": 42}, to=3))
-    hand.do(place.rows.update(hand.connection, 4, {"id": 42}, {"n": 3}))
-    hand.do(place.rows.reset(hand.connection, {"id": 42}))
-    hand.commit()
-    assert n(place, hand) == (3, 0)

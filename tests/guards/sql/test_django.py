@@ -25,6 +25,8 @@ from fencelock.guards.django.models import Mark  # noqa: E402
 from fencelock.guards.sql import SqlGuard  # noqa: E402
 from tests.guards.sql.django_models import Shelf  # noqa: E402
 from tests.guards.sql.hands import django_database  # noqa: E402
+from tests.servers.mariadb import ADMIN  # noqa: E402
+from tests.servers.mysql import mysql  # noqa: E402
 from tests.servers.postgresql import Postgresql  # noqa: E402
 from tests.servers.shared import shared  # noqa: E402
 
@@ -36,7 +38,7 @@ class Lease:
         self.name, self.fence = name, fence
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
 def using(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The alias of a database that is nobody else's."""
     alias = f"db{uuid4().hex[:12]}"
@@ -44,6 +46,9 @@ def using(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "postgresql":
         shared(Postgresql).psql(f"CREATE DATABASE {alias}")
         database["NAME"] = alias
+    elif request.param == "mysql":
+        shared(mysql).ask(f"CREATE DATABASE {alias}")
+        database |= {"NAME": alias, "USER": ADMIN}
     django_site.ready(**{alias: database})
     with connections[alias].schema_editor() as editor:
         editor.create_model(Shelf)

@@ -32,6 +32,7 @@ async def fences_grow_across_expiry(kit: Kit) -> None:
     lease = await client.lock(kit.name(), ttl=BRIEF_S, renew=False).acquire()
     async with rival.lock(kit.name(), ttl=LONG_S, timeout=kit.patience) as after:
         _grew(lease.fence, after.fence, "an expiry")
+        expect(lease.lost.is_set(), "another holds what has run out, and the lease does not know")
 
 
 @check("fence", "revoke")

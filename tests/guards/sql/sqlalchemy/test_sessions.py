@@ -1,92 +1,24 @@
-"""SQLAlchemy: sessions that refuse to flush with a stale fence, in both flavors."""
+"""SQLAlchemy: sessions that refuse to flush with a stale fence."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import ForeignKey, String, create_engine, delete, insert, select, update
+from sqlalchemy import create_engine, delete, insert, select, update
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import (
-    AsyncSession,
-    async_scoped_session,
-    async_sessionmaker,
-    create_async_engine,
-)
 from sqlalchemy.orm import (
-    DeclarativeBase,
-    Mapped,
     Session,
-    mapped_column,
-    relationship,
     scoped_session,
     sessionmaker,
 )
 
 from fencelock import Misconfigured, StaleFence, UsageError
 from fencelock.guards.sql import SqlGuard
-from fencelock.guards.sqlalchemy import FencedMixin, guard_session
-from tests.guards.sql.hands import url_of
-
-STORES = {"sqlite": "pysqlite", "postgresql": "psycopg", "mysql": "pymysql"}
-AIO = {"sqlite": "aiosqlite", "postgresql": "psycopg", "mysql": "aiomysql"}
-ID = uuid4().hex[:12]
-
-
-class Base(DeclarativeBase):
-    pass
-
-
-class Stock(FencedMixin, Base):
-    __tablename__ = f"alchemy_stock_{ID}"
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    n: Mapped[int] = mapped_column(default=0)
-    kind: Mapped[str | None] = mapped_column(String(20), ForeignKey(f"alchemy_kind_{ID}.name"))
-
-
-class Kind(Base):
-    __tablename__ = f"alchemy_kind_{ID}"
-
-    name: Mapped[str] = mapped_column(String(20), primary_key=True)  # MySQL wants the length
-    stocks: Mapped[list[Stock]] = relationship()
-
-
-@pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def engine(store: str, tmp_path: Path) -> Iterator[Engine]:
-    engine = create_engine(url_of(store, tmp_path, STORES[store]))
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
-        session.add(Kind(name="pen"))
-        session.flush()
-        session.add_all([Stock(id=number, n=1, kind="pen") for number in (41, 42, 43)])
-        session.commit()
-    yield engine
-    Base.metadata.drop_all(engine)
-    engine.dispose()
-
-
-@pytest.fixture
-def session(engine: Engine) -> Iterator[Session]:
-    with Session(engine) as session:
-        yield session
-
-
-def row(engine: Engine, key: int = 42) -> tuple[int, int] | None:
-    with engine.connect() as connection:
-        found = connection.execute(select(Stock.n, Stock.fence).where(Stock.id == key)).first()
-        return (found.n, found.fence) if found else None
+from fencelock.guards.sqlalchemy import guard_session
+from tests.guards.sql.sqlalchemy.stock import Base, Kind, Stock, row
 
 
 def test_a_change_carries_the_fence_and_an_older_one_is_refused(
@@ -297,66 +229,3 @@ def test_a_busy_row_is_passed_on_as_sqlalchemy_has_it(tmp_path: Path) -> None:
         with pytest.raises(OperationalError, match="locked"):
             guard.enter(second, 6, "a")
     engine.dispose()
-
-
-# asyncio
-
-
-@asynccontextmanager
-async def opened(store: str, folder: Path) -> AsyncIterator[Any]:
-    engine = create_async_engine(url_of(store, folder, AIO[store]))
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
-    try:
-        async with AsyncSession(engine, expire_on_commit=False) as session:
-            session.add(Stock(id=42, n=1))
-            await session.commit()
-            yield session
-    finally:
-        async with engine.begin() as connection:
-            await connection.run_sync(Base.metadata.drop_all)
-        await engine.dispose()
-
-
-def test_an_asyncio_session_is_guarded_alike(store: str, tmp_path: Path) -> None:
-    async def play() -> None:
-        async with opened(store, tmp_path) as session:
-            with guard_session(session, 7, "a") as guarded:
-                stock = await guarded.get(Stock, 42)
-                stock.n = 2
-                await session.commit()
-            with guard_session(session, 6, "a") as guarded:
-                with pytest.raises(StaleFence):
-                    await guarded.get(Stock, 42)
-                await session.rollback()
-                (await session.get_one(Stock, 42)).n = 9
-                with pytest.raises(StaleFence):
-                    await session.commit()
-                await session.rollback()
-                with pytest.raises(StaleFence):
-                    await session.execute(update(Stock).values(n=9))
-                await session.rollback()
-            found = (await session.execute(select(Stock.n, Stock.fence))).one()
-            assert tuple(found) == (2, 7)
-
-    asyncio.run(play())
-
-
-def test_an_asyncio_session_can_enter_a_table_of_marks(store: str, tmp_path: Path) -> None:
-    guard = SqlGuard(f"marks_{uuid4().hex[:12]}")
-
-    async def play() -> None:
-        async with opened(store, tmp_path) as session:
-            await guard.create(session)
-            await session.commit()
-            await guard.enter(session, 5, "a")
-            await session.commit()
-            with pytest.raises(StaleFence):
-                await guard.enter(session, 4, "a")
-            await session.rollback()
-            make = async_sessionmaker(session.bind)
-            registry = async_scoped_session(make, scopefunc=asyncio.current_task)
-            assert await guard.mark(registry, "a") == 5
-            await registry.remove()
-
-    asyncio.run(play())

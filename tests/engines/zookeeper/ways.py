@@ -1,0 +1,14 @@
+"""Where a lock is in the tree of nodes, and ways to it that can be cut."""
+
+from __future__ import annotations
+
+from tests.servers.proxy import Proxy
+
+
+def through(proxy: Proxy, url: str) -> str:
+    """The same root, by way of a proxy."""
+    return f"zookeeper://{proxy.address}/{url.rpartition('/')[2]}"
+
+
+def folder(url: str, name: str) -> str:
+    return f"/{url.rpartition('/')[2]}/{name}"

@@ -1,0 +1,111 @@
+"""A keeper at work in the simulated world, with an engine that does as it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fencelock.engine import Address, Engine
+from fencelock.errors import LeaseLost
+from fencelock.logic.keeper import Keeper
+from fencelock.logic.tenure import Tenure
+from fencelock.model import Busy, Gone, Grant, Request, State, Traits, granted
+from fencelock.world import sleep
+from fencelock.worlds.sim import Simulation, SimWorld
+from fencelock.worlds.sim_tasks import Flag
+
+TTL = 3.0
+END = TTL - 0.032  # when the holder of a lease of this ttl stops believing in it
+
+
+class Scripted(Engine):
+    """Renews whatever it is asked for, in no time, unless it is told otherwise."""
+
+    schemes = ("scripted",)
+    traits = Traits("correctness", "process", fence=True, fifo=True, push=True, durable=False)
+
+    def __init__(self, world: SimWorld) -> None:
+        super().__init__(world, Address("scripted"))
+        self.calls: list[tuple[float, list[str]]] = []
+        self.asked: list[float] = []
+        self.flying = 0
+        self.most_flying = 0
+        self.takes = 0.0
+        self.failure: Exception | None = None
+        self.gone: dict[str, Gone] = {}
+        self.hung: Flag | None = None
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        asked_at = self.world.now()
+        self.calls.append((asked_at, [grant.name for grant in grants]))
+        self.asked += [grant.ttl for grant in grants]
+        self.flying += 1
+        self.most_flying = max(self.most_flying, self.flying)
+        try:
+            if self.hung is not None:
+                await self.world.wait(self.hung, None)
+            await sleep(self.world, self.takes)
+        finally:
+            self.flying -= 1
+        if self.failure is not None:
+            raise self.failure
+        return [
+            self.gone.get(g.name) or granted(g.name, g.owner, g.fence, g.ttl, asked_at)
+            for g in grants
+        ]
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        raise NotImplementedError
+
+    async def release(self, grant: Grant) -> bool:
+        raise NotImplementedError
+
+    async def withdraw(self, request: Request) -> None:
+        raise NotImplementedError
+
+    async def inspect(self, name: str) -> State:
+        raise NotImplementedError
+
+
+class Desk:
+    """A keeper at work: a simulation, an engine and the tenures that were handed in."""
+
+    def __init__(self) -> None:
+        self.simulation = Simulation(1, steps_max=100_000)
+        self.world = self.simulation.world("one")
+        self.engine = Scripted(self.world)
+        self.keeper = Keeper(self.world, self.engine)
+
+    def hold(
+        self,
+        name: str = "a",
+        ttl: float = TTL,
+        renews: bool = True,
+        max_hold: float | None = None,
+        on_lost: Callable[[LeaseLost], object] | None = None,
+    ) -> Tenure:
+        now = self.world.now()
+        hold_until = None if max_hold is None else now + max_hold
+        grant = granted(name, f"owner of {name}", 7, min(ttl, max_hold or ttl), now)
+        tenure = Tenure(grant, "{}", renews, hold_until, on_lost, 0)
+        tenure.ttl = ttl
+        self.keeper.add(tenure)
+        return tenure
+
+    def run(self, seconds: float) -> None:
+        self.simulation.run(until=self.simulation.now + seconds)
+
+    def told_at(self, tenure: Tenure, seconds_max: float = 60.0) -> float:
+        """Run until the tenure is lost and return the moment."""
+        end = self.simulation.now + seconds_max
+        self.simulation.at(end, bool)
+        self.simulation.run(until=lambda: tenure.loss is not None or self.simulation.now >= end)
+        assert tenure.loss is not None, "nobody was told"
+        return self.simulation.now
+
+    def wake_ups(self) -> int:
+        """How often the keeper itself has run so far."""
+        return sum("fencelock-keeper" in str(event[1]) for event in self.simulation.trace)
