@@ -55,6 +55,28 @@ def together(cores: int, casts: list[str], seeds: int, times: int) -> float:
     return sum(steps for steps, _, _ in found) / seconds
 
 
+def told(cast: str, seeds: int, times: int) -> tuple[int, float]:
+    """Print the pace of one cast; return its steps, and the seconds that they took."""
+    paces: dict[str, float] = {}
+    all_steps, all_took = 0, 0.0
+    for climate in CLIMATES:
+        found = [measured(cast, climate, seed, times) for seed in range(seeds)]
+        steps, took = sum(one[0] for one in found), sum(one[1] for one in found)
+        paces[climate] = steps / took
+        all_steps, all_took = all_steps + steps, all_took + took
+    slowest, quickest = min(paces, key=paces.__getitem__), max(paces, key=paces.__getitem__)
+    extremes = f"({slowest} {paces[slowest]:,.0f}/s, {quickest} {paces[quickest]:,.0f}/s)"
+    write(cast, all_steps, all_took, extremes)
+    return all_steps, all_took
+
+
+def write(what: str, steps: int, took: float, extremes: str = "") -> None:
+    each, pace = took / steps * 1e6, steps / took
+    line = f"{what:8} {steps:7,} steps  {each:5.2f} us each  {pace:9,.0f}/s  {extremes}"
+    sys.stdout.write(line.rstrip() + "\n")
+    sys.stdout.flush()
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.pace", description=__doc__)
     parser.add_argument("casts", nargs="*", metavar="CAST", help=f"of {', '.join(CASTS)}")
@@ -64,21 +86,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     casts = options.casts or list(CASTS)
     logging.getLogger("fencelock").disabled = True  # as in the tests: leases are lost in masses
-    for cast in casts:
-        paces: dict[str, float] = {}
-        all_steps, all_took = 0, 0.0
-        for climate in CLIMATES:
-            found = [measured(cast, climate, n, options.times) for n in range(options.seeds)]
-            steps, took = sum(one[0] for one in found), sum(one[1] for one in found)
-            paces[climate] = steps / took
-            all_steps, all_took = all_steps + steps, all_took + took
-        slowest, quickest = min(paces, key=paces.__getitem__), max(paces, key=paces.__getitem__)
-        sys.stdout.write(
-            f"{cast:8} {all_steps:7,} steps  {all_took / all_steps * 1e6:5.2f} us each  "
-            f"{all_steps / all_took:9,.0f}/s  "
-            f"({slowest} {paces[slowest]:,.0f}/s, {quickest} {paces[quickest]:,.0f}/s)\n"
-        )
-        sys.stdout.flush()
+    lines = [told(cast, options.seeds, options.times) for cast in casts]
+    if len(lines) > 1:
+        write("all", sum(steps for steps, _ in lines), sum(took for _, took in lines))
     if options.cores > 1:
         pace = together(options.cores, casts, options.seeds, options.times)
         sys.stdout.write(f"{options.cores} processes at once, {', '.join(casts)}: {pace:,.0f}/s\n")
