@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencelock.engines.etcd import protobuf, replies, requests
-from fencelock.engines.etcd.naming import JOIN, TAKE, TRY, Naming
+from fencelock.engines.etcd.naming import JOIN, TRY, Naming
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -140,7 +140,7 @@ def test_what_only_begins_like_a_success_is_none(tail: bytes, cut: int) -> None:
             assert replies.succeeded(data) == outcome.succeeded
 
 
-@pytest.mark.parametrize("form", [TAKE, TRY, JOIN])
+@pytest.mark.parametrize("form", [TRY, JOIN])
 @given(value=st.binary(min_size=1, max_size=20_000), lease=st.integers(1, 2**63 - 1))
 def test_the_bytes_around_a_value_are_those_of_the_whole_transaction(
     form: int, value: bytes, lease: int
@@ -151,7 +151,7 @@ def test_the_bytes_around_a_value_are_those_of_the_whole_transaction(
     free = requests.equal(requests.CREATED, key, 0)
     mine = requests.do_range(requests.range_of(key))
     joining = [requests.do_txn(requests.txn([free], [put])), *ways.reads, mine]
-    otherwise = {TAKE: [], TRY: ways.reads, JOIN: joining}[form]
+    otherwise = {TRY: ways.reads, JOIN: joining}[form]
     expected = requests.txn([ways.nobody], [put], otherwise)
     steps = naming.steps("name", key, lease)
     assert steps.join(value, form) == expected

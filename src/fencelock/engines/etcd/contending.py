@@ -15,7 +15,7 @@ from ...model import Busy, Grant, Request
 from ...world import Signal, World
 from . import replies, requests
 from .link import RANGE, TXN, LeaseGone, Link, Refused
-from .naming import JOIN, KEPT_MAX, TAKE, TRY, Naming, Steps, meta_text, owner_of, value_of
+from .naming import JOIN, KEPT_MAX, TRY, Naming, Steps, meta_text, owner_of, value_of
 from .session import Sessions
 from .tenancy import Place, Session
 from .watcher import Watcher
@@ -66,10 +66,10 @@ class Contending:
         place = self._place(request, session)
         place.until = asked_at + session.ttl
         steps = place.steps or self._naming.steps(request.name, place.key, session.lease)
-        form = TRY if not queues else JOIN if crowded or steps.crowded or place.unanswered else TAKE
+        joins = queues and (crowded or steps.crowded > 0 or place.unanswered > 0)
         place.unanswered += 1  # until the answer, whatever ends this call, it may take effect
         place.hoped = session.hoped
-        turn, join = link.turn, steps.join(place.value, form)
+        turn, join = link.turn, steps.join(place.value, JOIN if joins else TRY)
         try:
             try:
                 answer = await link.transact(turn, join)
@@ -89,7 +89,7 @@ class Contending:
         place.created = replies.read_success(answer)
         if not place.created:
             steps.crowded = CROWDED
-            if form == TAKE:
+            if queues and not joins:
                 return await self._join(request, queues, True)
             return await self._joined(request, place, replies.read_txn(answer), queues, asked_at)
         if steps.crowded:

@@ -30,9 +30,8 @@ class Ways(NamedTuple):
     """Operations that read all contenders, and what the first one says of itself."""
 
 
-TAKE, TRY, JOIN = range(3)
-"""What to do about somebody else who has the lock or wants it: nothing, read who that is, or read
-it and queue."""
+TRY, JOIN = range(2)
+"""What to do about somebody else who has the lock or wants it: read who that is, or also queue."""
 
 
 class Steps:
@@ -83,8 +82,6 @@ class Steps:
         taking = self._start + protobuf.opening(2, size)
         for number in (2, 2):  # a put, among what is done when the comparison holds
             taking = protobuf.opening(number, len(taking) + size + len(tail)) + taking
-        if form == TAKE:
-            return self._nobody + taking, tail
         if form == TRY:
             return self._nobody + taking, tail + self._reads
         joining = self._free + taking
