@@ -31,6 +31,9 @@ class PostgresqlEngine(Engine):
         self.traits = self._mode.traits
         self.takes_keys = self._mode.takes_keys
         self._mode.tell = self._tell
+        # What every turn takes is the mode's own: one call on the way, and one coroutine, less.
+        for verb in ("acquire", "release", "watch", "wait", "handed", "unwatch"):
+            setattr(self, verb, getattr(self._mode, verb))
 
     def _tell(self, owners: Collection[str], gone: Gone) -> None:
         if self.on_gone is not None:

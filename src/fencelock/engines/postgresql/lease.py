@@ -38,8 +38,8 @@ from ...model import (
     renewed,
 )
 from ...world import Signal, World
+from .ears import Listener
 from .link import Row, Rows
-from .listener import Listener
 from .modes import Mode, Wire
 from .settings import Settings
 from .statements import LeaseStatements, Statement
@@ -64,8 +64,6 @@ class LeaseMode(Mode):
         self._say = LeaseStatements(settings.table, settings.schema)
         self._listener: Listener | None = None
         self._grants = 0
-        self._near = False
-        """Whether the listener's connection will do for asking, too."""
         self._contended: set[str] = set()
         """Names whose queue makes the short way vain."""
 
@@ -73,8 +71,7 @@ class LeaseMode(Mode):
         await super().open()
         direct = self.wire.direct or self.settings.listen is not None
         if self.settings.push and direct:
-            self._listener = Listener(self.world, self.settings, self._say)
-            self._near = self.world.flavor == "threads" and self.settings.listen is None
+            self._listener = self.wire.listener(self.world, self._say)
         else:
             self.traits = self.traits._replace(
                 push=False, advice="name a way around the pooler with listen=host:port"
@@ -114,10 +111,10 @@ class LeaseMode(Mode):
             asked_at = self.world.now()
         inbox, again = "", True
         if self._listener is not None:
-            if (handed := self.handed(request)) is not None:
-                return handed
             inbox = self._listener.inbox
             again = self._listener.joins(owner)
+            if again and (handed := self.handed(request)) is not None:
+                return handed
         if queue and name in self._contended:
             rows = await self._ask(self._say.join, name, owner, ttl, meta, inbox, again)
             if (busy := rows[0][0]) is not None:
@@ -135,8 +132,8 @@ class LeaseMode(Mode):
 
     async def _ask(self, statement: Statement, name: str, owner: str, *values: object) -> Rows:
         """Ask what a contended lock takes: where that is possible, on the way we hear it."""
-        if self._near and self._listener is not None:
-            rows = self._listener.ask(statement, (name, owner, *values))
+        if self._listener is not None:
+            rows = await self._listener.ask(statement, (name, owner, *values), owner)
             if rows is not None:
                 return rows
         return await self.wire.ask(statement, name, owner, *values, owner=owner)

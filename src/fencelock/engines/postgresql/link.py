@@ -76,8 +76,10 @@ class Link:
 def rows_of(result: PGresult) -> Rows:
     """The rows of an answer, or the error that it is."""
     if result.status in _OK:
-        columns = range(result.nfields)
         get = result.get_value
+        if result.ntuples == result.nfields == 1:  # as most of ours are
+            return [(get(0, 0),)]
+        columns = range(result.nfields)
         return [tuple([get(row, column) for column in columns]) for row in range(result.ntuples)]
     state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
     severity = result.error_field(pq.DiagnosticField.SEVERITY_NONLOCALIZED)

@@ -7,13 +7,15 @@ is to be one of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from .failures import Refused, lost
+from .failures import Refused, lost, unreachable
+from .greeting import greet, is_direct
 from .link import Link, Rows, is_end, is_skipped, rows_of, text
+from .settings import Settings
 from .statements import Statement
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Call:
     def __init__(
         self,
         statement: Statement,
-        values: tuple[object, ...],
+        values: Sequence[object],
         owner: str,
         future: asyncio.Future[Rows],
     ) -> None:
@@ -79,13 +81,15 @@ class AioLink(Link):
         self.batch: list[Call] = []
         self._at = 0
         self._ends = 0
-        pgconn.enter_pipeline_mode()
+        self.heard: Callable[[str], None] | None = None
+        """Called with the payload of each notification, where somebody listens."""
         loop.add_reader(self._socket, self._read)
 
     def start(self, batch: list[Call], patience: float | None, together: bool = True) -> None:
         """Send a batch: one transaction, or one for each call, and in any case one write."""
         self.batch, self._at, self._ends = batch, 0, 1 if together else len(batch)
         try:
+            self.pgconn.enter_pipeline_mode()
             fresh: set[str] = set()
             for call in batch:
                 call.rows, call.error = [], None
@@ -125,6 +129,9 @@ class AioLink(Link):
                 result = self.pgconn.get_result()
                 if result is not None:
                     self._take(result)
+            if self.heard is not None:
+                while (notice := self.pgconn.notifies()) is not None:
+                    self.heard(notice.extra.decode())
         except (psycopg.Error, OSError) as error:
             self.end(error)
             return
@@ -157,6 +164,8 @@ class AioLink(Link):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        # Between batches: else a word about the server's settings would keep back what is behind.
+        self.pgconn.exit_pipeline_mode()
         self._done(self)
 
     def end(self, error: BaseException) -> None:
@@ -172,3 +181,38 @@ class AioLink(Link):
         for call in self.batch:
             call.fail(lost(error))
         self._done(self)
+
+
+async def connect(
+    settings: Settings, done: Callable[[AioLink], None], conninfo: dict[str, str] | None = None
+) -> AioLink:
+    """Reach the server and agree on how the session behaves."""
+    connection = await reach(settings, conninfo)
+    pgconn = connection.pgconn
+    try:
+        async with asyncio.timeout(settings.patience):
+            greeting = await connection.execute(*greet(settings, pgconn))
+            direct = is_direct(await greeting.fetchone(), settings)
+    except BaseException as error:
+        pgconn.finish()
+        if isinstance(error, psycopg.Error | TimeoutError):
+            raise unreachable(error, settings.where) from error
+        raise
+    del connection.pgconn  # its own destructor would complain in every forked child
+    link = AioLink(pgconn, asyncio.get_running_loop(), done)
+    link.direct = link.prepares = direct
+    return link
+
+
+async def reach(
+    settings: Settings, conninfo: dict[str, str] | None = None
+) -> psycopg.AsyncConnection[Any]:
+    """A connection of the driver's, in autocommit."""
+    try:
+        return await psycopg.AsyncConnection.connect(
+            **(conninfo or settings.conninfo),  # type: ignore[arg-type]
+            autocommit=True,
+            prepare_threshold=None,
+        )
+    except psycopg.Error as error:
+        raise unreachable(error, settings.where) from error

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
 TRIES_MAX = 5
+FRESH_S = 0.005  # a connection that the server has used so lately is not looked at again
 _NONE: set[str] = set()
 
 
@@ -33,10 +34,12 @@ class ThreadLink(Link):
         self._ears: select.poll | None = None
         self._rows: Rows = []
         self._refused: Refused | None = None
+        self._spoke_at = 0.0
+        """When the server last said something."""
 
     def ask(self, statement: Statement, values: Sequence[object], patience: float) -> Rows:
         """Send one statement and return its rows."""
-        parameters = list(map(text, values))
+        parameters = [v.encode() if type(v) is str else text(v) for v in values]
         if statement.name in self.prepared:  # as nearly always: without a detour
             self.pgconn.send_query_prepared(statement.name.encode(), parameters)
         else:
@@ -62,16 +65,19 @@ class ThreadLink(Link):
         self.prepared.add(statement.name)
 
     def _answer(self, patience: float) -> Rows:
-        """Wait for the answer of what was sent."""
+        """Wait for the answer of what was sent: none of it can have come before all was sent."""
         self._flush()
+        left = patience
         give_up = 0.0
-        while (rows := self.take()) is None:
-            left = give_up - time.monotonic() if give_up else patience
-            if left <= 0 or not self._poll.poll(left * 1000):
-                raise TimeoutError(f"no answer within {patience:g} s")
-            give_up = give_up or time.monotonic() + left
+        while left > 0 and self._poll.poll(left * 1000):
             self.pgconn.consume_input()
-        return rows
+            rows = self.take()
+            self._spoke_at = now = time.monotonic()
+            if rows is not None:
+                return rows
+            give_up = give_up or now + patience
+            left = give_up - now
+        raise TimeoutError(f"no answer within {patience:g} s")
 
     def _flush(self) -> None:
         self._rows, self._refused = [], None
@@ -112,6 +118,7 @@ class ThreadLink(Link):
             if descriptor == alarm.descriptor:
                 alarm.hush()
         self.pgconn.consume_input()
+        self._spoke_at = time.monotonic()
         return self._told()
 
     def _told(self) -> list[str]:
@@ -124,8 +131,13 @@ class ThreadLink(Link):
         """Wait until the server has said something."""
         return bool(self._poll.poll(seconds * 1000))
 
-    def stale(self) -> bool:
-        """Whether the server has spoken, or left, while nobody asked."""
+    def stale(self, within: float = 0.0) -> bool:
+        """Whether the server has spoken, or left, while nobody asked.
+
+        Who asks again right after an answer need not look: ``within`` says how soon that is.
+        """
+        if within and time.monotonic() < self._spoke_at + within:
+            return False
         if not self._poll.poll(0):
             return not self.alive()
         try:

@@ -15,9 +15,10 @@ from ...engine import Verification
 from ...errors import Unsupported
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
+from .ears import Listener
 from .link import Rows
 from .settings import Settings
-from .statements import Statement
+from .statements import LeaseStatements, Statement
 
 
 class Session(Protocol):
@@ -99,6 +100,10 @@ class Wire(Protocol):
         self, statement: Statement, *values: object, within: float | None = None
     ) -> Rows:
         """The same, never behind others, and over soon enough to be tried again."""
+        ...
+
+    def listener(self, world: World, say: LeaseStatements) -> Listener:
+        """What hears for the waiters of this client."""
         ...
 
     async def session(self) -> Session: ...

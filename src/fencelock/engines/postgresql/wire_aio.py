@@ -1,193 +1,21 @@
-"""The wire for asyncio: statements that come up together travel together.
-
-All that the tasks of a loop ask for while a connection is busy is sent in one go, ordered by name,
-as one transaction: one round trip and one commit for many locks. The order keeps two such batches
-from waiting for each other. If one statement of a batch fails, the server has undone all of them,
-and each is sent again alone. A second connection is opened only when a batch is held up.
-
-A task that is cancelled leaves its statement under way. Whatever is asked next for the same owner
-waits for that to end, so what takes an attempt back always runs after it.
-"""
+"""The wire for asyncio: the ways of one client to its database, all on the event loop."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from typing import Any
-
 import psycopg
 
-from ...errors import FencelockError, Unavailable
+from ...errors import FencelockError
 from ...wires.hangups import Hangups
-from .failures import RETRIED, Refused, lost, refusal, unreachable
-from .greeting import greet, is_direct
+from ...world import World
+from .ears import Listener
+from .failures import Refused, lost, refusal
+from .lane_aio import Lane
 from .link import Rows
-from .link_aio import AioLink, Call
+from .link_aio import connect, reach
 from .session_aio import AioSession
 from .settings import Settings
-from .statements import Statement
+from .statements import LeaseStatements, Statement
 from .transaction_aio import AioTransaction
-
-TRIES_MAX = 5
-BATCH_MAX = 64
-HELD_UP_S = 0.005  # a batch that takes longer may be waiting for somebody: open another way
-
-
-class Lane:
-    """Calls that share a few connections."""
-
-    def __init__(self, settings: Settings, size: int) -> None:
-        self._settings = settings
-        self._size = size
-        self._loop = asyncio.get_running_loop()
-        self._idle: list[AioLink] = []
-        self._open = 0
-        self._opening: set[asyncio.Task[None]] = set()
-        self._pending: list[Call] = []
-        self._flying: set[str] = set()
-        self._alone: list[Call] = []
-        """Calls of a batch that failed: each is sent again by itself."""
-        self._scheduled = False
-        self._closed = False
-        self._held_up: asyncio.TimerHandle | None = None
-
-    def ask(
-        self,
-        statement: Statement,
-        values: tuple[object, ...],
-        owner: str,
-        within: float | None = None,
-    ) -> Any:
-        """Put a call in line; its future has the rows."""
-        future: asyncio.Future[Rows] = self._loop.create_future()
-        if self._closed:
-            future.set_exception(Unavailable("the client is closed; nothing happened"))
-            return future
-        call = Call(statement, values, owner, future)
-        call.patience = min(self._settings.patience, within or self._settings.patience)
-        self._pending.append(call)
-        self._schedule()
-        return future
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether a connection is free at this moment."""
-        return bool(self._idle) and not self._pending
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._dispatch)
-
-    def _dispatch(self) -> None:
-        self._scheduled = False
-        self._pending = [call for call in self._pending if not call.future.done()]
-        while self._idle and (batch := self._next_batch()):
-            link = self._idle.pop()
-            self._flying.update(call.owner for call in batch if call.owner)
-            link.start(batch, min(call.patience for call in batch))
-        if not self._pending and not self._alone:
-            return
-        if self._open == 0:
-            self._grow()
-        elif self._open < self._size and self._held_up is None:
-            self._held_up = self._loop.call_later(HELD_UP_S, self._look)
-
-    def _look(self) -> None:
-        self._held_up = None
-        if (self._pending or self._alone) and not self._idle and self._open < self._size:
-            self._grow()
-
-    def _next_batch(self) -> list[Call]:
-        if self._alone:
-            return [self._alone.pop()]
-        batch: list[Call] = []
-        left: list[Call] = []
-        owners: set[str] = set()
-        for call in self._pending:
-            waits = call.owner in self._flying or call.owner in owners
-            apart = bool(batch) and call.statement.kind != batch[0].statement.kind
-            if waits or apart or len(batch) >= BATCH_MAX:
-                left.append(call)
-            else:
-                batch.append(call)
-            if call.owner:
-                owners.add(call.owner)
-        self._pending = left
-        batch.sort(key=lambda call: call.place)
-        return batch
-
-    def _grow(self) -> None:
-        self._open += 1
-        task = self._loop.create_task(self._connect(), name="fencelock-connect")
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
-
-    async def _connect(self) -> None:
-        try:
-            link = await connect(self._settings, self._done)
-        except Exception as error:
-            self._open -= 1
-            if self._open == 0:
-                pending, self._pending = self._pending, []
-                for call in [*pending, *self._alone]:
-                    call.fail(error)
-                self._alone = []
-            return
-        if self._closed:
-            link.end(ConnectionError("closed"))
-            return
-        self._idle.append(link)
-        self._dispatch()
-
-    async def reach(self) -> bool:
-        """Open the first connection; say whether it leads to the server itself."""
-        link = await connect(self._settings, self._done)
-        self._open += 1
-        self._idle.append(link)
-        return link.direct
-
-    def _done(self, link: AioLink) -> None:
-        batch, link.batch = link.batch, []
-        self._flying.difference_update(call.owner for call in batch)
-        if link.broken:
-            self._open -= 1
-            if link in self._idle:
-                self._idle.remove(link)
-            for idle in [*self._idle]:  # they most likely lead to the same dead server
-                idle.end(ConnectionError("another connection was lost"))
-        else:
-            self._deliver(batch)
-            if self._closed:
-                link.end(ConnectionError("closed"))
-            else:
-                self._idle.append(link)
-        if self._pending or self._alone:
-            self._dispatch()
-
-    def _deliver(self, batch: list[Call]) -> None:
-        refused = next((call.error for call in batch if call.error is not None), None)
-        for call in batch:
-            call.tries += 1
-            if refused is None:
-                if not call.future.done():
-                    call.future.set_result(call.rows)
-            elif len(batch) > 1 or (refused.state in RETRIED and call.tries < TRIES_MAX):
-                self._alone.append(call)
-            else:
-                call.fail(refusal(refused))
-
-    async def close(self) -> None:
-        self._closed = True
-        if self._held_up is not None:
-            self._held_up.cancel()
-        for task in [*self._opening]:
-            task.cancel()
-        for call in [*self._pending, *self._alone]:
-            call.fail(Unavailable("the client is closed; nothing happened"))
-        self._pending, self._alone = [], []
-        for link in [*self._idle]:
-            link.end(ConnectionError("closed"))
 
 
 class AioWire:
@@ -206,15 +34,19 @@ class AioWire:
         self.direct = await self._lane.reach()
 
     async def ask(self, statement: Statement, *values: object, owner: str = "") -> Rows:
-        rows: Rows = await self._lane.ask(statement, values, owner)
-        return rows
+        return await self._lane.ask(statement, values, owner)
 
     async def keep(
         self, statement: Statement, *values: object, within: float | None = None
     ) -> Rows:
         lane = self._lane if self._lane.is_idle else self._keeper
-        rows: Rows = await lane.ask(statement, values, "", within)
-        return rows
+        return await lane.ask(statement, values, "", within)
+
+    def listener(self, world: World, say: LeaseStatements) -> Listener:
+        """What hears for the waiters of this client."""
+        from .listener_aio import AioListener
+
+        return AioListener(world, self._settings, say, self._lane)
 
     async def session(self) -> AioSession:
         """A connection that holds locks: it never becomes another one."""
@@ -246,37 +78,6 @@ class AioWire:
         await self._lane.close()
         await self._keeper.close()
         self.abandon()
-
-
-async def connect(settings: Settings, done: Callable[[AioLink], None]) -> AioLink:
-    """Reach the server and agree on how the session behaves."""
-    connection = await reach(settings)
-    pgconn = connection.pgconn
-    try:
-        async with asyncio.timeout(settings.patience):
-            greeting = await connection.execute(*greet(settings, pgconn))
-            direct = is_direct(await greeting.fetchone(), settings)
-    except BaseException as error:
-        pgconn.finish()
-        if isinstance(error, psycopg.Error | TimeoutError):
-            raise unreachable(error, settings.where) from error
-        raise
-    del connection.pgconn  # its own destructor would complain in every forked child
-    link = AioLink(pgconn, asyncio.get_running_loop(), done)
-    link.direct = link.prepares = direct
-    return link
-
-
-async def reach(settings: Settings) -> psycopg.AsyncConnection[Any]:
-    """A connection of the driver's, in autocommit."""
-    try:
-        return await psycopg.AsyncConnection.connect(
-            **settings.conninfo,  # type: ignore[arg-type]
-            autocommit=True,
-            prepare_threshold=None,
-        )
-    except psycopg.Error as error:
-        raise unreachable(error, settings.where) from error
 
 
 def _of_driver(error: psycopg.Error) -> FencelockError:

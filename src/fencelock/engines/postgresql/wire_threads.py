@@ -14,12 +14,14 @@ from collections.abc import Sequence
 import psycopg
 
 from ...errors import Unavailable
+from ...world import World
+from .ears import Listener
 from .failures import Refused, lost, refusal
 from .link import Rows
-from .link_threads import ThreadLink, asked, connect, reach
+from .link_threads import FRESH_S, ThreadLink, asked, connect, reach
 from .session_threads import Lookout, ThreadSession
 from .settings import Settings
-from .statements import Statement
+from .statements import LeaseStatements, Statement
 from .transaction_threads import ThreadTransaction
 
 
@@ -61,7 +63,7 @@ class Pool:
                 if self._may_open(give_up):
                     return self.open()
                 continue
-            if not link.stale():
+            if not link.stale(FRESH_S):
                 return link
             self._drop(link)
 
@@ -162,6 +164,12 @@ class ThreadsWire:
         """Run one statement; when all connections are busy, on the keeper's own."""
         pool = self._pool if self._pool.is_idle else self._keeper
         return pool.ask(statement, values, within)
+
+    def listener(self, world: World, say: LeaseStatements) -> Listener:
+        """What hears for the waiters of this client."""
+        from .listener_threads import ThreadListener
+
+        return ThreadListener(world, self._settings, say)
 
     async def session(self) -> ThreadSession:
         """A connection that holds locks: it never becomes another one."""
