@@ -46,6 +46,17 @@ def question(sql: str) -> bytes:
     return (len(body) + 1).to_bytes(4, "little") + b"\x03" + body
 
 
+def short(data: bytes) -> list[Reply] | None:
+    """The replies if this is all of an answer without rows to one statement, as most are."""
+    if data[3:5] != b"\x01\x00" or int.from_bytes(data[:3], "little") != len(data) - 4:
+        return None
+    affected, place = _number(data, 5)
+    insert_id, place = _number(data, place)
+    if data[place] & MORE_RESULTS:
+        return None
+    return [Reply([], affected, insert_id)]
+
+
 class Answer:
     """The answer to one question, read as it comes in."""
 

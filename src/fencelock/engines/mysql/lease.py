@@ -26,6 +26,7 @@ from ...model import (
     renewed,
 )
 from ...world import Signal, World
+from .batching import Batches
 from .codec import Row
 from .link import Link
 from .listener import Listener
@@ -60,6 +61,7 @@ class LeaseMode(Mode):
 
         self._sql = Statements(settings.table)
         self._pool = Pool(world, dial, settings, settings.pool)
+        self._batches = Batches(world, self._pool, self._sql.locks, wire.lanes(settings.pool))
         self._renewals = Pool(world, dial, settings, 1)
         self._listener = Listener(world, settings, dial, self._sql)
         self._contended: set[str] = set()
@@ -74,6 +76,10 @@ class LeaseMode(Mode):
             durable=False,
             advice="set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants",
         )
+
+    async def open(self, server: Server) -> None:
+        if server.version < ((10, 3) if server.is_mariadb else (8,)):
+            self._batches.end()  # it cannot lock a row without waiting
 
     async def close(self) -> None:
         await self._listener.close()
@@ -108,7 +114,7 @@ class LeaseMode(Mode):
     async def _take(self, request: Request, now: float) -> int:
         """Take a free lock that nobody waits for; 0 when it is not free."""
         if now < self._warm_until.pop(request.name, 0.0):
-            (reply,) = await self._pool.ask(self._sql.take_warm(request))
+            reply = await self._batches.ask(request.name, self._sql.take_warm(request))
             if reply.insert_id or request.waits:
                 return reply.insert_id
         (reply,) = await self._pool.ask(self._sql.take(request))
@@ -151,10 +157,12 @@ class LeaseMode(Mode):
 
     async def _leave(self, name: str, owner: str) -> bool:
         if name not in self._contended:
-            (reply,) = await self._pool.ask(self._sql.give_back(name, owner))
+            reply = await self._batches.ask(name, self._sql.give_back(name, owner))
             if reply.affected:
-                self._is_warm(name, self.world.now())
-                await self._tidy(self.world.now())
+                now = self.world.now()
+                self._is_warm(name, now)
+                if now >= self._tidy_at:
+                    await self._tidy(now)
                 return True
         else:
             replies = await self._pool.ask(self._sql.pass_on(name, owner), rings=True)

@@ -7,15 +7,25 @@ be read as SQL, whatever the character set or the mode of the server.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 NOW = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"
 """The server's clock, in microseconds."""
-_PLAIN = re.compile(r"[A-Za-z0-9_.:/-]+", re.ASCII).fullmatch
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/{}\[\]\", -]+", re.ASCII).fullmatch
 
 
 def text(value: str) -> str:
-    """A literal that means exactly these bytes; plain words stay readable in the server's logs."""
+    """A literal that means exactly these bytes; plain words stay readable in the server's logs.
+
+    No plain word has what ends a literal or a statement, or what stands for another character.
+    """
     return f"'{value}'" if _PLAIN(value) else f"X'{value.encode().hex()}'"
+
+
+@lru_cache(1000)
+def known(value: str) -> str:
+    """The same for what comes again and again: names, and who asks."""
+    return text(value)
 
 
 def micros(seconds: float) -> int:

@@ -15,6 +15,7 @@ class Looks:
 
     def __init__(self, table: str) -> None:
         self._locks, self._renewals = f"{table}_locks", f"{table}_renewals"
+        self.locks = self._locks
         self._waiters, self._revoked = f"{table}_waiters", f"{table}_revoked"
         self._fence = f"{table}_fence"
         self._end = "GREATEST(l.expires_at,COALESCE(r.expires_at,0))"

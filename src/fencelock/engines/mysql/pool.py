@@ -51,7 +51,7 @@ class Pool:
         packet that ``rings`` ends with waking another client, which may have died meanwhile.
         """
         for attempt in range(1, TRIES + 1):
-            link = await self.lend()
+            link = self._at_hand() or await self.lend()
             try:
                 replies = await link.ask(sql, self._settings.patience)
                 return replies[:-1] if rings else replies
@@ -72,6 +72,17 @@ class Pool:
         """After an error a transaction may still be open, and its rows locked."""
         if "START TRANSACTION" in sql:
             await link.ask("ROLLBACK", self._settings.patience)
+
+    def _at_hand(self) -> Link | None:
+        """A link that was used just now: the same as lending one, without the ways around it."""
+        with self._mutex:
+            if not self._free:
+                return None
+            link, used_at = self._free[-1]
+            if link.is_over or self._world.now() - used_at >= FRESH_S:
+                return None
+            self._free.pop()
+            return link
 
     async def lend(self) -> Link:
         """A link that works, as far as can be seen without asking."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model import Grant, Request
-from .literals import NOW, micros, text
+from .literals import NOW, known, micros, text
 from .looks import FORGET_US, Looks
 
 CLAIM_US = 500_000  # how long a lock that was handed over waits for its new holder
@@ -94,11 +94,11 @@ class Statements(Looks):
     def take_warm(self, request: Request) -> str:
         """The same for a name whose row is there: at a third of the cost for the server."""
         ttl, owner = micros(request.ttl), text(request.owner)
-        return self._take_warm % (ttl, owner, ttl, text(request.meta), text(request.name))
+        return self._take_warm % (ttl, owner, ttl, known(request.meta), known(request.name))
 
     def give_back(self, name: str, owner: str) -> str:
         """Release a lock that nobody waits for; it affects one row, or none."""
-        return self._give_back % (text(name), text(owner))
+        return self._give_back % (known(name), text(owner))
 
     def claim(self, request: Request) -> str:
         """Take what was handed over. The insert id of the second reply is the fence, or 0."""

@@ -17,6 +17,10 @@ class Wire(Protocol):
         """Connect and set the session up."""
         ...
 
+    def lanes(self, pool: int) -> int:
+        """How many questions are under way, of so many links, before callers share one."""
+        ...
+
     def hangups(self) -> Hangups:
         """Who tells that the server has closed a connection."""
         ...

@@ -13,12 +13,14 @@ from importlib import import_module
 from typing import Any
 
 from ...wires.hangups import Hangups
-from .codec import QUIT, Answer, Garbled, Reply, question
+from .codec import QUIT, Answer, Garbled, Reply, question, short
 from .faults import not_connected, unanswered, unreachable
 from .link import hello
 from .settings import Settings
 from .transaction import Transaction
 from .wire_threads import context, tls_or_nothing
+
+LANES = 2
 
 
 def arguments(settings: Settings) -> dict[str, Any]:
@@ -134,11 +136,15 @@ class AioLink(asyncio.Protocol):
         return self._answer is not None
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
+        answer = self._answer
+        if answer is None:
             self._fail(ConnectionError("the server has ended the session"))
             return
         try:
-            if self._answer.feed(data):
+            if answer.first and (replies := short(data)) is not None:
+                answer.replies = replies
+                self._wake()
+            elif answer.feed(data):
                 self._wake()
         except Garbled as error:
             self._fail(error)
@@ -180,6 +186,11 @@ async def dial(settings: Settings, greeting: str = "") -> AioLink:
         link.close()
         raise
     return link
+
+
+def lanes(pool: int) -> int:
+    """Two: while the loop reads one answer the server has another question."""
+    return min(LANES, pool)
 
 
 def hangups() -> Hangups:
