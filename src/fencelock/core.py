@@ -142,7 +142,8 @@ class Core(Custody, Generic[L]):
         world = self.world
         if self.closed or self.generation != world.generation():
             await self.ready()
-        world.admit()
+        if world.cancels:  # threads may come from everywhere
+            world.admit()
         name, ttl, _, renew, max_hold, on_lost, reentrant, _, meta, key = spec
         if reentrant and (lease := self._reenter(world.who(), name)) is not None:
             return lease

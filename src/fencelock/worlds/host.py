@@ -11,15 +11,15 @@ from . import clock
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-_generation = 0
+_forks: list[None] = []
+"""One entry for each fork that led to this process."""
 _owners: list[str] = []  # made by the hundred: asking the kernel for each would cost more
 _chances: list[float] = []  # likewise
 OWNERS = 128
 
 
 def _in_child() -> None:
-    global _generation
-    _generation += 1
+    _forks.append(None)
     _owners.clear()  # they are the parent's to use
     _chances.clear()
 
@@ -37,10 +37,10 @@ class HostWorld:
         """Everywhere in this process is right."""
 
     def __init__(self) -> None:
-        self.now = clock.now  # bound once: it is read on every step
-
-    def wall_us(self) -> int:
-        return clock.wall_us()
+        # Bound once: they are asked on every step.
+        self.now = clock.now
+        self.wall_us = clock.wall_us
+        self.generation = _forks.__len__
 
     def random(self) -> float:
         try:
@@ -59,9 +59,6 @@ class HostWorld:
             mine, *others = os.urandom(16 * OWNERS).hex(" ", 16).split()
             _owners.extend(others)
             return mine
-
-    def generation(self) -> int:
-        return _generation
 
     def mutex(self) -> AbstractContextManager[object]:
         return threading.Lock()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
+from functools import partial
 from types import coroutine
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -143,11 +144,8 @@ class ThreadsWorld(HostWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self._here = _Here()
+        self.who: Callable[[], Hashable] = partial(getattr, _Here(), "token")
         self._inline = _Inline()
-
-    def who(self) -> Hashable:
-        return self._here.token
 
     def facts(self) -> dict[str, str | int | float | bool | None]:
         return {**self.identity(), "thread": threading.current_thread().name}

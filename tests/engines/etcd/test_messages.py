@@ -95,7 +95,7 @@ def test_answers_are_read() -> None:
         + protobuf.integer(6, -9)
     )
     found = header + protobuf.message(2, pair) + protobuf.integer(3, 1) + protobuf.integer(4, 8)
-    expected = replies.Found(42, [replies.KeyValue(b"k", 40, b"v", -9)], True)
+    expected = replies.Found(42, [replies.KeyValue(b"k", 40, b"v", -9)], True, 8)
     assert replies.read_range(found) == expected
     done = header + protobuf.integer(2, 1) + protobuf.message(3, protobuf.message(2, b""))
     done += protobuf.message(3, protobuf.message(1, found))
@@ -149,9 +149,10 @@ def test_the_bytes_around_a_value_are_those_of_the_whole_transaction(
     ways = naming.ways("name")
     put = requests.do_put(requests.put(key, value, lease))
     free = requests.equal(requests.CREATED, key, 0)
-    mine = requests.do_range(requests.range_of(key))
-    joining = [requests.do_txn(requests.txn([free], [put])), *ways.reads, mine]
-    otherwise = {TRY: ways.reads, JOIN: joining}[form]
+    looks = [ways.everybody, ways.first, requests.range_of(key)]
+    reads = [requests.do_range(look) for look in looks]
+    joining = [requests.do_txn(requests.txn([free], [put])), *reads]
+    otherwise = {TRY: [reads[1]], JOIN: joining}[form]
     expected = requests.txn([ways.nobody], [put], otherwise)
     steps = naming.steps("name", key, lease)
     assert steps.join(value, form) == expected

@@ -15,9 +15,10 @@ from ...model import Busy, Grant, Request
 from ...world import Signal, World
 from . import replies, requests
 from .link import RANGE, TXN, LeaseGone, Link, Refused
-from .naming import JOIN, KEPT_MAX, TRY, Naming, Steps, meta_text, owner_of, value_of
+from .naming import JOIN, TRY, Naming, meta_text, owner_of
 from .session import Sessions
-from .tenancy import Place, Session
+from .standing import Standing
+from .tenancy import Place
 from .watcher import Watcher
 
 LOOK_S = 60.0  # the watch tells; this is the net under it
@@ -29,21 +30,24 @@ class Contending:
     """All contenders of one client."""
 
     def __init__(
-        self, world: World, link: Link, sessions: Sessions, watcher: Watcher, naming: Naming
+        self,
+        world: World,
+        link: Link,
+        sessions: Sessions,
+        watcher: Watcher,
+        naming: Naming,
+        standing: Standing,
     ) -> None:
         self._world = world
         self._link = link
         self._sessions = sessions
         self._watcher = watcher
         self._naming = naming
-        self._keys: dict[bytes, Place] = {}
+        self._standing = standing
         self._signals: dict[str, Signal] = {}
-        self.places: dict[str, Place] = {}
-        """By owner."""
-        sessions.reaped = self.forget
 
     def acquire(self, request: Request) -> Coroutine[Any, Any, Grant | Busy]:
-        place = self.places.get(request.owner)
+        place = self._standing.places.get(request.owner)
         if place is None or place.session.ended or not place.created:
             return self._join(request, request.queue or request.waits)
         return self._look(request, place)
@@ -63,7 +67,7 @@ class Contending:
         ):
             session = await self._sessions.fresh(request.ttl)
         session.used_at = asked_at
-        place = self._place(request, session)
+        place = self._standing.take(request, session)
         place.until = asked_at + session.ttl
         steps = place.steps or self._naming.steps(request.name, place.key, session.lease)
         joins = queues and (crowded or steps.crowded > 0 or place.unanswered > 0)
@@ -76,14 +80,14 @@ class Contending:
             except Refused as error:
                 answer = await link.settle(error, turn, join)
         except LeaseGone:
-            self.forget(place, certain=True)
+            self._standing.forget(place, certain=True)
             self._sessions.end(session)
             raise Unavailable(
                 "the etcd lease of this client had ended; nothing happened. Try again"
             ) from None
         except EngineError:
             place.unanswered -= 1
-            self.forget(place)
+            self._standing.forget(place)
             raise
         place.unanswered -= 1
         place.created = replies.read_success(answer)
@@ -91,7 +95,10 @@ class Contending:
             steps.crowded = CROWDED
             if queues and not joins:
                 return await self._join(request, queues, True)
-            return await self._joined(request, place, replies.read_txn(answer), queues, asked_at)
+            outcome = replies.read_txn(answer)
+            if not queues:
+                return await self._turned_away(request, place, outcome.found[0])
+            return await self._joined(request, place, outcome, asked_at)
         if steps.crowded:
             steps.crowded -= 1
         turn = link.turn
@@ -104,36 +111,35 @@ class Contending:
         request: Request,
         place: Place,
         outcome: replies.Outcome,
-        queues: bool,
         asked_at: float,
     ) -> Grant | Busy:
-        """Somebody else has the lock or wants it."""
-        everybody, first, *mine = outcome.found
+        """Somebody else has the lock or wants it, and we are in the queue."""
+        everybody, first, mine = outcome.found
         contenders = self._naming.contenders(request.name, everybody.pairs)
-        if not queues:
-            return await self._turned_away(request, place, contenders, first.pairs)
-        ours = [pair for pair in mine[0].pairs if pair.value == place.value]
+        ours = [pair for pair in mine.pairs if pair.value == place.value]
         if not ours:  # somebody took over what once was ours: leave it to them, use another key
-            self.forget(place, keep_key=True)
-            return await self._join(request, queues)
+            self._standing.forget(place, keep_key=True)
+            return await self._join(request, True)
         place.created = ours[0].created
         place.holder = (contenders[0].key, _meta_of(contenders[0], first.pairs))
         return await self._judge(request, place, contenders, outcome.revision, asked_at)
 
     async def _turned_away(
-        self,
-        request: Request,
-        place: Place,
-        contenders: Sequence[replies.KeyValue],
-        first: Sequence[replies.KeyValue],
+        self, request: Request, place: Place, found: replies.Found
     ) -> Grant | Busy:
         """What to answer to somebody who does not wait and has not joined."""
+        first = found.pairs
+        contenders = self._naming.contenders(request.name, first)
+        if found.count > 1:  # others wait, or want names below this one: who does what?
+            everybody = self._naming.ways(request.name).everybody
+            answer = await self._link.call(RANGE, everybody, reads=True)
+            contenders = self._naming.contenders(request.name, replies.read_range(answer).pairs)
         if not contenders:  # nobody wants this name, but there are contenders for names below it
             return await self._step_up(request)
         head = [pair for pair in first if pair.key == contenders[0].key]
         if head and owner_of(head[0].value) == request.owner:
             return await self._take_over(request, head[0])
-        self.forget(place)
+        self._standing.forget(place)
         return Busy(LOOK_S, len(contenders) - 1, False, _meta_of(contenders[0], first))
 
     async def _step_up(self, request: Request) -> Grant | Busy:
@@ -154,22 +160,9 @@ class Contending:
         outcome = await self._link.call(TXN, requests.txn([same], [attach]))
         if not replies.read_txn(outcome).succeeded:
             return Busy(POLL_S)
-        place = self.adopt(request.owner, pair, session)
+        place = self._standing.adopt(request.owner, pair, session)
         place.hoped = hoped
         return await self._granted(request, place, asked_at)
-
-    def adopt(self, owner: str, pair: replies.KeyValue, session: Session) -> Place:
-        """Look after a key that is on a lease of ours from now on."""
-        place = Place(owner, pair.key, pair.value, session, session.ends_at)
-        place.created = pair.created
-        old = self.places.get(owner)
-        if old is not None and old.key == pair.key:
-            place.unanswered, old.unanswered = old.unanswered, 0
-        if old is not None:
-            self.forget(old)
-        self.places[owner] = self._keys[pair.key] = place
-        self._sessions.add(place)
-        return place
 
     async def _look(self, request: Request, place: Place) -> Grant | Busy:
         """See whether it is our turn: key and lease must be there, and nobody before us."""
@@ -186,7 +179,7 @@ class Contending:
         contenders = self._naming.contenders(request.name, found.pairs)
         last = contenders[-1] if contenders else None
         if last is None or (last.key, last.created) != (place.key, place.created):
-            self.forget(place)  # it was deleted, or its lease has ended
+            self._standing.forget(place)  # it was deleted, or its lease has ended
             return await self._join(request, request.queue or request.waits)
         if last.lease != place.session.lease:  # another client took it over: take it back
             return await self._take_over(request, last._replace(value=place.value))
@@ -218,7 +211,7 @@ class Contending:
 
     async def withdraw(self, request: Request) -> None:
         """Leave the queue, and the lock."""
-        place = self.places.get(request.owner)
+        place = self._standing.places.get(request.owner)
         if place is None:
             return  # it was never sent, or it is certain that nothing is left of it
         ours = requests.same_value(place.key, place.value)
@@ -228,25 +221,12 @@ class Contending:
         except FencelockError:
             place.until = self._world.now()
             raise
-        self.forget(place)
-
-    def forget(self, place: Place, certain: bool = False, keep_key: bool = False) -> None:
-        """The key is gone; unless that is certain, a late request may still bring it back."""
-        if certain:
-            place.unanswered = 0
-        if place.watch:
-            self._watcher.disarm(place)
-        self._sessions.drop(place)
-        owner, key = place.owner, place.key
-        if self.places.get(owner) is place:
-            del self.places[owner]
-        if not keep_key and self._keys.get(key) is place:
-            del self._keys[key]
+        self._standing.forget(place)
 
     def watch(self, owner: str, signal: Signal) -> None:
         """Set the signal whenever this owner should look again."""
         self._signals[owner] = signal
-        place = self.places.get(owner)
+        place = self._standing.places.get(owner)
         if place is not None and place.waiting:  # in the queue already: watch from there on
             place.signal = signal
             if not self._watcher.arm(place, *place.ahead):
@@ -254,40 +234,10 @@ class Contending:
 
     def unwatch(self, owner: str) -> None:
         self._signals.pop(owner, None)
-        place = self.places.get(owner)
+        place = self._standing.places.get(owner)
         if place is not None:
             place.signal = None
             self._watcher.disarm(place)
-
-    def _place(self, request: Request, session: Session) -> Place:
-        """Where this owner stands or will stand; the same one when it asks again."""
-        name, owner, _, meta, _, _, _ = request
-        old = self.places.get(owner)
-        if old is not None:
-            if old.session is session:
-                return old
-            self.forget(old, certain=True)  # its lease has ended, and its key with it
-        steps = session.steps.get(name) or self._steps(name, session)
-        place = Place(owner, steps.key, value_of(owner, self._world.wall_us(), meta), session, 0.0)
-        number = 0  # of another contender of this client; setdefault lets one thread have a key
-        while place.key in session.ghosts or self._keys.setdefault(place.key, place) is not place:
-            number += 1
-            place.key = steps.key + b"-%d" % number
-        if number:
-            steps = self._naming.steps(name, place.key, session.lease)
-            steps.crowded = steps.crowded or 1  # by ourselves
-        place.steps = steps
-        self.places[owner] = place
-        self._sessions.add(place)
-        return place
-
-    def _steps(self, name: str, session: Session) -> Steps:
-        """Those with the first key of ours for a name; made once for names in use."""
-        if len(session.steps) >= KEPT_MAX:
-            session.steps.clear()
-        key = self._naming.ways(name).lower + session.hex
-        steps = session.steps[name] = self._naming.steps(name, key, session.lease)
-        return steps
 
     async def _holder(self, place: Place, key: bytes) -> str:
         """What the holder says of itself; asked only when it is another than before."""

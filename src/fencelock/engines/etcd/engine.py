@@ -26,6 +26,7 @@ from .naming import Naming
 from .options import OPTIONS, members_of, tls_of
 from .renewing import Renewing
 from .session import Sessions
+from .standing import Standing
 from .watcher import Watcher
 
 
@@ -49,10 +50,11 @@ class EtcdEngine(Engine):
         self._link = Link(wire, members, patience, address.user, address.password)
         self._watcher = Watcher(world, self._link)
         self._sessions = Sessions(world, self._link, self._watcher.look)
+        self._standing = Standing(world, self._sessions, self._watcher, self._naming)
         self._contending = Contending(
-            world, self._link, self._sessions, self._watcher, self._naming
+            world, self._link, self._sessions, self._watcher, self._naming, self._standing
         )
-        self._renewing = Renewing(world, self._link, self._sessions, self._contending, self._naming)
+        self._renewing = Renewing(world, self._link, self._sessions, self._standing, self._naming)
         self._listing = Listing(world, self._link, self._naming)
 
     async def open(self) -> None:
@@ -106,7 +108,7 @@ class EtcdEngine(Engine):
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
         """What a transaction of the user's own has to compare: key, create revision, message."""
-        place = self._contending.places.get(grant.owner)
+        place = self._standing.places.get(grant.owner)
         if place is None:
             raise UsageError(
                 f"the key of {grant.name!r} is not known here, because another process has made "

@@ -26,12 +26,14 @@ class Ways(NamedTuple):
     upper: bytes
     nobody: bytes
     """The comparison that holds when there is no contender at all."""
-    reads: list[bytes]
-    """Operations that read all contenders, and what the first one says of itself."""
+    everybody: bytes
+    """The request that reads the keys of all contenders."""
+    first: bytes
+    """The request that reads the first of them, what it says of itself, and how many there are."""
 
 
 TRY, JOIN = range(2)
-"""What to do about somebody else who has the lock or wants it: read who that is, or also queue."""
+"""What to do about others who have the lock or want it: read who is the first, or join them all."""
 
 
 class Steps:
@@ -43,15 +45,16 @@ class Steps:
 
     def __init__(self, ways: Ways, key: bytes, lease: int) -> None:
         free = requests.equal(requests.CREATED, key, 0)
-        mine = requests.do_range(requests.range_of(key))
+        mine = requests.range_of(key)
+        reads = [requests.do_range(look) for look in (ways.everybody, ways.first, mine)]
         self.key = key
         self.crowded = 0
         """So many times it is better to join the queue than to see first whether there is one."""
         self._nobody = protobuf.message(1, ways.nobody)
         self._start, self._lease = protobuf.text(1, key), protobuf.integer(3, lease)
         self._free = protobuf.message(1, free)
-        self._reads = requests.txn([], [], ways.reads)
-        self._all_reads = requests.txn([], [], [*ways.reads, mine])
+        self._read = requests.txn([], [], [reads[1]])
+        self._all_reads = requests.txn([], [], reads)
         self._same = requests.equal(requests.CREATED, key, 0)[:-1]
         self._delete = protobuf.message(2, requests.do_delete(requests.delete(key)))
         self._before: dict[int, bytes] = {}
@@ -83,7 +86,7 @@ class Steps:
         for number in (2, 2):  # a put, among what is done when the comparison holds
             taking = protobuf.opening(number, len(taking) + size + len(tail)) + taking
         if form == TRY:
-            return self._nobody + taking, tail + self._reads
+            return self._nobody + taking, tail + self._read
         joining = self._free + taking
         for number in (4, 3):  # a transaction, among what is done when it does not
             joining = protobuf.opening(number, len(joining) + size + len(tail)) + joining
@@ -119,11 +122,10 @@ class Naming:
     def _make_ways(self, name: str) -> Ways:
         start = self.prefix + name.encode()
         lower, upper = start + b"/", start + b"0"  # 0 follows / in ASCII
-        reads = [
-            requests.do_range(requests.range_of(lower, upper, keys_only=True)),
-            requests.do_range(requests.range_of(lower, upper, limit=1, oldest_first=True)),
-        ]
-        return Ways(lower, upper, requests.equal(requests.CREATED, lower, 0, upper), reads)
+        nobody = requests.equal(requests.CREATED, lower, 0, upper)
+        everybody = requests.range_of(lower, upper, keys_only=True)
+        first = requests.range_of(lower, upper, limit=1, oldest_first=True)
+        return Ways(lower, upper, nobody, everybody, first)
 
     def contenders(self, name: str, pairs: Sequence[replies.KeyValue]) -> list[replies.KeyValue]:
         """Who wants this name, first come first.

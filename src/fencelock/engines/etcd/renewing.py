@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from ...model import Gone, Grant, granted
 from ...world import World
 from . import replies, requests
-from .contending import Contending
 from .link import LEASE_GRANT, RANGE, TXN, LeaseGone, Link, Refused
 from .listing import Listing
 from .naming import Naming, owner_of
 from .session import Sessions
+from .standing import Standing
 from .tenancy import Session
 
 CHECKS_MAX = 100  # comparisons in one transaction: etcd takes 128 by default
@@ -26,19 +26,19 @@ class Renewing:
     """Renews, finds and takes away what is held."""
 
     def __init__(
-        self, world: World, link: Link, sessions: Sessions, contending: Contending, naming: Naming
+        self, world: World, link: Link, sessions: Sessions, standing: Standing, naming: Naming
     ) -> None:
         self._world = world
         self._link = link
         self._sessions = sessions
-        self._contending = contending
+        self._standing = standing
         self._naming = naming
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         answers: dict[str, Grant | Gone] = {}
         together: dict[Session, list[Grant]] = {}
         for grant in grants:
-            place = self._contending.places.get(grant.owner)
+            place = self._standing.places.get(grant.owner)
             if place is None or grant.ttl > place.session.ttl:
                 answers[grant.owner] = await self._move(grant)
             else:
@@ -64,7 +64,7 @@ class Renewing:
             if grant.owner not in there:
                 answers[grant.owner] = await self._gone(grant, session)
                 continue
-            place = self._contending.places.get(grant.owner)
+            place = self._standing.places.get(grant.owner)
             if place is not None:
                 place.until = asked_at + grant.ttl
             new = granted(grant.name, grant.owner, grant.fence, grant.ttl, asked_at)
@@ -73,7 +73,7 @@ class Renewing:
 
     async def _check(self, session: Session, grants: Sequence[Grant], first: bool) -> set[str]:
         """Whose keys are still there with their own create revision; the first call extends."""
-        places = self._contending.places
+        places = self._standing.places
         keys = {g.owner: (places[g.owner].key, g.fence) for g in grants if g.owner in places}
         same = [requests.equal(requests.CREATED, key, fence) for key, fence in keys.values()]
         one_by_one = [
@@ -103,12 +103,12 @@ class Renewing:
         answer = await self._link.call(TXN, requests.txn([same], [attach]))
         if not replies.read_txn(answer).succeeded:
             return await self._gone(grant, session)
-        self._contending.adopt(grant.owner, pair, session).until = asked_at + session.ttl
+        self._standing.adopt(grant.owner, pair, session).until = asked_at + session.ttl
         return granted(grant.name, grant.owner, grant.fence, session.ttl, asked_at)
 
     async def find(self, grant: Grant) -> replies.KeyValue | None:
         """The key of a grant; asked of etcd when another client has made it."""
-        place = self._contending.places.get(grant.owner)
+        place = self._standing.places.get(grant.owner)
         if place is not None:
             return replies.KeyValue(place.key, grant.fence, place.value, place.session.lease)
         ways = self._naming.ways(grant.name)
@@ -121,7 +121,7 @@ class Renewing:
 
     async def release(self, grant: Grant) -> bool:
         """Delete the key if it has the create revision of the grant."""
-        place = self._contending.places.get(grant.owner)
+        place = self._standing.places.get(grant.owner)
         pair = place or await self.find(grant)
         if pair is None:
             return False
@@ -134,7 +134,7 @@ class Renewing:
             answer = await link.settle(error, turn, leave)
         freed = replies.succeeded(answer)
         if place is not None:
-            self._contending.forget(place)
+            self._standing.forget(place)
         return freed
 
     async def revoke(self, name: str, reason: str, listing: Listing) -> bool:
@@ -155,9 +155,9 @@ class Renewing:
 
     async def _gone(self, grant: Grant, session: Session) -> Gone:
         """Why a key is not there any more."""
-        place = self._contending.places.get(grant.owner)
+        place = self._standing.places.get(grant.owner)
         if place is not None:
-            self._contending.forget(place)
+            self._standing.forget(place)
         why = requests.range_of(self._naming.told(grant.owner))
         found = replies.read_range(await self._link.call(RANGE, why, reads=True))
         if found.pairs:

@@ -25,6 +25,8 @@ class Found(NamedTuple):
     revision: int
     pairs: list[KeyValue]
     more: bool
+    count: int = 0
+    """How many there are, when not all were wanted."""
 
 
 class Outcome(NamedTuple):
@@ -77,7 +79,7 @@ def read_pair(data: bytes) -> KeyValue:
 
 
 def read_range(data: bytes) -> Found:
-    revision, more = 0, False
+    revision, more, count = 0, False, 0
     pairs: list[KeyValue] = []
     for number, whole, part in fields(data):
         if number == 1:
@@ -86,7 +88,9 @@ def read_range(data: bytes) -> Found:
             pairs.append(read_pair(part))
         elif number == 3:
             more = bool(whole)
-    return Found(revision, pairs, more)
+        elif number == 4:
+            count = whole
+    return Found(revision, pairs, more, count)
 
 
 def read_txn(data: bytes) -> Outcome:

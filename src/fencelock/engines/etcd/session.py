@@ -34,7 +34,7 @@ class Sessions:
         self._world = world
         self._link = link
         self._look = look
-        self.reaped: Callable[[Place], None] = self.drop
+        self.reaped: Callable[[Place], None] = self.expect
         """Told of each key that was taken away because nobody renewed it."""
         self._by_ttl: dict[int, Session] = {}
         self.ready: dict[float, Session] = {}
@@ -42,7 +42,7 @@ class Sessions:
         self._all: dict[Session, None] = {}
         self._mutex = world.mutex()
         self._wake = world.signal()
-        self._job: Job | None = None
+        self.job: Job | None = None
         self._closing = False
 
     async def fresh(self, ttl: float) -> Session:
@@ -110,23 +110,16 @@ class Sessions:
         for place in list(session.places.values()):
             place.call(self._world.now())
 
-    def add(self, place: Place) -> None:
-        """Look after a key from now on."""
-        place.session.places[place.owner] = place
-        if self._job is None:
-            self._start()
-
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Look after the keys from now on."""
         with self._mutex:
-            if self._job is None and not self._closing:
-                self._job = self._world.spawn(self._run(), "fencelock-etcd")
+            if self.job is None and not self._closing:
+                self.job = self._world.spawn(self._run(), "fencelock-etcd")
 
-    def drop(self, place: Place) -> None:
-        """The key is gone."""
-        place.session.places.pop(place.owner, None)
-        if place.unanswered:
-            ghost = (place.value, self._world.now() + GHOST_S)
-            place.session.ghosts[place.key] = ghost
+    def expect(self, place: Place) -> None:
+        """A key of ours may still appear: a request for it was not answered."""
+        ghost = (place.value, self._world.now() + GHOST_S)
+        place.session.ghosts[place.key] = ghost
 
     def abandon(self) -> None:
         """End without waiting."""
@@ -136,8 +129,8 @@ class Sessions:
     async def close(self) -> None:
         """End the work in the background; leases without a key go at once."""
         self.abandon()
-        if self._job is not None:
-            await self._job.join(self._world.now() + CLOSE_S)
+        if self.job is not None:
+            await self.job.join(self._world.now() + CLOSE_S)
         for session in list(self._all):
             if not session.places:
                 await self._revoke(session)
@@ -154,7 +147,7 @@ class Sessions:
                 except FencelockError:  # holders and waiters meet the same trouble themselves
                     continue
         with self._mutex:
-            self._job = None
+            self.job = None
 
     async def _attend(self, session: Session) -> None:
         now = self._world.now()
