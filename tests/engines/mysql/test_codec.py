@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.engines.mysql.codec import Answer, Garbled, Reply, ServerError, question
+from fencelock.engines.mysql.codec import Answer, Garbled, Reply, ServerError, question, short
 
 
 def packet(sequence: int, body: bytes) -> bytes:
@@ -45,6 +45,17 @@ def test_numbers_of_any_length_come_with_an_ok() -> None:
     answer = Answer()
     assert answer.feed(OK)
     assert answer.replies == [Reply([], 1, 1_000_000)]
+
+
+def test_a_short_answer_is_read_in_one_step_and_no_other_is() -> None:
+    long = packet(
+        1, b"\x00\xfc\x01\x02\xfe" + (1 << 60).to_bytes(8, "little") + b"\x02\x00\x00\x00"
+    )
+    assert short(OK) == [Reply([], 1, 1_000_000)]
+    assert short(long) == [Reply([], 513, 1 << 60)]
+    unasked = packet(0, OK[4:])
+    for other in (b"", OK[:3], OK[:-1], OK + OK, MORE, MORE + OK, ROWS, ERROR, unasked):
+        assert short(other) is None
 
 
 def test_an_error_ends_the_answer_and_keeps_what_came_before() -> None:
