@@ -6,8 +6,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 
-# Tests at a time. Most of them wait for servers of their own, so more than there are processors.
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 2 ? 2 : 4)))
+# Tests at a time. Most of them wait for a server or for the end of a lease, so more than there are
+# processors; whoever has done its share takes over from others, so that all end together.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 3 ? 3 * n : 8)))
 
 PY  := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
@@ -36,7 +37,7 @@ run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
 	$(PY) -m fencelock.demo $(if $(UNSAFE),--unsafe)
 
 test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
-	$(PY) -m tests.run -rs -n $(JOBS) $(PYTEST_ARGS)
+	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
 	$(PY) -m tests.judge_torture.marathon --jobs $(JOBS) $(TORTURE_ARGS)

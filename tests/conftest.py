@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Generator
 
@@ -9,6 +10,10 @@ import pytest
 
 from tests.faults import grid
 from tests.servers.server import Missing
+
+# Tests trust nobody but the certificates that they make. To read all those that the machine trusts
+# takes far longer than to connect, and PyMySQL does so for every connection.
+os.environ["SSL_CERT_FILE"] = os.devnull
 
 
 def pytest_configure() -> None:

@@ -145,7 +145,5 @@ class EtcdCluster(Group):
         self.network.heal()
 
     def close(self) -> None:
-        for node in self.nodes:
-            node.kill()  # nobody wants what it has; in good order it would wait for the others
         super().close()
         self.network.close()

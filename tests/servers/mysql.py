@@ -48,12 +48,6 @@ class MySQL(SqlServer):
             "--secure-file-priv=NULL",
         ]
 
-    def close(self) -> None:
-        """By force if the folder goes too: in good order it takes seconds."""
-        if self._own_folder:
-            self.kill()
-        super().close()
-
 
 @cache
 def _mysqld() -> tuple[str, ...]:

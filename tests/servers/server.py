@@ -19,12 +19,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
 PORTS = range(12_000, 32_000)  # below those that the kernel gives to connections
-SHARES = 8  # of them, one for each worker of a test run
+SHARES = 64  # of them, one for each process that starts servers, of all runs on a machine
 START_S = 60.0  # far more than any of them takes on a busy machine
 STOP_S = 30.0
 LOOK_S = 0.02
@@ -135,10 +136,12 @@ class Server(ABC):
         self.start()
 
     def close(self) -> None:
-        """Stop, and remove the folder if we made it."""
-        self.stop()
+        """Stop. If we made the folder it goes too: by force then, in good order takes seconds."""
         if self._own_folder:
+            self.kill()
             shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            self.stop()
 
     def __enter__(self) -> Self:
         try:
@@ -177,34 +180,43 @@ def program(name: str, package: str, *folders: str) -> str:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses now, and that nobody else in this run is given later.
+    """A port of loopback that nobody uses now, and that no other run of the tests is given later.
 
     Not one of those that the kernel gives to connections: until a server has it, it may be gone.
     """
-    for port in _ports:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+    for port in _own_ports():
+        if (held := _bind(port)) is not None:
+            held.close()
             return port
     raise NotStarted("all ports are in use")  # the iterator has no end: for the type checker
 
 
+@cache
 def _own_ports() -> Iterator[int]:
-    """The share of this worker, round and round, beginning anywhere.
+    """The share of this process, round and round, beginning anywhere.
 
     A port drawn at random would now and then be drawn twice, by one process or by two, before
-    the first server that was given it listens.
+    the first server that was given it listens. Whoever has bound the first port of a share has
+    the share, and keeps it for as long as it lives: so do the workers of two runs at a time.
     """
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
-    share = int(worker.removeprefix("gw") or 0) % SHARES if worker.startswith("gw") else SHARES - 1
-    ports = PORTS[share::SHARES]
-    begin = random.SystemRandom().randrange(len(ports))
-    return itertools.cycle([*ports[begin:], *ports[:begin]])
+    for share in range(SHARES):
+        mark, *ports = PORTS[share::SHARES]
+        if (held := _bind(mark)) is not None:
+            held.detach()  # it ends with the process
+            begin = random.SystemRandom().randrange(len(ports))
+            return itertools.cycle([*ports[begin:], *ports[:begin]])
+    raise NotStarted(f"{SHARES} processes have all the ports")
 
 
-_ports = _own_ports()
+def _bind(port: int) -> socket.socket | None:
+    """Take a port, if it is there to be taken."""
+    taken = socket.socket()
+    try:
+        taken.bind(("127.0.0.1", port))
+    except OSError:
+        taken.close()
+        return None
+    return taken
 
 
 def until(

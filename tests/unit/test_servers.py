@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,11 @@ from tests.servers.cluster import Cluster
 from tests.servers.redis import Redis
 from tests.servers.resp import Line, ReplyError
 from tests.servers.sentinel import Sentinels
-from tests.servers.server import Missing, NotStarted, program, until
+from tests.servers.server import SHARES, Missing, NotStarted, free_port, program, until
 from tests.servers.shared import shared
 from tests.servers.valkey import Valkey
 
+ROOT = Path(__file__).parents[2]
 KINDS = [Redis, Valkey]
 SOON = 10.0
 
@@ -34,6 +37,15 @@ def redis() -> Redis:
 def test_a_program_that_is_not_installed_is_told_with_its_package() -> None:
     with pytest.raises(Missing, match="sudo apt-get install unheard-of"):
         program("no-such-program", "unheard-of")
+
+
+def test_processes_that_start_servers_at_the_same_time_never_get_the_same_port() -> None:
+    ours = free_port()
+    say_one = "from tests.servers.server import free_port; print(free_port())"
+    other = subprocess.run(
+        [sys.executable, "-c", say_one], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert int(other.stdout) % SHARES != ours % SHARES
 
 
 def test_a_server_that_does_not_start_says_why() -> None:
