@@ -109,8 +109,8 @@ def test_a_renewal_without_a_majority_is_tried_again_until_the_lease_ends(
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
-        client = await lab.connect(network.url, patience=0.2)
-        lease = await client.lock("seat", ttl=1.5, on_lost=told.append).acquire()
+        client = await lab.connect(network.url)
+        lease = await client.lock("seat", ttl=2.0, on_lost=told.append).acquire()
         for proxy in network.proxies[:2]:
             proxy.cut()
         await lab.until(lambda: lease._tenure.failure, "a failed renewal")
@@ -133,11 +133,11 @@ def test_leases_that_can_be_renewed_do_not_suffer_from_one_that_cannot(
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
-        client = await lab.connect(nodes.url, patience=0.2)
-        old = await client.lock("old", ttl=1.5, on_lost=told.append).acquire()
+        client = await lab.connect(nodes.url)
+        old = await client.lock("old", ttl=3.0, on_lost=told.append).acquire()
         await everywhere(lab, nodes, "old")
         nodes.nodes[0].cli("DEL", "old")
-        new = await client.lock("new", ttl=1.5, on_lost=told.append).acquire()
+        new = await client.lock("new", ttl=3.0, on_lost=told.append).acquire()
         await everywhere(lab, nodes, "new")
         nodes.nodes[1].pause()
         try:

@@ -7,10 +7,12 @@ import threading
 
 from fencelock import FencelockError
 from fencelock.worlds import clock
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, run
 from tests.servers.redlock import Nodes
 
 STORM_S = 6.0
+STORM_MAX_S = 60.0  # on a machine that has much else to do
+ENOUGH = 20  # turns; a storm with fewer shows nothing
 CONTENDERS = 6
 FATES = 9
 
@@ -59,12 +61,16 @@ def test_no_two_hold_together_whatever_happens_to_a_minority(flavor: str) -> Non
     with Nodes(persistence="always") as nodes:
 
         async def scenario(lab: Lab) -> None:
-            seat, ends_at = Seat(), clock.now() + STORM_S
+            seat, began = Seat(), clock.now()
             clients = [await lab.connect(nodes.url, patience=0.2) for _ in range(CONTENDERS // 2)]
+
+            def goes_on() -> bool:
+                past = clock.now() - began
+                return past < STORM_S or (past < STORM_MAX_S and seat.turns <= ENOUGH)
 
             async def contend(number: int) -> None:
                 lock = clients[number % len(clients)].lock("seat", ttl=5)
-                while clock.now() < ends_at:
+                while goes_on():
                     try:
                         lease = await lock.try_acquire(timeout=1)
                     except FencelockError:
@@ -84,11 +90,11 @@ def test_no_two_hold_together_whatever_happens_to_a_minority(flavor: str) -> Non
             nemesis.start()
             try:
                 for job in [lab.start(contend(number)) for number in range(CONTENDERS)]:
-                    await job.result(within=60)
+                    await job.result(within=STORM_MAX_S + SOON)
             finally:
                 over.set()
                 nemesis.join()
             assert seat.faults == []
-            assert seat.turns > 20
+            assert seat.turns > ENOUGH, "the storm left nobody time to hold anything"
 
         run(flavor, scenario)
