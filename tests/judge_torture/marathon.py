@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 
 from tests.faults.engines import STORES, suitable
 from tests.servers.mariadb import mariadb
+from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.server import Missing
@@ -40,8 +41,10 @@ PLACES: dict[str, Callable[[Path], str]] = {
     **{name: store.fresh for name, store in STORES.items() if name not in ("memory", "zookeeper")},
     "postgresql mode=advisory": lambda _: shared(Postgresql).url("mode=advisory"),
     "postgresql mode=row": lambda _: shared(Postgresql).url("mode=row"),
-    "mysql mode=advisory": lambda _: f"{shared(mariadb).url()}?mode=advisory",
-    "mysql mode=row": lambda _: f"{shared(mariadb).url()}?mode=row",
+    "mariadb mode=advisory": lambda _: f"{shared(mariadb).url('mariadb')}?mode=advisory",
+    "mariadb mode=row": lambda _: f"{shared(mariadb).url('mariadb')}?mode=row",
+    "mysql mode=advisory": lambda _: f"{shared(mysql).url()}?mode=advisory&tls=no",
+    "mysql mode=row": lambda _: f"{shared(mysql).url()}?mode=row&tls=no",
     "zookeeper": lambda _: shared(ZooKeeper).fresh_url(),  # its session follows the ttl
     "redis beside redis-py": lambda _: shared(Redis).fresh_url(),
 }

@@ -9,7 +9,12 @@ from uuid import uuid4
 import pytest
 
 from fencelock.guards.sql import RowGuard, SqlGuard
-from tests.guards.sql.hands import KINDS, Hand
+from tests.guards.sql import django_site
+from tests.guards.sql.hands import KINDS, Hand, django_database
+from tests.servers.mariadb import ADMIN
+from tests.servers.mysql import mysql
+from tests.servers.postgresql import Postgresql
+from tests.servers.shared import shared
 
 
 class Place:
@@ -68,3 +73,27 @@ def other(place: Place) -> Hand:
 @pytest.fixture
 def guard(place: Place) -> SqlGuard:
     return place.guard
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
+def using(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The alias of a database of Django's that is nobody else's."""
+    django_site.ready()
+    from django.db import connections
+
+    from tests.guards.sql.django_models import Shelf
+
+    alias = f"db{uuid4().hex[:12]}"
+    database = django_database(request.param, tmp_path)
+    if request.param == "postgresql":
+        shared(Postgresql).psql(f"CREATE DATABASE {alias}")
+        database["NAME"] = alias
+    elif request.param == "mysql":
+        shared(mysql).ask(f"CREATE DATABASE {alias}")
+        database |= {"NAME": alias, "USER": ADMIN}
+    django_site.ready(**{alias: database})
+    with connections[alias].schema_editor() as editor:
+        editor.create_model(Shelf)
+    yield alias
+    connections[alias].close()
+    del connections[alias]

@@ -1,14 +1,9 @@
-"""Django: models, querysets and the migration of a real site, on SQLite and PostgreSQL."""
+"""Django: models and querysets, on SQLite, PostgreSQL and MySQL."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from io import StringIO
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
@@ -16,45 +11,11 @@ from tests.guards.sql import django_site
 
 django_site.ready()
 
-from django.core.management import call_command  # noqa: E402
-from django.db import IntegrityError, OperationalError, connections, models, transaction  # noqa: E402
+from django.db import IntegrityError, connections, models, transaction  # noqa: E402
 
 from fencelock import Misconfigured, StaleFence, UsageError  # noqa: E402
-from fencelock.guards.django import FencedModel, FencedQuerySet  # noqa: E402
-from fencelock.guards.django.models import Mark  # noqa: E402
-from fencelock.guards.sql import SqlGuard  # noqa: E402
 from tests.guards.sql.django_models import Shelf  # noqa: E402
-from tests.guards.sql.hands import django_database  # noqa: E402
-from tests.servers.mariadb import ADMIN  # noqa: E402
-from tests.servers.mysql import mysql  # noqa: E402
-from tests.servers.postgresql import Postgresql  # noqa: E402
-from tests.servers.shared import shared  # noqa: E402
-
-
-class Lease:
-    """As much of a lease as a guard looks at."""
-
-    def __init__(self, fence: int, name: str = "shelf") -> None:
-        self.name, self.fence = name, fence
-
-
-@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
-def using(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The alias of a database that is nobody else's."""
-    alias = f"db{uuid4().hex[:12]}"
-    database = django_database(request.param, tmp_path)
-    if request.param == "postgresql":
-        shared(Postgresql).psql(f"CREATE DATABASE {alias}")
-        database["NAME"] = alias
-    elif request.param == "mysql":
-        shared(mysql).ask(f"CREATE DATABASE {alias}")
-        database |= {"NAME": alias, "USER": ADMIN}
-    django_site.ready(**{alias: database})
-    with connections[alias].schema_editor() as editor:
-        editor.create_model(Shelf)
-    yield alias
-    connections[alias].close()
-    del connections[alias]
+from tests.guards.sql.looks import Lease  # noqa: E402
 
 
 @pytest.fixture
@@ -73,11 +34,11 @@ def look(shelf: Any) -> tuple[int, int]:
 def test_an_object_is_saved_with_its_fence_and_an_older_one_is_refused(shelf: Any) -> None:
     for fence, amount in ((5, 2), (5, 3), (7, 4)):
         shelf.amount = amount
-        shelf.save(fence=Lease(fence))
+        shelf.save(fence=Lease("shelf", fence))
         assert look(shelf) == (amount, fence)
     shelf.amount = 9
     with pytest.raises(StaleFence) as caught:
-        shelf.save(fence=Lease(6))
+        shelf.save(fence=Lease("shelf", 6))
     assert (caught.value.name, caught.value.offered, caught.value.highest) == ("shelf", 6, 7)
     assert look(shelf) == (4, 7)
     assert shelf.fence == 7
@@ -149,14 +110,15 @@ def test_a_refusal_leaves_the_callers_transaction_usable(shelf: Any, using: str)
 def test_rows_are_updated_all_or_none(using: str) -> None:
     rows = Shelf.objects.using(using)
     made = [rows.create(place=place, amount=1) for place in ("1A", "1B", "2A")]
-    assert rows.filter(place__startswith="1").fenced(Lease(7)).update(amount=2) == 2
+    assert rows.filter(place__startswith="1").fenced(Lease("shelf", 7)).update(amount=2) == 2
     assert [look(shelf) for shelf in made] == [(2, 7), (2, 7), (1, 0)]
     with pytest.raises(StaleFence) as caught:
-        rows.fenced(Lease(6)).update(amount=models.F("amount") + 5)
+        rows.fenced(Lease("shelf", 6)).update(amount=models.F("amount") + 5)
     assert caught.value.highest == 7
     assert [look(shelf) for shelf in made] == [(2, 7), (2, 7), (1, 0)]
-    assert rows.filter(amount=2).fenced(Lease(8)).update(amount=3) == 2  # changes what it looks for
-    assert rows.filter(place="9Z").fenced(Lease(1)).update(amount=3) == 0
+    changed = rows.filter(amount=2).fenced(Lease("shelf", 8)).update(amount=3)
+    assert changed == 2  # although it is what it looks for
+    assert rows.filter(place="9Z").fenced(Lease("shelf", 1)).update(amount=3) == 0
     assert rows.filter(place="2A").update(amount=4) == 1  # without a fence, as ever
     assert [look(shelf) for shelf in made] == [(3, 8), (3, 8), (4, 0)]
 
@@ -175,11 +137,11 @@ def test_a_fence_survives_filters_and_the_order_does_not_matter(shelf: Any, usin
 
 def test_entering_reads_a_row_and_shuts_the_older_out(shelf: Any, using: str) -> None:
     rows = Shelf.objects.using(using)
-    assert rows.fenced(Lease(7)).enter(pk=shelf.pk).fence == 7
+    assert rows.fenced(Lease("shelf", 7)).enter(pk=shelf.pk).fence == 7
     with pytest.raises(StaleFence):
-        rows.fenced(Lease(6)).enter(pk=shelf.pk)
+        rows.fenced(Lease("shelf", 6)).enter(pk=shelf.pk)
     with pytest.raises(Shelf.DoesNotExist):
-        rows.fenced(Lease(7)).enter(pk=999)
+        rows.fenced(Lease("shelf", 7)).enter(pk=999)
     with pytest.raises(UsageError, match="fenced"):
         rows.enter(pk=shelf.pk)
 
@@ -224,85 +186,3 @@ def test_a_table_without_the_column_is_misconfigured(shelf: Any, using: str) -> 
         editor.delete_model(Shelf)
     with pytest.raises(Misconfigured):
         shelf.save(fence=1)
-
-
-# The table of marks
-
-
-def test_the_migration_makes_the_table_that_the_guard_uses(using: str) -> None:
-    call_command("migrate", "fencelock_guards", database=using, verbosity=0)
-    guard, connection = SqlGuard(), connections[using]
-    with transaction.atomic(using=using):
-        guard.enter(connection, Lease(7, "ünïcode"))
-    with pytest.raises(UsageError, match="outside of a transaction"):
-        guard.enter(connection, Lease(8, "ünïcode"))
-    with pytest.raises(StaleFence), transaction.atomic(using=using):
-        guard.enter(connection, Lease(6, "ünïcode"))
-    mark = Mark.objects.using(using).get(pk="ünïcode")
-    assert (mark.mark, str(mark)) == (7, "ünïcode: 7")
-    assert guard.forget(connection, 3600) == 0
-    call_command("migrate", "fencelock_guards", "zero", database=using, verbosity=0)
-    with pytest.raises(Misconfigured), transaction.atomic(using=using):
-        guard.enter(connection, 8, "a")
-
-
-def test_no_migration_is_missing() -> None:
-    text = StringIO()
-    call_command("makemigrations", "fencelock_guards", check=True, dry_run=True, stdout=text)
-    assert "No changes" in text.getvalue()
-    call_command("check", "fencelock_guards")
-
-
-def test_a_busy_database_is_passed_on_as_django_has_it(tmp_path: Path) -> None:
-    aliases = [f"busy{uuid4().hex[:8]}" for _ in range(2)]
-    database = django_database("sqlite", tmp_path)
-    database["OPTIONS"] = {"timeout": 0}
-    django_site.ready(**dict.fromkeys(aliases, database))
-    guard, (first, second) = SqlGuard(), (connections[alias] for alias in aliases)
-    guard.create(first)
-    with transaction.atomic(using=aliases[0]):
-        guard.enter(first, 5, "a")
-        with pytest.raises(OperationalError, match="locked"), transaction.atomic(using=aliases[1]):
-            guard.enter(second, 6, "a")
-    for alias in aliases:
-        connections[alias].close()
-
-
-SITE = """
-import django
-from django.conf import settings
-
-settings.configure(
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "site.db"}},
-    INSTALLED_APPS=["fencelock.guards.django"],
-)
-django.setup()
-from django.core.management import call_command
-from django.db import connection, transaction
-from fencelock.guards.sql import SqlGuard
-
-call_command("migrate", verbosity=0)
-with transaction.atomic():
-    SqlGuard().enter(connection, 7, "a")
-print(SqlGuard().mark(connection, "a"))
-"""
-
-
-def test_a_site_of_ones_own_works_with_the_usual_connection(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SITE],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "7\n", "")
-
-
-def test_the_names_are_where_they_are_said_to_be() -> None:
-    import fencelock.guards.django as package
-
-    assert (package.FencedModel, package.FencedQuerySet) == (FencedModel, FencedQuerySet)
-    with pytest.raises(AttributeError):
-        _ = package.Unknown
