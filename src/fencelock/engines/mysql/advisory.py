@@ -18,11 +18,12 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Sequence
 
-from ...errors import EngineError, Unavailable, Unsupported
+from ...errors import Unsupported
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World, sleep
-from .getlock import GetLock, is_interrupted
-from .holders import Holders, literal
+from .asks import Asks
+from .getlock import GetLock
+from .holders import Holders
 from .holds import Holds
 from .lines import Line, Lines
 from .link import Link
@@ -41,6 +42,7 @@ LOOK_S = 5.0
 POLL_S = 0.05  # where more names are waited for than sessions may wait
 CLAIM_S = 0.5  # how long a lock waits for the waiter that it was got for
 CLOSE_S = 2.0
+CONTENDED_MAX = 1000
 
 
 class AdvisoryMode(Mode):
@@ -63,14 +65,13 @@ class AdvisoryMode(Mode):
         def dial() -> Awaitable[Link]:
             return wire.dial(settings)
 
-        self._pool = Pool(world, dial, settings, 2)
+        self._pool = Pool(world, dial, settings, 1)
         self._holders = Holders(world, self._pool, settings.table)
         self._sessions = Sessions(world, settings, wire, self._ended)
         self._lines = Lines(world, self._pool, self._fetch)
         self._holds = Holds(world, settings, self._sessions, self._holders, self._lines.call_first)
-        self._asking: set[str] = set()
+        self._asks = Asks(world, self._sessions, self._holds)
         self._contended: set[str] = set()
-        self._mutex = world.mutex()
         self._closing = False
 
     def traits(self, server: Server) -> Traits:
@@ -82,8 +83,8 @@ class AdvisoryMode(Mode):
         )
 
     async def open(self, server: Server) -> None:
-        self._get_lock = GetLock(server, self.settings.table)
-        self._sessions.greeting = self._get_lock.greeting
+        words = GetLock(server, self.settings.table)
+        self._asks.get_lock, self._sessions.greeting = words, words.greeting
 
     # Taking
 
@@ -100,84 +101,46 @@ class AdvisoryMode(Mode):
                 return self._busy(request, lock, hold.meta)
             else:
                 await self._holds.free(hold)
-        if not request.queue:
-            if request.waits and lock in self._contended:
-                return Busy(LOOK_S)  # it asks again at once, to stand in line
-            return await self._try(request, lock, 0) or await self._refuse(request, lock)
+        if request.queue:
+            return await self._wait_in_line(request, lock)
+        wait = MOMENT_S if request.waits and lock in self._contended else 0.0
+        if wait and self._lines.has(lock):
+            return Busy(LOOK_S)  # it asks again at once, to stand in line
+        grant = await self._asks.take(request, lock, wait)
+        if grant is None:
+            return self._refuse(request, lock)
+        if wait:
+            self._judge(lock, grant)
+        return grant
+
+    async def _wait_in_line(self, request: Request, lock: str) -> Grant | Busy:
+        """Whoever is first waits in the server's queue for a moment, then a session does."""
         if not self._lines.is_first(lock, request):
             return self._busy(request, lock, "")
-        grant = await self._try(request, lock, MOMENT_S)
+        grant = await self._asks.take(request, lock, MOMENT_S)
         if grant is not None:
+            self._lines.leave(lock, request.owner)
+            self._judge(lock, grant)
             return grant
         waits = self._lines.send(lock, len(self._lines) < self.settings.pool)
         return self._busy(request, lock, "", LOOK_S if waits else POLL_S)
+
+    def _judge(self, lock: str, grant: Grant) -> None:
+        """Who has not waited for anybody need not be ready to wait the next time."""
+        if self.world.now() - grant.asked_at < FREE_S:
+            self._contended.discard(lock)
 
     def _busy(self, request: Request, lock: str, meta: str, look_in: float = 0.0) -> Busy:
         position = self._lines.stand(lock, request) if request.queue else None
         return Busy(look_in or LOOK_S, position, request.queue, meta)
 
-    async def _refuse(self, request: Request, lock: str) -> Busy:
-        if request.waits:
-            if len(self._contended) >= 1000:
-                self._contended.clear()
-            self._contended.add(lock)
-            return Busy(LOOK_S)
-        return Busy(POLL_S)
-
-    async def _try(self, request: Request, lock: str, wait: float) -> Grant | None:
-        """Ask the server, unless another of this client is asking for the same lock just now."""
-        with self._mutex:
-            if lock in self._asking or lock in self._holds:
-                return None
-            self._asking.add(lock)
-        # To the end even if the caller is cancelled: what the server gave must not be forgotten.
-        return await self.world.shield(self._grab(request, lock, wait))
-
-    async def _grab(self, request: Request, lock: str, wait: float) -> Grant | None:
-        try:
-            limit = idle_limit(request.ttl)
-            session = await self._sessions.lend(limit)
-            now = self.world.now()
-            try:
-                fence = await self._ask_for(session, lock, limit, wait)
-                if not fence:
-                    return None
-                self._holds.note(session, request, lock, fence, now, now + request.ttl)
-            finally:
-                self._sessions.give_back(session)
-        finally:
-            self._asking.discard(lock)
-        self._lines.leave(lock, request.owner)
-        if wait and self.world.now() - now < FREE_S:
-            self._contended.discard(lock)
-        return granted(request.name, request.owner, fence, request.ttl, now)
-
-    async def _ask_for(self, session: Session, lock: str, limit: int, wait: float) -> int:
-        """Have the server give a lock to a session: the fence, or 0 when it did not."""
-        sql = self._get_lock.sql(lock, wait)
-        try:
-            replies = await self._sessions.ask(session, sql, limit, wait)
-        except EngineError as error:
-            await self._let_go(session, lock)
-            if is_interrupted(error):
-                return 0
-            raise
-        fence = self._get_lock.fence(replies)
-        if fence is None:  # somebody has emptied the table: end the lock, begin anew
-            self._sessions.drop(session)
-            raise Unavailable("the counter of fences had lost its row; nothing is held. Try again")
-        return fence
-
-    async def _let_go(self, session: Session, lock: str) -> None:
-        """Nobody wants it, or what failed may have failed after it was given: leave nothing."""
-        if session.link.is_over:
-            return
-        if not session.holds:
-            session.limit = 0  # it may have been set, or not
-        try:
-            await self._sessions.ask(session, f"DO RELEASE_LOCK({literal(lock)})")
-        except EngineError:
-            self._sessions.drop(session)
+    def _refuse(self, request: Request, lock: str) -> Busy:
+        if not request.waits:
+            return Busy(POLL_S)
+        if len(self._contended) >= CONTENDED_MAX:
+            self._contended.clear()
+        self._contended.add(lock)
+        return Busy(LOOK_S)
 
     async def _claim(self, hold: Hold, request: Request) -> Grant | None:
         """Have a hold of ours confirmed: asked again, or got for us by the line."""
@@ -193,17 +156,15 @@ class AdvisoryMode(Mode):
         if request is None or lock in self._holds:
             return False
         limit = idle_limit(request.ttl)
-        with self._mutex:
-            asked = lock in self._asking
-            self._asking.add(lock)
-        if asked:  # one of this client tries without waiting: it is done in a moment
+        if not self._asks.begin(lock, None):
+            # One of this client asks without waiting, or waits for a moment only.
             await sleep(self.world, MOMENT_S)
             return True
         try:
             session = await self._sessions.lend(limit, spare=True)
             line.session = session.number
             try:
-                fence = await self._ask_for(session, lock, limit, BLOCK_S)
+                fence = await self._asks.ask(session, lock, limit, BLOCK_S)
                 if fence:
                     await self._hand_over(session, lock, line, fence)
                 return not fence
@@ -211,12 +172,12 @@ class AdvisoryMode(Mode):
                 await line.quiet()
                 self._sessions.give_back(session)
         finally:
-            self._asking.discard(lock)
+            self._asks.end(lock)
 
     async def _hand_over(self, session: Session, lock: str, line: Line, fence: int) -> None:
         request, now = line.first(), self.world.now()
         if request is None:  # all have left
-            await self._let_go(session, lock)
+            await self._asks.let_go(session, [lock])
             return
         self._holds.note(session, request, lock, fence, now, now + CLAIM_S)
         self._lines.call(request.owner)
@@ -259,6 +220,7 @@ class AdvisoryMode(Mode):
 
     async def withdraw(self, request: Request) -> None:
         lock = lock_name(request.name)
+        await self._asks.settled(lock, request.owner)
         await self._lines.withdraw(lock, request.owner)
         hold = self._holds.of(request.name, request.owner)
         if hold is not None:

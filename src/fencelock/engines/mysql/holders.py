@@ -75,9 +75,10 @@ class Holders:
         except FencelockError:
             pass  # who asks then sees the session only
 
-    def farewell(self, hold: Hold) -> str:
-        """What to run before a lock is given back."""
-        return f"DELETE FROM {self._table} WHERE owner={text(hold.owner)};" if hold.shown else ""
+    def farewell(self, holds: Sequence[Hold]) -> str:
+        """What to run before locks are given back."""
+        owners = ",".join([text(hold.owner) for hold in holds if hold.shown])
+        return f"DELETE FROM {self._table} WHERE owner IN ({owners});" if owners else ""
 
     async def holding(self, name: str) -> Holding | None:
         """Who holds a name: the row, or merely the session where it is not one of ours."""

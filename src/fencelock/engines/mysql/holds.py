@@ -1,21 +1,38 @@
 """What one client holds by ``GET_LOCK``: kept, given back when it is over, and forgotten.
 
 The server gives a lock to a session and knows no owners. So who of this client holds what is known
-here alone; whoever would change it has entered the session that carries it.
+here alone; whoever would change it has entered the session that carries it. Those who wait for the
+same session to give locks back do so in one packet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...errors import FencelockError
+from ...errors import EngineError, FencelockError
 from ...model import Grant, Request, granted
 from ...world import World
+from .getlock import release_sql
 from .holders import SHOW_S, Holders, literal
 from .names import lock_name
+from .rounds import Round, Rounds
 from .sentinel import NEVER, Sentinel
 from .sessions import Hold, Session, Sessions, idle_limit
 from .settings import Settings
+
+MANY = 250  # given back in one packet
+
+
+class Farewell:
+    """One who gives a lock back."""
+
+    __slots__ = ("error", "freed", "hold")
+
+    def __init__(self, hold: Hold) -> None:
+        self.hold = hold
+        self.freed = False
+        """Whether it was given back while it was held."""
+        self.error: FencelockError | None = None
 
 
 class Holds:
@@ -36,6 +53,7 @@ class Holds:
         self._freed = freed
         """Called with a lock that is held no more."""
         self._all: dict[str, Hold] = {}
+        self._rounds: Rounds[Session, Farewell] = Rounds(world, self._free_together, MANY)
         self.sentinel = Sentinel(world, self._watch_over)
 
     def __contains__(self, lock: str) -> bool:
@@ -116,22 +134,64 @@ class Holds:
 
     async def free(self, hold: Hold) -> bool:
         """Give a lock back; False when its session had lost it."""
-        if not await self._sessions.enter(hold.session, self._patience):
-            self.forget(hold)
-            return False
+        session, farewell = hold.session, Farewell(hold)
+        if session.gate.try_enter():
+            await self._free_at_once(session, farewell)
+        else:
+            shared, leads = self._rounds.join(session, farewell)
+            await self._rounds.end(session, shared, leads)
+        if farewell.error is not None:
+            raise farewell.error
+        return farewell.freed
+
+    async def _free_at_once(self, session: Session, farewell: Farewell) -> None:
         try:
-            if self._all.get(hold.lock) is not hold:
-                return False
-            in_time = hold.until > self._world.now()
-            farewell = self._holders.farewell(hold)
-            sql = f"{farewell}DO RELEASE_LOCK({literal(hold.lock)})"
-            await self._sessions.ask(hold.session, sql)  # it lives, and so did the lock
-            self.forget(hold)
-            return in_time
+            await self._give_back(session, [farewell])
         finally:
-            if hold.session.link.is_over:
-                self.forget(hold)
-            self._sessions.give_back(hold.session)
+            self._sessions.give_back(session)
+
+    async def _free_together(self, session: Session, shared: Round[Farewell]) -> None:
+        if not await self._sessions.enter(session, self._patience):
+            for farewell in self._rounds.close(session, shared):
+                self.forget(farewell.hold)
+            return
+        try:
+            await self._give_back(session, self._rounds.close(session, shared))
+        finally:
+            self._sessions.give_back(session)
+
+    async def _give_back(self, session: Session, farewells: Sequence[Farewell]) -> None:
+        """Give locks back on a session that was entered."""
+        now = self._world.now()
+        held = [one for one in farewells if self._all.get(one.hold.lock) is one.hold]
+        if not held:
+            return
+        rows = self._holders.farewell([one.hold for one in held])
+        locks = [one.hold.lock for one in held]
+        try:
+            relied_on = len(session.holds) > len(held)
+            sql = f"{rows}{release_sql(locks)}"
+            await self._sessions.ask(session, sql, relied_on=relied_on)
+        except EngineError:
+            if session.link.is_over or len(held) == 1:
+                raise
+            await self._give_back_each(session, held)
+            return
+        finally:
+            if session.link.is_over:
+                for one in held:
+                    self.forget(one.hold)
+        for one in held:  # it lives, and so did the locks
+            one.freed = one.hold.until > now
+            self.forget(one.hold)
+
+    async def _give_back_each(self, session: Session, farewells: Sequence[Farewell]) -> None:
+        """What failed for all may be the fault of one, who must not keep the others' locks."""
+        for farewell in farewells:
+            try:
+                await self._give_back(session, [farewell])
+            except FencelockError as error:
+                farewell.error = error
 
     def forget(self, hold: Hold) -> None:
         """It is over."""

@@ -64,6 +64,10 @@ class Lines:
     def unwatch(self, owner: str) -> None:
         self._signals.pop(owner, None)
 
+    def has(self, lock: str) -> bool:
+        """Whether anybody waits here for a lock."""
+        return lock in self._lines
+
     def stand(self, lock: str, request: Request) -> int:
         """Stand in line, or stay there; return how many are ahead."""
         with self._mutex:

@@ -21,6 +21,7 @@ from .link import IDLE_S, Link, hello
 from .settings import Settings
 from .wire import Wire
 
+BRIEF_S = 0.03
 FRESH_S = 0.5  # a session that was used so lately is not looked at before it is used again
 
 
@@ -60,8 +61,12 @@ class Session:
         self.on_hangup: Callable[[], None] = lambda: None
 
 
+class Room:
+    """Room for one more session, which whoever has it connects."""
+
+
 class Sessions:
-    """The sessions of one client."""
+    """The sessions of one client: all but one of its connections."""
 
     def __init__(
         self, world: World, settings: Settings, wire: Wire, ended: Callable[[Session], None]
@@ -73,6 +78,7 @@ class Sessions:
         self._hangups: Hangups | None = None
         self.greeting = "DO 0"
         """What each session is told first."""
+        self._most = max(1, settings.pool - 1)
         self._all: list[Session] = []
         self._coming = 0
         self._came = world.signal()
@@ -83,8 +89,19 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._all)
 
+    def reserve(self) -> Session | Room | None:
+        """A session that carries nothing, or room for one, ours alone from now on; if any."""
+        session = self._try_empty()
+        if session is not None:
+            return session
+        return Room() if self._take_room(False) else None
+
+    async def occupy(self, place: Session | Room) -> Session:
+        """The session that was reserved."""
+        return place if isinstance(place, Session) else await self._grow()
+
     async def lend(self, limit: int, spare: bool = False) -> Session:
-        """A session for a lock of this limit, ours alone until it is given back.
+        """A session for locks of this limit, ours alone until it is given back.
 
         A ``spare`` one carries nothing, and may be one more than the settings allow.
         """
@@ -117,7 +134,7 @@ class Sessions:
     def _take_room(self, anyway: bool) -> bool:
         """Have room for one more session, if there is any."""
         with self._mutex:
-            if not anyway and len(self._all) + self._coming >= self._settings.pool:
+            if not anyway and len(self._all) + self._coming >= self._most:
                 return False
             self._coming += 1
             return True
@@ -200,7 +217,12 @@ class Sessions:
         session.gate.leave()
 
     async def ask(
-        self, session: Session, sql: str, limit: int = 0, blocks: float = 0.0
+        self,
+        session: Session,
+        sql: str,
+        limit: int = 0,
+        blocks: float = 0.0,
+        relied_on: bool = True,
     ) -> list[Reply]:
         """Ask a session that was lent; ``limit`` is what it must be set to.
 
@@ -211,8 +233,10 @@ class Sessions:
         """
         if limit and limit != session.limit:
             sql = f"SET SESSION wait_timeout={limit};{sql}"
-        lasts = session.limit if session.holds else 0.0
-        within = max(self._settings.patience, lasts) + blocks
+        within = self._settings.patience
+        if relied_on and session.holds and session.limit > within:
+            within = session.limit
+        within += max(blocks, BRIEF_S)  # most are alike: to change it is a call of the kernel
         try:
             replies = await session.link.ask(sql, within)
         except ServerError as error:
