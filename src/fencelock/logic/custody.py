@@ -18,7 +18,7 @@ from ..model import Grant, Meta
 from ..world import World
 from . import policy
 from .about import read_meta
-from .freeing import free
+from .freeing import free, free_again
 from .keeper import Keeper
 from .tenure import Tenure
 
@@ -55,11 +55,16 @@ class Custody:
             if tenure.before_release is not None:
                 tenure.before_release()
             self._reentrant.pop(tenure.entry, None)
-        held = self.keeper.retire(tenure)
+        held, began = self.keeper.retire(tenure), world.now()
         if world.cancels:
-            freed = await world.shield(free(engine, tenure, world.now()), engine.plain)
+            freed = await world.shield(free(engine, tenure, began), engine.plain)
         else:
-            freed = await free(engine, tenure, world.now())
+            try:  # as free() does, with one await less
+                freed = await engine.release(tenure.grant)
+            except BaseException as error:
+                freed = await free_again(engine, tenure, began, error)
+            if tenure.rare is not None:
+                tenure.owed = False
         if tenure.loss is None and not freed and held:
             reason = "its record was gone when it was released"
             tenure.loss = tenure.lost_error("revoked", reason)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencelock import FencelockError, aio
+from fencelock import AcquireTimeout, FencelockError, aio
 from fencelock.engines.etcd import contending, link, replies
 from fencelock.engines.etcd.engine import EtcdEngine
 from tests.faults.flavors import Lab, run
@@ -78,6 +78,46 @@ def test_who_finds_others_joins_in_a_second_request_and_expects_them_from_then_o
         for _ in range(contending.CROWDED):
             assert await (await lock.acquire()).release() is True
         assert await wait_for_it() == [(link.TXN, False)] * 2
+
+    run(flavor, scenario)
+
+
+def test_who_does_not_wait_reads_the_first_and_asks_for_the_others_only_where_there_are_some(
+    flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client, other = await lab.connect(etcd.url), await lab.connect(etcd.url)
+        kept = await client.lock(f"{prefix}kept", ttl=60).acquire()
+        below = await other.lock(f"{prefix}/below", ttl=60).acquire()
+        below_too = await other.lock(f"{prefix}/below/that", ttl=60).acquire()
+        heard = overhear(client, monkeypatch)
+
+        async def refusal() -> tuple[str, list[str]]:
+            heard.clear()
+            with pytest.raises(AcquireTimeout) as refused:
+                await client.lock(prefix, timeout=0, ttl=60).acquire()
+            return str(refused.value), [method for method, _ in heard]
+
+        lock = other.lock(prefix, ttl=60, meta={"job": "nightly"})
+        holder = await lock.acquire()
+        said, asked = await refusal()
+        assert asked == [link.TXN, link.RANGE]
+        assert "waiting before us" not in said  # who wants names below does not stand before us
+        assert await below.release()
+        assert await below_too.release()
+        said, asked = await refusal()
+        assert asked == [link.TXN]
+        assert "job nightly" in said
+        assert "waiting before us" not in said
+        waiting = lab.start(lock.acquire(timeout=30))
+        await lab.until_queued(client, prefix, 1)
+        said, asked = await refusal()
+        assert asked == [link.TXN, link.RANGE]
+        assert "job nightly, 1 waiting before us" in said
+        assert await holder.release() is True
+        assert await (await waiting.result(30)).release() is True
+        assert etcd.keys(f"{prefix}/") == []
+        assert await kept.release() is True
 
     run(flavor, scenario)
 

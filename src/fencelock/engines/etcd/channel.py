@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 # Retries of the driver are off: whether a request may be sent twice is for the protocol to decide.
 # A connection is not shared with other clients, and a server that hangs is noticed by pings; etcd
-# takes no more than one in five seconds.
+# takes no more than one in five seconds. What gRPC does on every call about compression, sizes and
+# idleness is left out: a lock needs none of it.
 OPTIONS: list[tuple[str, Any]] = [
     ("grpc.enable_retries", 0),
+    ("grpc.minimal_stack", 1),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
