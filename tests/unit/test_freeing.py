@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencelock import OutcomeUnknown
+from fencelock import OutcomeUnknown, Unavailable
 from fencelock.engines.memory import MemoryEngine
-from fencelock.logic.freeing import free
+from fencelock.logic.freeing import free, free_again
 from fencelock.logic.tenure import Tenure
 from fencelock.model import Grant, granted
 from fencelock.worlds.threads import drive
@@ -51,3 +51,15 @@ def test_the_end_of_a_limited_hold_is_an_end_too() -> None:
     tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, 10.0, None, 0)
     assert drive(free(_Answers(None, False), tenure, 9.0)) is True
     assert drive(free(_Answers(None, False), tenure, 11.0)) is False
+
+
+def test_what_was_not_freed_is_owed_until_it_is() -> None:
+    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    with pytest.raises(Unavailable):  # nothing happened: that is the caller's to know
+        drive(free_again(_Answers(True), tenure, 5.0, Unavailable("no way to it")))
+    assert tenure.owed
+    with pytest.raises(OutcomeUnknown, match="frees itself within 30 s"):
+        drive(free(_Answers(None, None, None), tenure, 5.0))
+    assert tenure.owed
+    assert drive(free(_Answers(True), tenure, 5.0)) is True
+    assert not tenure.owed

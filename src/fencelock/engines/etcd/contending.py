@@ -130,7 +130,7 @@ class Contending:
         """What to answer to somebody who does not wait and has not joined."""
         first = found.pairs
         contenders = self._naming.contenders(request.name, first)
-        if found.count > 1:  # others wait, or want names below this one: who does what?
+        if found.total > 1:  # others wait, or want names below this one: who does what?
             everybody = self._naming.ways(request.name).everybody
             answer = await self._link.call(RANGE, everybody, reads=True)
             contenders = self._naming.contenders(request.name, replies.read_range(answer).pairs)

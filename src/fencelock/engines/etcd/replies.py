@@ -25,7 +25,7 @@ class Found(NamedTuple):
     revision: int
     pairs: list[KeyValue]
     more: bool
-    count: int = 0
+    total: int = 0
     """How many there are, when not all were wanted."""
 
 
@@ -79,7 +79,7 @@ def read_pair(data: bytes) -> KeyValue:
 
 
 def read_range(data: bytes) -> Found:
-    revision, more, count = 0, False, 0
+    revision, more, total = 0, False, 0
     pairs: list[KeyValue] = []
     for number, whole, part in fields(data):
         if number == 1:
@@ -89,8 +89,8 @@ def read_range(data: bytes) -> Found:
         elif number == 3:
             more = bool(whole)
         elif number == 4:
-            count = whole
-    return Found(revision, pairs, more, count)
+            total = whole
+    return Found(revision, pairs, more, total)
 
 
 def read_txn(data: bytes) -> Outcome:
