@@ -76,7 +76,7 @@ class Engine(ABC):
     drivers: ClassVar[tuple[str, ...]] = ()
     """Packages that must be importable; they come with the extra named after the first scheme."""
 
-    plain: ClassVar[bool] = False
+    plain: bool = False
     """In asyncio its calls wait for futures only, and use no timeouts of the loop: see shield."""
 
     traits: Traits

@@ -26,32 +26,16 @@ from ...model import Busy, Gone, Grant, Holding, Request, State, granted
 from ...world import World
 from .bonded import LOOK_S, BondedMode
 from .keys import key_of
-from .lease import holding, soon
 from .link import Rows
 from .modes import Transaction, Wire
 from .queueing import Waiter
+from .reading import holding, soon
 from .settings import Settings
 from .statements import BoundStatements
 from .stock import Stock
-from .warden import Hold, Warden
+from .warden import BoundHold, Hold, Warden
 
 GRACE_S = 1.0
-
-
-class BoundHold(Hold):
-    """A lock and its transaction."""
-
-    __slots__ = ("spoiled", "transaction", "used", "xid")
-
-    def __init__(
-        self, request: Request, transaction: Transaction, fence: int, asked_at: float, xid: str
-    ) -> None:
-        until = asked_at + request.ttl
-        super().__init__(request.name, 0, transaction, fence, request.ttl, until, request.meta)
-        self.transaction = transaction
-        self.xid = xid
-        self.spoiled = False
-        self.used = False
 
 
 class BoundMode(BondedMode):

@@ -30,10 +30,8 @@ class PostgresqlEngine(Engine):
         self._mode = _mode(world, self._wire, settings)
         self.traits = self._mode.traits
         self.takes_keys = self._mode.takes_keys
+        self.plain = self._mode.plain
         self._mode.tell = self._tell
-        # What every turn takes is the mode's own: one call on the way, and one coroutine, less.
-        for verb in ("acquire", "release", "watch", "wait", "handed", "unwatch"):
-            setattr(self, verb, getattr(self._mode, verb))
 
     def _tell(self, owners: Collection[str], gone: Gone) -> None:
         if self.on_gone is not None:

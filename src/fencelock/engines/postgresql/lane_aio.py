@@ -69,8 +69,9 @@ class Lane:
 
         Nothing overtakes what was asked for the same owner before.
         """
-        waits = owner in self._flying or any(call.owner == owner for call in self._pending)
-        if waits or self._alone or self._closed:
+        if owner in self._flying or self._alone or self._closed:
+            return None
+        if self._pending and any(call.owner == owner for call in self._pending):
             return None
         future: asyncio.Future[Rows] = self._loop.create_future()
         self._flying.add(owner)

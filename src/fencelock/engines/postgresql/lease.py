@@ -39,8 +39,9 @@ from ...model import (
 )
 from ...world import Signal, World
 from .ears import Listener
-from .link import Row, Rows
+from .link import Rows
 from .modes import Mode, Wire
+from .reading import holding, integer, number, soon, string
 from .settings import Settings
 from .statements import LeaseStatements, Statement
 
@@ -49,12 +50,12 @@ POLL_MIN_S, POLL_MAX_S = 0.02, 0.5  # without a listener
 PROTECTED_S = 0.05  # how often to look at an expired lease that a transaction still protects
 TIDY_EVERY = 1000  # grants between two looks for rows that nobody uses
 CONTENDED_MAX = 1000
-RENEWAL_MIN_S = 0.2
 
 
 class LeaseMode(Mode):
     """The protocol of leased rows."""
 
+    plain = True
     traits = Traits(
         safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
     )
@@ -105,7 +106,7 @@ class LeaseMode(Mode):
             rows = await self.wire.ask(self._say.take_free, name, owner, ttl, meta, owner=owner)
             if rows:
                 await self._count()
-                return granted(name, owner, _int(rows[0][0]), ttl, asked_at)
+                return granted(name, owner, integer(rows[0][0]), ttl, asked_at)
             if waits:
                 return Busy(LOOK_S)  # it asks again at once, to stand in line
             asked_at = self.world.now()
@@ -119,16 +120,16 @@ class LeaseMode(Mode):
             rows = await self._ask(self._say.join, name, owner, ttl, meta, inbox, again)
             if (busy := rows[0][0]) is not None:
                 left, before, who = busy.split(b" ", 2)
-                return self._busy(queue, _float(left), _int(before), _text(who))
+                return self._busy(queue, number(left), integer(before), string(who))
             asked_at = self.world.now()
         say = self._say.acquire
         alone = self.wire.alone
         rows = await self._ask(say, name, owner, ttl, meta, queue, inbox, alone)
         fence, remaining, place, holder = rows[0]
         if fence != b"0":
-            return granted(name, owner, _int(fence), ttl, asked_at)
+            return granted(name, owner, integer(fence), ttl, asked_at)
         self._expect_a_queue(name)
-        return self._busy(queue, _float(remaining), _int(place), _text(holder))
+        return self._busy(queue, number(remaining), integer(place), string(holder))
 
     async def _ask(self, statement: Statement, name: str, owner: str, *values: object) -> Rows:
         """Ask what a contended lock takes: where that is possible, on the way we hear it."""
@@ -172,10 +173,10 @@ class LeaseMode(Mode):
         rows = await self.wire.keep(self._say.renew, names, owners, ttls, within=within)
         if len(rows) == len(grants):
             return [*renewed(grants, now)]
-        kept = {_text(row[0]) for row in rows}
+        kept = {string(row[0]) for row in rows}
         missing = [owner for owner in owners if owner not in kept]
         why = await self.wire.keep(self._say.why, missing, within=within)
-        reasons = {_text(owner): _text(reason) for owner, reason in why}
+        reasons = {string(owner): string(reason) for owner, reason in why}
         return [
             grant if grant.owner in kept else _gone(reasons.get(grant.owner))
             for grant in renewed(grants, now)
@@ -194,7 +195,7 @@ class LeaseMode(Mode):
         if short and await self.wire.ask(self._say.give_back, name, owner, owner=owner):
             return True
         alone = self.wire.alone
-        answer = _int((await self._ask(self._say.leave, name, owner, alone))[0][0])
+        answer = integer((await self._ask(self._say.leave, name, owner, alone))[0][0])
         if not answer & 2:
             self._contended.discard(name)
         return bool(answer & 1)
@@ -223,7 +224,7 @@ class LeaseMode(Mode):
     async def inspect(self, name: str) -> State:
         holders = await self.wire.ask(self._say.holder, name)
         waiters = await self.wire.ask(self._say.waiters, name)
-        waiting = tuple(Waiting(_float(age), json.loads(_text(meta))) for age, meta in waiters)
+        waiting = tuple(Waiting(number(age), json.loads(string(meta))) for age, meta in waiters)
         return State(name, tuple(map(holding, holders)), waiting)
 
     async def scan(self, prefix: str) -> list[Holding]:
@@ -239,33 +240,7 @@ class LeaseMode(Mode):
         return Verification(self._say.verify, (grant.name, grant.owner, grant.fence))
 
 
-def soon(grants: Sequence[Grant]) -> float:
-    """How long a renewal may take so that another still comes in time."""
-    return max(RENEWAL_MIN_S, min(grant.ttl for grant in grants) / 5)
-
-
-def holding(row: Row) -> Holding:
-    """A holder as the statements tell of one."""
-    name, fence, ttl, age, remaining, meta = row
-    words = json.loads(_text(meta))
-    return Holding(
-        _text(name), _int(fence), _float(ttl), max(0.0, _float(age)), _float(remaining), words
-    )
-
-
 def _gone(reason: str | None) -> Gone:
     if reason is not None:
         return Gone("revoked", reason)
     return Gone("expired", "its record is gone from the database")
-
-
-def _int(value: bytes | None) -> int:
-    return int(value or 0)
-
-
-def _float(value: bytes | None) -> float:
-    return float(value or 0)
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode()

@@ -21,6 +21,8 @@ from .statements import Statement
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
 
+NEVER = float("inf")
+
 
 class Call:
     """One statement that somebody waits for."""
@@ -77,19 +79,21 @@ class AioLink(Link):
         self._done = done
         self._socket: int = pgconn.socket
         self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = NEVER
+        self._patience = self._give_up = NEVER
         self._writing = False
         self.batch: list[Call] = []
         self._at = 0
         self._ends = 0
         self.heard: Callable[[str], None] | None = None
         """Called with the payload of each notification, where somebody listens."""
+        pgconn.enter_pipeline_mode()
         loop.add_reader(self._socket, self._read)
 
     def start(self, batch: list[Call], patience: float | None, together: bool = True) -> None:
         """Send a batch: one transaction, or one for each call, and in any case one write."""
         self.batch, self._at, self._ends = batch, 0, 1 if together else len(batch)
         try:
-            self.pgconn.enter_pipeline_mode()
             fresh: set[str] = set()
             for call in batch:
                 call.rows, call.error = [], None
@@ -102,11 +106,23 @@ class AioLink(Link):
         except (psycopg.Error, OSError) as error:
             self.end(error)
             return
-        if patience is not None:
-            self._timer = self._loop.call_later(patience, self._expire, patience)
+        self._patience = NEVER if patience is None else patience
+        self._give_up = self._loop.time() + self._patience
+        if self._give_up < self._looks_at:
+            self._look_at(self._give_up)
 
-    def _expire(self, patience: float) -> None:
-        self.end(TimeoutError(f"no answer within {patience:g} s"))
+    def _look_at(self, moment: float) -> None:
+        """Look at the clock then. A timer for each batch would cost more than sending it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looks_at, self._timer = moment, self._loop.call_at(moment, self._look)
+
+    def _look(self) -> None:
+        self._looks_at, self._timer = NEVER, None
+        if self.batch and self._give_up <= self._loop.time():
+            self.end(TimeoutError(f"no answer within {self._patience:g} s"))
+        elif self.batch and self._give_up < NEVER:
+            self._look_at(self._give_up)
 
     def _write(self) -> None:
         more = bool(self.pgconn.flush())
@@ -142,7 +158,7 @@ class AioLink(Link):
         if is_end(result):
             self._ends -= 1
             if self._ends == 0:
-                self._finish()
+                self._done(self)
             return
         call = self.batch[self._at]
         call.answers -= 1
@@ -159,14 +175,6 @@ class AioLink(Link):
         else:
             if call.answers:
                 self.prepared.add(call.statement.name)
-
-    def _finish(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        # Between batches: else a word about the server's settings would keep back what is behind.
-        self.pgconn.exit_pipeline_mode()
-        self._done(self)
 
     def end(self, error: BaseException) -> None:
         """The connection is of no more use: whoever waits for it is told."""

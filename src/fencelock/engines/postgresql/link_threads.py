@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
 TRIES_MAX = 5
-FRESH_S = 0.005  # a connection that the server has used so lately is not looked at again
+FRESH_S = 0.005
 _NONE: set[str] = set()
 
 
@@ -34,8 +34,8 @@ class ThreadLink(Link):
         self._ears: select.poll | None = None
         self._rows: Rows = []
         self._refused: Refused | None = None
-        self._spoke_at = 0.0
-        """When the server last said something."""
+        self.fresh_until = 0.0
+        """Until then nobody needs to look whether the server is still there: it has just spoken."""
 
     def ask(self, statement: Statement, values: Sequence[object], patience: float) -> Rows:
         """Send one statement and return its rows."""
@@ -66,13 +66,16 @@ class ThreadLink(Link):
 
     def _answer(self, patience: float) -> Rows:
         """Wait for the answer of what was sent: none of it can have come before all was sent."""
-        self._flush()
+        self._rows, self._refused = [], None
+        if self.pgconn.flush():
+            self._flush()
         left = patience
         give_up = 0.0
         while left > 0 and self._poll.poll(left * 1000):
             self.pgconn.consume_input()
             rows = self.take()
-            self._spoke_at = now = time.monotonic()
+            now = time.monotonic()
+            self.fresh_until = now + FRESH_S
             if rows is not None:
                 return rows
             give_up = give_up or now + patience
@@ -80,13 +83,13 @@ class ThreadLink(Link):
         raise TimeoutError(f"no answer within {patience:g} s")
 
     def _flush(self) -> None:
-        self._rows, self._refused = [], None
         while self.pgconn.flush():
             select.select([], [self.pgconn.socket], [], 0.1)
 
     def post(self, statement: Statement, values: Sequence[object], patience: float) -> None:
         """Send one statement and return; ``take`` has its rows once they have come."""
         self._introduce(statement, list(map(text, values)), patience)
+        self._rows, self._refused = [], None
         self._flush()
 
     def take(self) -> Rows | None:
@@ -106,38 +109,33 @@ class ThreadLink(Link):
 
     def hear(self, timeout: float, alarm: Alarm) -> list[str]:
         """Wait for notifications, or an alarm, always the same; return the payload of each."""
-        if told := self._told():  # it came along with the answer to a statement
-            return told
-        if self._ears is None:
-            self._ears = select.poll()
-            self._ears.register(self.pgconn.socket, select.POLLIN)
-            self._ears.register(alarm.descriptor, select.POLLIN)
-        if not (heard := self._ears.poll(max(0.0, timeout) * 1000)):
-            return []
-        for descriptor, _ in heard:
-            if descriptor == alarm.descriptor:
-                alarm.hush()
-        self.pgconn.consume_input()
-        self._spoke_at = time.monotonic()
-        return self._told()
-
-    def _told(self) -> list[str]:
+        pgconn = self.pgconn
+        notice = pgconn.notifies()
+        if notice is None:  # else it came along with the answer to a statement
+            if self._ears is None:
+                self._ears = select.poll()
+                self._ears.register(pgconn.socket, select.POLLIN)
+                self._ears.register(alarm.descriptor, select.POLLIN)
+            if not (heard := self._ears.poll(max(0.0, timeout) * 1000)):
+                return []
+            for descriptor, _ in heard:
+                if descriptor == alarm.descriptor:
+                    alarm.hush()
+            pgconn.consume_input()
+            self.fresh_until = time.monotonic() + FRESH_S
+            notice = pgconn.notifies()
         told: list[str] = []
-        while (notice := self.pgconn.notifies()) is not None:
+        while notice is not None:
             told.append(notice.extra.decode())
+            notice = pgconn.notifies()
         return told
 
     def readable(self, seconds: float) -> bool:
         """Wait until the server has said something."""
         return bool(self._poll.poll(seconds * 1000))
 
-    def stale(self, within: float = 0.0) -> bool:
-        """Whether the server has spoken, or left, while nobody asked.
-
-        Who asks again right after an answer need not look: ``within`` says how soon that is.
-        """
-        if within and time.monotonic() < self._spoke_at + within:
-            return False
+    def stale(self) -> bool:
+        """Whether the server has spoken, or left, while nobody asked."""
         if not self._poll.poll(0):
             return not self.alive()
         try:

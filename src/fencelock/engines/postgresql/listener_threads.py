@@ -7,6 +7,7 @@ saves a thread and the way between the two. Else a thread of ours does.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 
 import psycopg
@@ -16,7 +17,7 @@ from ...world import Job, Signal, World
 from .alarm import Alarm
 from .ears import AGAIN_S, ALIVE_S, CLOSE_S, NEVER, Ears, Watch
 from .link import Rows
-from .link_threads import FRESH_S, ThreadLink, asked, connect
+from .link_threads import ThreadLink, asked, connect
 from .settings import Settings
 from .statements import LeaseStatements, Statement
 
@@ -83,7 +84,9 @@ class ThreadListener(Ears):
             return None
         try:
             link = self._link
-            if link is None or self._closing or link.stale(FRESH_S):
+            if link is None or self._closing:
+                return None
+            if time.monotonic() >= link.fresh_until and link.stale():
                 return None  # whoever hears next meets the trouble, and sees to it
             return asked(link, statement, values, self._settings.patience)
         finally:

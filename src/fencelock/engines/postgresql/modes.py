@@ -124,6 +124,8 @@ class Mode(ABC):
 
     traits: Traits
     takes_keys = False
+    plain = False
+    """Whether a release waits for nothing but futures, in asyncio."""
 
     def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
         self.world = world

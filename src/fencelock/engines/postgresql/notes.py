@@ -8,9 +8,12 @@ of ours without a note. A note is removed when its lock is given back.
 from __future__ import annotations
 
 from ...errors import FencelockError
+from ...model import Holding, State, Waiting
 from ...world import World, sleep
+from .keys import key_of
 from .link import Rows
 from .modes import Session, Wire
+from .reading import holding
 from .statements import SessionStatements, Statement
 from .warden import NEVER, Hold
 
@@ -85,7 +88,20 @@ class Notes:
         if gone:  # given back in between, perhaps before its note was written
             await session.ask(self._say.erase, [name for name, _ in gone], [o for _, o in gone])
 
-    async def shown(self, statement: Statement, value: str, key: int | None) -> Rows:
+    async def state(self, name: str) -> State:
+        """Who holds a lock, and who waits for it in the server."""
+        holders = await self._shown(self._say.holder, name, key_of(name))
+        waiters = await self._wire.ask(self._say.waiters, key_of(name))
+        waiting = [
+            Waiting(max(0.0, float(age or 0)), {"pid": int(pid or 0)}) for age, pid in waiters
+        ]
+        return State(name, tuple(map(holding, holders)), tuple(waiting))
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        """All holders of names that begin so."""
+        return [holding(row) for row in await self._shown(self._say.scan, prefix, None)]
+
+    async def _shown(self, statement: Statement, value: str, key: int | None) -> Rows:
         """What the notes say, once nobody's are missing any more."""
         await self.write(NEVER)
         give_up = self._world.now() + WAIT_S

@@ -18,22 +18,21 @@ twice to one session, so a key that this client has taken is not asked for again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...model import Busy, Gone, Grant, Holding, Request, State, Waiting, granted
+from ...model import Busy, Gone, Grant, Holding, Request, State, granted
 from ...world import World
 from .bonded import LOOK_S, BondedMode
 from .holdings import Holdings
 from .keys import key_of
-from .lease import holding
 from .link import Rows
 from .modes import Session, Wire
 from .notes import Notes
 from .queueing import Waiter
 from .sessions import Sessions
 from .settings import Settings
-from .statements import SessionStatements, Statement
+from .statements import SessionStatements
 from .warden import NEVER, Hold, Warden
 
 REST_S = 0.5  # after so long with nothing held, a session may be silent for as long as it likes
@@ -98,8 +97,10 @@ class SessionMode(BondedMode):
         try:
             session, rows = await self._ask_shared(request, key, asked_at)
         except Exception:
+            self._astray.pop(request.owner, None)
             self._holdings.free(key, request.owner)
             raise
+        del self._astray[request.owner]
         if rows[0][0] is None:
             self._holdings.free(key, request.owner)
             return await self._busy(request)
@@ -115,34 +116,17 @@ class SessionMode(BondedMode):
         """Try on a shared session; one that has ended while it was idle is no answer."""
         for _ in range(TRIES_MAX):
             session = await self._sessions.shared()
-            say, parameters = self._trying(session, request, key)
             # Should the caller be cancelled now, what withdraws this comes behind it.
             self._astray[request.owner] = Hold.of(request, key, session, 0, asked_at)
             try:
-                rows = await session.ask(say, *parameters)
+                rows = await self._sessions.try_lock(session, key, request.ttl)
             except Unavailable:
                 if not session.dead:
-                    del self._astray[request.owner]
                     raise
                 self._bury(session)
-            except Exception:
-                del self._astray[request.owner]
-                raise
             else:
-                del self._astray[request.owner]
                 return session, rows
-        del self._astray[request.owner]
         raise Unavailable("no session lasts here; nothing happened")
-
-    def _trying(
-        self, session: Session, request: Request, key: int
-    ) -> tuple[Statement, tuple[object, ...]]:
-        """What to say, with the session's limit only where it becomes another one."""
-        limit = self._sessions.limit(session, request.ttl)
-        if limit == session.limit:
-            return self._say.try_lock, (key,)
-        session.limit = limit
-        return self._say.try_lock_limited, (key, limit)
 
     def _keep(
         self, request: Request, key: int, session: Session, fence: bytes | None, asked_at: float
@@ -264,19 +248,11 @@ class SessionMode(BondedMode):
             self._sessions.done_with(session)
         return in_time and bool(rows) and rows[0][0] == b"t"
 
-    async def _unlock(self, session: Session, owner: str, hold: Hold) -> Rows:
-        limit = self._sessions.limit(session)
-        if not session.ttls:  # nobody holds by it now: the warden sees to the limit if it stays so
-            limit = session.limit
-            if self._rest_at == NEVER:
-                self._rest_at = self.world.now() + REST_S
-                self._warden.expect(self._rest_at)
-        changed, session.limit = limit != session.limit, limit
-        if hold.noted:
-            return await session.ask(self._say.unlock_noted, [hold.name], [owner], hold.key, limit)
-        if changed:
-            return await session.ask(self._say.unlock_limited, hold.key, limit)
-        return await session.ask(self._say.unlock, hold.key)
+    def _unlock(self, session: Session, owner: str, hold: Hold) -> Awaitable[Rows]:
+        if not session.ttls and self._rest_at == NEVER:  # nobody holds by it now
+            self._rest_at = self.world.now() + REST_S
+            self._warden.expect(self._rest_at)
+        return self._sessions.unlock(session, owner, hold)
 
     async def withdraw(self, request: Request) -> None:
         waiter = self._queue.waiters.pop(request.owner, None)
@@ -291,12 +267,7 @@ class SessionMode(BondedMode):
     # Looking
 
     async def inspect(self, name: str) -> State:
-        holders = await self._notes.shown(self._say.holder, name, key_of(name))
-        waiters = await self.wire.ask(self._say.waiters, key_of(name))
-        waiting = [
-            Waiting(max(0.0, float(age or 0)), {"pid": int(pid or 0)}) for age, pid in waiters
-        ]
-        return State(name, tuple(map(holding, holders)), tuple(waiting))
+        return await self._notes.state(name)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return [holding(row) for row in await self._notes.shown(self._say.scan, prefix, None)]
+        return await self._notes.scan(prefix)

@@ -6,12 +6,14 @@ limit is told anew whenever it becomes another one, along with what is said anyw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ...errors import EngineError, FencelockError, Misconfigured
+from .link import Rows
 from .modes import Session, Wire
 from .settings import Settings
 from .statements import SessionStatements
+from .warden import Hold
 
 GRACE_S = 1.0  # the server ends a silent session so much later than its shortest lease
 SPARE_MAX = 4  # sessions that are kept for the next who have to wait
@@ -98,6 +100,24 @@ class Sessions:
         """How long the server lets a session be silent, in milliseconds; 0 is for ever."""
         shortest = min([*session.ttls, *ttls], default=None)
         return "0" if shortest is None else f"{(shortest + GRACE_S) * 1000:.0f}"
+
+    def try_lock(self, session: Session, key: int, ttl: float) -> Awaitable[Rows]:
+        """Take a lock if it is free; its session is told its limit only if that is another one."""
+        limit = self.limit(session, ttl)
+        if limit == session.limit:
+            return session.ask(self._say.try_lock, key)
+        session.limit = limit
+        return session.ask(self._say.try_lock_limited, key, limit)
+
+    def unlock(self, session: Session, owner: str, hold: Hold) -> Awaitable[Rows]:
+        """Give a lock back. A session by which nothing is held now keeps its limit for a while."""
+        limit = self.limit(session) if session.ttls else session.limit
+        changed, session.limit = limit != session.limit, limit
+        if hold.noted:
+            return session.ask(self._say.unlock_noted, [hold.name], [owner], hold.key, limit)
+        if changed:
+            return session.ask(self._say.unlock_limited, hold.key, limit)
+        return session.ask(self._say.unlock, hold.key)
 
     async def let_rest(self) -> None:
         """Let the server be patient with sessions by which nothing is held."""

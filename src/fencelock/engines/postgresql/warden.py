@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from ...errors import FencelockError
 from ...model import Request
 from ...world import Job, World
-from .modes import Session
+from .modes import Session, Transaction
 
 NEVER = float("inf")
 NAP_MAX_S = 60.0
@@ -50,6 +50,22 @@ class Hold:
         """What a request was granted."""
         until = asked_at + request.ttl
         return cls(request.name, key, session, fence, request.ttl, until, request.meta)
+
+
+class BoundHold(Hold):
+    """A lock and its transaction."""
+
+    __slots__ = ("spoiled", "transaction", "used", "xid")
+
+    def __init__(
+        self, request: Request, transaction: Transaction, fence: int, asked_at: float, xid: str
+    ) -> None:
+        until = asked_at + request.ttl
+        super().__init__(request.name, 0, transaction, fence, request.ttl, until, request.meta)
+        self.transaction = transaction
+        self.xid = xid
+        self.spoiled = False
+        self.used = False
 
 
 class Warden:

@@ -18,7 +18,7 @@ from ...world import World
 from .ears import Listener
 from .failures import Refused, lost, refusal
 from .link import Rows
-from .link_threads import FRESH_S, ThreadLink, asked, connect, reach
+from .link_threads import ThreadLink, asked, connect, reach
 from .session_threads import Lookout, ThreadSession
 from .settings import Settings
 from .statements import LeaseStatements, Statement
@@ -63,7 +63,7 @@ class Pool:
                 if self._may_open(give_up):
                     return self.open()
                 continue
-            if not link.stale(FRESH_S):
+            if time.monotonic() < link.fresh_until or not link.stale():
                 return link
             self._drop(link)
 
