@@ -216,6 +216,13 @@ def test_one_name_in_a_packet_goes_to_one_owner(
     run(flavor, scenario)
 
 
+async def cancel(task: asyncio.Task[Any]) -> None:
+    """Cancel, and let the task do what it does about it until it waits for somebody else."""
+    task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
 @pytest.mark.parametrize("place", [0, 1, 5], ids=["leader", "second", "last"])
 @pytest.mark.parametrize("when", ["in line", "called", "under way"])
 def test_a_cancelled_caller_leaves_nothing_and_harms_nobody(
@@ -225,7 +232,15 @@ def test_a_cancelled_caller_leaves_nothing_and_harms_nobody(
 
         async def scenario(lab: Lab) -> None:
             client = await warm(lab, server, table, proxy.port)
-            tasks: list[asyncio.Task[Any]] = []
+            engine, tasks = client._core.engine, list[asyncio.Task[Any]]()
+            taken_back: list[str] = []
+            withdraw = engine.withdraw
+
+            async def withdrawn(request: Request) -> None:
+                taken_back.append(request.name)
+                await withdraw(request)
+
+            engine.withdraw = withdrawn
 
             async def acquire(name: str) -> Any:
                 task = asyncio.current_task()
@@ -236,23 +251,24 @@ def test_a_cancelled_caller_leaves_nothing_and_harms_nobody(
             async with Packet(lab, client) as packet:
                 jobs = [await packet.add(acquire(name)) for name in NAMES]
                 if when == "in line":
-                    tasks[place].cancel()
-                    await asyncio.sleep(0)
+                    await cancel(tasks[place])
+                    assert taken_back == [NAMES[place]]
                 proxy.count_from_now()
                 proxy.block()
             if when == "under way":
                 await lab.until(proxy.waiting, "the packet")
             if when != "in line":
-                tasks[place].cancel()
-                await asyncio.sleep(0)
-                assert not jobs[place].done()  # what takes it back must not overtake it
+                await cancel(tasks[place])
+                assert taken_back == []  # that must not overtake the packet
             proxy.heal()
             with pytest.raises(asyncio.CancelledError):
                 await jobs[place].result()
+            leases = [await job.result() for job in jobs[:place] + jobs[place + 1 :]]
+            assert (
+                proxy.requests <= 3
+            )  # the packet, and what takes one back: nobody had to ask again
             assert await client.holders(NAMES[place]) == []
-            for number, job in enumerate(jobs):
-                if number != place:
-                    assert await (await job.result()).release() is True
+            assert [await lease.release() for lease in leases] == [True] * len(leases)
 
         run("asyncio", scenario)
 
