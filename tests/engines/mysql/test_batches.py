@@ -264,9 +264,7 @@ def test_a_cancelled_caller_leaves_nothing_and_harms_nobody(
             with pytest.raises(asyncio.CancelledError):
                 await jobs[place].result()
             leases = [await job.result() for job in jobs[:place] + jobs[place + 1 :]]
-            assert (
-                proxy.requests <= 3
-            )  # the packet, and what takes one back: nobody had to ask again
+            assert proxy.requests <= 3  # the packet, and what takes one back: nobody asks again
             assert await client.holders(NAMES[place]) == []
             assert [await lease.release() for lease in leases] == [True] * len(leases)
 
