@@ -193,7 +193,7 @@ def test_an_interrupted_packet_leaves_nothing_held(
             all_given = [number] * COUNT
             await lab.until(lambda: sessions_of(server, crowd.names) == all_given, "all given")
             server.ask(f"KILL QUERY {number}")
-        assert [await job.result() for job in jobs] == [None] * COUNT
+            assert [await job.result() for job in jobs] == [None] * COUNT  # before it is free
         assert sessions_of(server, crowd.names) == [None] * COUNT
         assert await crowd.kept.release() is True
 

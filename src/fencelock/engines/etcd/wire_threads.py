@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
@@ -109,7 +110,10 @@ class ThreadsStream:
         failure: type[Exception],
     ) -> None:
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
-        self._call = open_stream(iter(self._requests.get, None), metadata=about)
+        self._open = partial(open_stream, iter(self._requests.get, None), metadata=about)
+        self._call: Any = None
+        self._closed = False
+        self._mutex = threading.Lock()
         self._hear = hear
         self._end = end
         self._failure = failure
@@ -120,14 +124,26 @@ class ThreadsStream:
 
     def close(self) -> None:
         self._requests.put(None)
-        self._call.cancel()
+        with self._mutex:
+            self._closed = True
+            if self._call is not None:
+                self._call.cancel()
 
     def _read(self) -> None:
         try:
-            for message in self._call:
+            for message in self._begin():
                 self._hear(message)
-        except self._failure:
-            pass  # however it ended: who watched looks for itself
+        except (self._failure, ValueError):
+            pass  # however it ended, or was too late to begin: who watched looks for itself
         finally:
             self._requests.put(None)
             self._end()
+
+    def _begin(self) -> Any:
+        """Open it here: Ctrl-C in the midst of that would leave a channel that never closes."""
+        call = self._open()
+        with self._mutex:
+            self._call = call
+            if self._closed:
+                call.cancel()
+        return call
