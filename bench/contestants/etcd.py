@@ -24,7 +24,6 @@ class EtcdThreads(OnEtcd, Ours):
 
     name = "fencelock etcd"
     works = frozenset({"pair", "handoff", "wakeup", "idle", "renewals", "import"})
-    needs = ("grpc",)
     targets: ClassVar = {
         "pair": (Target("wall_us", "at most", 1.2, "raw etcd"),),
         "handoff": TURNS,
@@ -40,7 +39,6 @@ class EtcdAio(OnEtcd, OursAio):
 
     name = "fencelock etcd asyncio"
     works = EtcdThreads.works
-    needs = EtcdThreads.needs
     targets: ClassVar = {
         "pair": (Target("wall_us", "at most", 1.2, "raw etcd asyncio"),),
         "handoff": TURNS[1:],

@@ -113,7 +113,6 @@ STORES: dict[str, Store] = {
     ),
     "etcd": Store(
         lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
-        lacks={"fork_in_loop": "refuses that child: gRPC's own thread is always at work there"},
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
     ),

@@ -12,9 +12,10 @@ from typing import Any
 
 from ...errors import EngineError, FencelockError, Unavailable
 from ...model import Busy, Grant, Request
+from ...wires.grpc.call import Refused
 from ...world import Signal, World
 from . import replies, requests
-from .link import RANGE, TXN, LeaseGone, Link, Refused
+from .link import RANGE, TXN, LeaseGone, Link
 from .naming import JOIN, TRY, Naming, meta_text, owner_of
 from .session import Sessions
 from .standing import Standing

@@ -35,7 +35,6 @@ class EtcdEngine(Engine):
 
     schemes = ("etcd",)
     options: ClassVar = OPTIONS
-    drivers = ("grpc",)
     plain = True
     traits = Traits(
         safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True

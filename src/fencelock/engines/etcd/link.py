@@ -18,6 +18,7 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from ...wires.grpc.call import Metadata, Refused
 from . import replies, requests
 
 WORK, RENEWAL = 0, 1  # lanes: a renewal never queues behind other work
@@ -37,16 +38,12 @@ AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
 STATUS = "/etcdserverpb.Maintenance/Status"
 MEMBERS = "/etcdserverpb.Cluster/MemberList"
 
-Metadata: TypeAlias = tuple[tuple[str, str], ...]
 Verdict: TypeAlias = Literal["not sent", "elsewhere", "unknown", "token", "lease", "denied", "no"]
 AGAIN: tuple[Verdict, ...] = ("not sent", "elsewhere")
 
 # The first row whose code and words fit decides. "elsewhere": nothing happened, and another member
 # may do better.
 TABLE: tuple[tuple[str, str, Verdict], ...] = (
-    ("UNAVAILABLE", "failed to connect", "not sent"),
-    ("UNAVAILABLE", "connections to all backends failing", "not sent"),
-    ("UNAVAILABLE", "resolution", "not sent"),
     ("UNAVAILABLE", "etcdserver: no leader", "elsewhere"),
     ("UNAVAILABLE", "not supported for learner", "elsewhere"),
     ("UNAVAILABLE", "", "unknown"),
@@ -62,18 +59,8 @@ TABLE: tuple[tuple[str, str, Verdict], ...] = (
     ("FAILED_PRECONDITION", "authentication is not enabled", "denied"),
     ("UNAUTHENTICATED", "", "denied"),
     ("PERMISSION_DENIED", "", "denied"),
-    ("CLOSED", "", "not sent"),
     ("", "", "no"),
 )
-
-
-class Refused(Exception):
-    """A call that did not end well, as gRPC tells it."""
-
-    def __init__(self, code: str, details: str) -> None:
-        super().__init__(f"{code}: {details}")
-        self.code = code
-        self.details = details
 
 
 class LeaseGone(EngineError):
@@ -237,6 +224,8 @@ class Link:
 
 def judge(error: Refused) -> Verdict:
     """What an error means for the request that met it."""
+    if error.unsent:
+        return "not sent"
     for code, words, verdict in TABLE:
         if code in ("", error.code) and words in error.details:
             return verdict

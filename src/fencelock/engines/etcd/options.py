@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...engine import Address
 from ...errors import Misconfigured
-from .channel import Tls
+from ...wires.grpc.tls import Tls
 
 PORT = 2379
 
@@ -54,7 +54,7 @@ OPTIONS = {
 
 
 def members_of(address: Address) -> list[str]:
-    """The members of the cluster as gRPC wants them."""
+    """The members of the cluster, as ``host:port``."""
     if not address.hosts:
         raise Misconfigured("etcd:// needs a host: write etcd://host:2379 or etcd://h1,h2,h3")
     if address.path not in ("", "/"):

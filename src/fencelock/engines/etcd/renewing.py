@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model import Gone, Grant, granted
+from ...wires.grpc.call import Refused
 from ...world import World
 from . import replies, requests
-from .link import LEASE_GRANT, RANGE, TXN, LeaseGone, Link, Refused
+from .link import LEASE_GRANT, RANGE, TXN, LeaseGone, Link
 from .listing import Listing
 from .naming import Naming, owner_of
 from .session import Sessions

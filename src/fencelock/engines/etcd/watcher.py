@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from itertools import count
 
+from ...wires.grpc.call import Refused
 from ...world import World
 from . import protobuf, replies, requests
-from .link import Link, Refused, Stream
+from .link import Link, Stream
 from .tenancy import Place
 
 QUIET_S = 1.0  # after a stream that broke, waiters look by themselves for so long

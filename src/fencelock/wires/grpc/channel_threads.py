@@ -1,0 +1,151 @@
+"""A connection for threads: a blocking socket, TLS if wanted, and the frames above it.
+
+One thread may read while others send. Who does what is decided in ``line_threads.py``, for calls,
+and in ``stream_threads.py``.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from typing import NamedTuple
+
+from ..patience import set_patience
+from .call import Call, Heads, Refused
+from .connection import Connection
+from .frames import PING_OUT
+from .tls import Seal
+
+READ_MAX = 65_536
+
+
+class Server(NamedTuple):
+    """Where to connect to."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None
+    heads: Heads
+
+
+class Channel:
+    """One connection. All but reading is done under its mutex."""
+
+    def __init__(self, server: Server, within: float) -> None:
+        """Connect; Refused says why not."""
+        self.mutex = threading.Lock()
+        self.frames = Connection()
+        self.usable = True
+        self._patience = 0.0
+        self._seal: Seal | None = None
+        try:
+            self._socket = socket.create_connection((server.host, server.port), within)
+        except OSError as error:
+            raise _cannot_connect(error) from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if server.tls is not None:
+                self._seal = Seal(server.tls, server.host)
+                self._seal.shake_hands(self._socket)
+            self.set_patience(within)
+        except BaseException as error:
+            self._socket.close()
+            if isinstance(error, OSError):  # those of TLS are, too
+                raise _cannot_connect(error) from error
+            raise
+        self.receive = self._socket.recv
+
+    def set_patience(self, seconds: float) -> None:
+        """How long to wait for the server to take or give anything."""
+        if abs(seconds - self._patience) > seconds / 16:
+            set_patience(self._socket, seconds)
+            self._patience = seconds
+
+    def begin(self, call: Call) -> None:
+        """Send a request, or the beginning of a stream."""
+        with self.mutex:
+            try:
+                self.frames.open(call)
+                if self.frames.out:
+                    self._flush()
+            except BaseException:  # interrupted: nobody knows where the frames stand
+                self._break("interrupted")
+                raise
+
+    def send(self, call: Call, message: bytes) -> None:
+        """Send one more message of a stream."""
+        with self.mutex:
+            self.frames.send(call, message)
+            self._flush()
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        with self.mutex:
+            self.frames.out.append(PING_OUT)
+            self._flush()
+
+    def cancel(self, call: Call) -> None:
+        """Want no more of a call."""
+        with self.mutex:
+            self.frames.cancel(call)
+            self._flush()
+
+    def read(self) -> None:
+        """Wait for something from the server, and hear it. OSError: the connection is broken."""
+        data = self.receive(READ_MAX)
+        if not data:
+            raise ConnectionResetError("the server closed the connection")
+        self.hear(data)
+
+    def hear(self, data: bytes) -> None:
+        with self.mutex:
+            if self._seal is not None:
+                data = self._seal.unseal(data)
+            self.frames.feed(data)
+            if self.frames.out or self._seal is not None:
+                self._flush()
+
+    def _flush(self) -> None:
+        """Send all. If that is interrupted, nobody knows how much, and no other frame may follow.
+
+        Errors are for whoever reads to find.
+        """
+        if not self.usable:
+            return
+        out = b"".join(self.frames.out)
+        self.frames.out.clear()
+        try:
+            if self._seal is not None:
+                out = self._seal.seal(out) if out else self._seal.answer()
+            if out:
+                self._socket.sendall(out)
+        except OSError as error:
+            self._break(str(error))
+        except BaseException:
+            self._break("interrupted")
+            raise
+
+    def close(self, why: str = "the client is closed") -> None:
+        """End the connection, and all calls on it."""
+        with self.mutex:
+            self._break(why)
+            self.frames.fail(why)
+
+    def _break(self, why: str) -> None:
+        """Wake whoever reads, and let nobody send any more."""
+        if self.usable:
+            self.usable = False
+            self.frames.leaving = self.frames.leaving or why
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is not connected any more
+
+    def let_go(self) -> None:
+        """Nobody uses it any more."""
+        self._socket.close()
+
+
+def _cannot_connect(error: OSError) -> Refused:
+    return Refused("UNAVAILABLE", f"failed to connect ({error})", unsent=True)

@@ -1,0 +1,167 @@
+"""The headers of HTTP/2 (RFC 7541), by sides that remember nothing.
+
+Each side may keep a table of headers that came before. We ask the server to use none, and use none
+ourselves. So a block of headers means the same wherever it stands: what we send is made once for
+each method, and what the server says over and over is looked up instead of read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache, lru_cache
+
+
+class Malformed(Exception):
+    """What came is not HTTP/2, or none that we allow."""
+
+
+def write_block(headers: Iterable[tuple[str, str]]) -> bytes:
+    """All headers as plain text, none of them to be remembered."""
+    return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers)
+
+
+def _text(value: str) -> bytes:
+    data = value.encode()
+    return _integer(len(data), 7) + data
+
+
+def _integer(value: int, bits: int) -> bytes:
+    most = (1 << bits) - 1
+    if value < most:
+        return bytes((value,))
+    out = bytearray((most,))
+    value -= most
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+@lru_cache(maxsize=64)
+def read_block(block: bytes) -> dict[str, str]:
+    """The headers of a block; of those with one name, the last. Not to be changed."""
+    headers: dict[str, str] = {}
+    place = 0
+    try:
+        while place < len(block):
+            first = block[place]
+            if first & 0b1000_0000:  # name and value from the table
+                index, place = _integer_at(block, place, 7)
+                name, value = _known(index)
+                headers[name] = value
+            elif first & 0b1110_0000 == 0b0010_0000:  # the size of a table, which must be ours
+                size, place = _integer_at(block, place, 5)
+                if size:
+                    raise Malformed("the server would remember headers, which it was asked not to")
+            else:  # a value that stands here; whether it may be remembered does not matter
+                index, place = _integer_at(block, place, 6 if first & 0b0100_0000 else 4)
+                if index:
+                    name = _known(index)[0]
+                else:
+                    name, place = _text_at(block, place)
+                headers[name], place = _text_at(block, place)
+    except IndexError:
+        raise Malformed("a block of headers was cut short") from None
+    return headers
+
+
+def _known(index: int) -> tuple[str, str]:
+    if not 0 < index <= len(_TABLE):
+        raise Malformed("a header refers to a table that is not kept")
+    return _TABLE[index - 1]
+
+
+def _integer_at(data: bytes, place: int, bits: int) -> tuple[int, int]:
+    most = (1 << bits) - 1
+    value = data[place] & most
+    place += 1
+    if value < most:
+        return value, place
+    for shift in range(0, 29, 7):
+        byte = data[place]
+        place += 1
+        value += (byte & 127) << shift
+        if byte < 128:
+            return value, place
+    raise Malformed("an integer of a header is too large")
+
+
+def _text_at(data: bytes, place: int) -> tuple[str, int]:
+    is_packed = data[place] & 0b1000_0000
+    size, place = _integer_at(data, place, 7)
+    text = data[place : place + size]
+    if len(text) < size:
+        raise Malformed("a header ends behind its block")
+    return (_unpack(text) if is_packed else text).decode("latin-1"), place + size
+
+
+def _unpack(data: bytes) -> bytes:
+    """Undo Huffman's code. What is left at the end fills a byte with ones."""
+    codes, out, word = _codes(), bytearray(), ""
+    for bit in format(int.from_bytes(data, "big"), f"0{8 * len(data)}b") if data else "":
+        word += bit
+        if (symbol := codes.get(word)) is not None:
+            out.append(symbol)
+            word = ""
+    if len(word) > 7 or "0" in word:
+        raise Malformed("a header's text is cut short")
+    return bytes(out)
+
+
+@cache
+def _codes() -> dict[str, int]:
+    """Words of the code: counted up through all symbols, the short ones first (Appendix B)."""
+    codes: dict[str, int] = {}
+    number, before = 0, 0
+    for length, symbols in _LENGTHS.items():
+        number <<= length - before
+        before = length
+        for symbol in symbols:
+            codes[format(number, f"0{length}b")] = symbol
+            number += 1
+    return codes
+
+
+_LENGTHS = {
+    5: b"012aceiost",
+    6: b" %-./3456789=A_bdfghlmnpru",
+    7: b":BCDEFGHIJKLMNOPQRSTUVWYjkqvwxyz",
+    8: b"&*,;XZ",
+    10: b'!"()?',
+    11: b"'+|",
+    12: b"#>",
+    13: b"\0$@[]~",
+    14: b"^}",
+    15: b"<`{",
+    19: b"\\\xc3\xd0",
+    20: b"\x80\x82\x83\xa2\xb8\xc2\xe0\xe2",
+    21: b"\x99\xa1\xa7\xac\xb0\xb1\xb3\xd1\xd8\xd9\xe3\xe5\xe6",
+    22: bytes.fromhex("8184858688929a9ca0a3a4a9aaadb2b5b9babbbdbec4c6e4e8e9"),
+    23: bytes.fromhex("0187898a8b8c8d8f93959697989b9d9ea5a6a8aeafb4b6b7bcbfc5e7ef"),
+    24: b"\t\x8e\x90\x91\x94\x9f\xab\xce\xd7\xe1\xec\xed",
+    25: b"\xc7\xcf\xea\xeb",
+    26: b"\xc0\xc1\xc8\xc9\xca\xcd\xd2\xd5\xda\xdb\xee\xf0\xf2\xf3\xff",
+    27: bytes.fromhex("cbccd3d4d6dddedff1f4f5f6f7f8fafbfcfdfe"),
+    28: bytes.fromhex("020304050607080b0c0e0f1011121314151718191a1b1c1d1e1f7fdcf9"),
+    30: b"\n\r\x16",
+}
+
+# Appendix A: the headers that have a number of their own.
+_PAIRS = """
+:authority|:method GET|:method POST|:path /|:path /index.html|:scheme http|:scheme https
+:status 200|:status 204|:status 206|:status 304|:status 400|:status 404|:status 500
+accept-charset|accept-encoding gzip, deflate|accept-language|accept-ranges|accept
+access-control-allow-origin|age|allow|authorization|cache-control|content-disposition
+content-encoding|content-language|content-length|content-location|content-range|content-type
+cookie|date|etag|expect|expires|from|host|if-match|if-modified-since|if-none-match|if-range
+if-unmodified-since|last-modified|link|location|max-forwards|proxy-authenticate
+proxy-authorization|range|referer|refresh|retry-after|server|set-cookie
+strict-transport-security|transfer-encoding|user-agent|vary|via|www-authenticate
+"""
+_TABLE: list[tuple[str, str]] = [
+    (pair.partition(" ")[0], pair.partition(" ")[2])
+    for line in _PAIRS.split("\n")
+    if line
+    for pair in line.split("|")
+]

@@ -1,0 +1,155 @@
+"""One connection that all threads share for their calls, without a thread of its own.
+
+Whoever waits for an answer reads, if nobody else does, and hears for all; once it has its own
+answer it wakes another who waits, to go on reading. So a thread that is alone sends and receives
+for itself, and many have their requests under way at once.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from time import monotonic
+
+from .call import Call, Refused
+from .channel_threads import READ_MAX, Channel, Server
+from .hpack import Malformed
+
+LOOK_AGAIN_S = 0.01  # a connection that was used so lately is taken to be alive
+_DONT_WAIT = getattr(socket, "MSG_DONTWAIT", None)
+
+
+class _Call(Call):
+    """A call that a thread waits for."""
+
+    __slots__ = ("wake",)
+
+    def __init__(self, head: bytes, message: bytes) -> None:
+        super().__init__(head, message)
+        self.wake: threading.Lock | None = None
+        """Released when there is something to do for whoever waits."""
+
+    def ended(self) -> None:
+        if self.wake is not None:
+            _release(self.wake)
+
+
+class Line:
+    """The connection, and who reads it."""
+
+    def __init__(self, server: Server, within: float) -> None:
+        self._channel = Channel(server, within)
+        self._frames = self._channel.frames
+        self._reading = threading.Lock()
+        self._used_at = monotonic()
+        self._retired = False
+
+    def call(self, head: bytes, message: bytes, within: float) -> bytes:
+        """Send a request and wait for its answer; Refused when the time is up at the latest."""
+        call, due = _Call(head, message), monotonic() + within
+        try:
+            self._channel.begin(call)
+            self._wait(call, due)
+            if not call.done:
+                self._channel.cancel(call)
+                call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:g} s"))
+        finally:
+            if not call.done:  # interrupted
+                with self._channel.mutex:
+                    self._frames.cancel(call)
+            self._used_at = monotonic()
+            if self._retired and self._frames.idle:
+                self.close()
+        return call.result()
+
+    def _wait(self, call: _Call, due: float) -> None:
+        if self._reading.acquire(False):
+            self._lead(call, due)
+            return
+        call.wake = wake = threading.Lock()
+        wake.acquire()
+        while not call.done:
+            if self._reading.acquire(False):
+                self._lead(call, due)
+                return
+            left = due - monotonic()
+            if left <= 0 or not wake.acquire(timeout=left):
+                return
+
+    def _lead(self, call: Call, due: float) -> None:
+        """Read for all until a call is over, or its time."""
+        channel = self._channel
+        try:
+            while not call.done and (left := due - monotonic()) > 0:
+                channel.set_patience(left)
+                try:
+                    channel.read()
+                except (BlockingIOError, TimeoutError):
+                    continue  # nothing came
+        except (OSError, Malformed) as error:
+            channel.close(str(error))
+        except BaseException:  # something may have been read and not been heard
+            channel.close("interrupted")
+            raise
+        finally:
+            if not channel.usable:
+                channel.let_go()
+            self._reading.release()
+            if self._frames.calls:
+                self._appoint()
+
+    def _appoint(self) -> None:
+        """Let another one read, if there is one who waits."""
+        with self._channel.mutex:
+            waiting = [call for call in self._frames.calls.values() if isinstance(call, _Call)]
+        for call in waiting:
+            if call.wake is not None:
+                _release(call.wake)
+                return
+
+    def is_alive(self) -> bool:
+        """False if no call can begin here, such as after the server hung up unheard."""
+        recently = monotonic() - self._used_at < LOOK_AGAIN_S
+        if not recently and _DONT_WAIT is not None and self._reading.acquire(False):
+            try:
+                self._catch_up(_DONT_WAIT)
+            finally:
+                self._reading.release()
+        return self._channel.usable and not self._frames.leaving
+
+    def _catch_up(self, flags: int) -> None:
+        """Hear what came while nobody waited for anything."""
+        try:
+            while data := self._channel.receive(READ_MAX, flags):
+                self._channel.hear(data)
+            raise ConnectionResetError("the server closed the connection")
+        except BlockingIOError:
+            pass  # nothing: as it should be
+        except (OSError, Malformed) as error:
+            self._channel.close(str(error))
+            self._channel.let_go()
+        except BaseException:
+            self._channel.close("interrupted")
+            raise
+
+    def retire(self) -> None:
+        """Let no more calls begin, and close with the end of the last."""
+        self._retired = True
+        with self._channel.mutex:
+            self._frames.leaving = self._frames.leaving or "the connection was left"
+        if self._frames.idle:
+            self.close()
+
+    def close(self) -> None:
+        """End the connection, and all calls on it."""
+        self._channel.close()
+        if self._reading.acquire(False):  # else whoever reads is woken, and lets go
+            self._channel.let_go()
+            self._reading.release()
+
+
+def _release(wake: threading.Lock) -> None:
+    try:
+        wake.release()
+    except RuntimeError:
+        pass  # it was woken before, and has not seen it yet

@@ -1,0 +1,103 @@
+"""TLS for both flavors: the context, and for threads a layer between bytes and bytes.
+
+A socket of Python's own TLS cannot be read by one thread while another writes. Here whoever has the
+connection's mutex turns plain bytes into sealed ones and back, and the socket below stays a plain
+one that may be read and written at once.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import NamedTuple
+
+from ...errors import Misconfigured
+
+READ_MAX = 65_536
+
+
+class Tls(NamedTuple):
+    """Files in PEM format: who may be trusted, and who we are."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+
+def context_of(tls: Tls) -> ssl.SSLContext:
+    """What Python needs for TLS, read from files; without an authority, those of the system."""
+    if (tls.cert is None) != (tls.key is None):
+        raise Misconfigured("a certificate of the client needs both options: cert and key")
+    for path in tls:
+        _see(path)
+    try:
+        context = ssl.create_default_context(cafile=tls.ca)
+        if tls.cert is not None:
+            context.load_cert_chain(tls.cert, tls.key, _no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise Misconfigured(
+            f"the files for TLS are no certificates and keys in PEM format ({error})"
+        ) from error
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _see(path: str | None) -> None:
+    try:
+        if path is not None:
+            with open(path, "rb"):
+                pass
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read ({error.strerror}): see the TLS options") from (
+            error
+        )
+
+
+def _no_password() -> str:
+    raise ValueError("the key is locked by a password")
+
+
+class Seal:
+    """TLS over a socket that somebody else reads and writes."""
+
+    def __init__(self, context: ssl.SSLContext, host: str) -> None:
+        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
+
+    def shake_hands(self, link: socket.socket) -> None:
+        """Agree with the server on everything; raises OSError."""
+        while True:
+            try:
+                self._tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                link.sendall(self._out.read())
+                data = link.recv(READ_MAX)
+                if not data:
+                    raise ConnectionResetError("the server hung up on TLS") from None
+                self._in.write(data)
+            except ssl.SSLError:
+                link.sendall(self._out.read())  # tell the server what is wrong
+                raise
+        link.sendall(self._out.read())
+        if self._tls.selected_alpn_protocol() != "h2":
+            raise ConnectionError("the server does not offer HTTP/2 over TLS")
+
+    def seal(self, data: bytes) -> bytes:
+        self._tls.write(data)
+        return self._out.read()
+
+    def unseal(self, data: bytes) -> bytes:
+        """What the server said; ``answer`` may then have something for it."""
+        self._in.write(data)
+        parts: list[bytes] = []
+        try:
+            while part := self._tls.read(READ_MAX):
+                parts.append(part)
+            raise ConnectionResetError("the server hung up")
+        except ssl.SSLWantReadError:
+            return b"".join(parts)
+
+    def answer(self) -> bytes:
+        """What TLS itself wants to say."""
+        return self._out.read()
