@@ -104,6 +104,8 @@ def _unpack(data: bytes) -> bytes:
         if (symbol := codes.get(word)) is not None:
             out.append(symbol)
             word = ""
+        elif len(word) == 30:  # the longest word, and this is none
+            break
     if len(word) > 7 or "0" in word:
         raise Malformed("a header's text is cut short")
     return bytes(out)
