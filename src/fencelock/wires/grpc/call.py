@@ -17,6 +17,7 @@ CODES = (
     "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 )
 # fmt: on
+_BY_NUMBER = {str(number): code for number, code in enumerate(CODES)}
 # What an answer that is not gRPC's means, by its HTTP status. It comes from something in between.
 BY_STATUS = {
     "400": "INTERNAL",
@@ -133,7 +134,7 @@ class Call:
         if status == "0":
             self.end(None)
         elif status is not None:
-            code = CODES[int(status)] if status.isdecimal() and int(status) < 17 else "UNKNOWN"
+            code = _BY_NUMBER.get(status, "UNKNOWN")
             self.end(Refused(code, _unquoted(headers.get("grpc-message", ""))))
         else:
             http = headers.get(":status", "none")

@@ -117,7 +117,8 @@ class Connection:
         self.calls.clear()
         self._queue.clear()
         for call in calls:  # the server acts on a request only once it has the whole of it
-            call.end(Refused("UNAVAILABLE", why, unsent=bool(call.body)))
+            unsent = not call.number or (bool(call.body) and not call.goes_on)
+            call.end(Refused("UNAVAILABLE", why, unsent))
 
     def feed(self, data: bytes) -> None:
         """Bytes have come from the server. Malformed means that the connection must be ended."""
@@ -203,7 +204,7 @@ class Connection:
     def _hear_reset(self, number: int, reason: int) -> None:
         call = self.calls.get(number)
         if call is not None:
-            call.goes_on = False  # nothing more is to be said
+            call.goes_on, call.body = False, b""  # nothing more is to be said
             self._drop(call)
             code = "CANCELLED" if reason == CANCEL else "UNAVAILABLE"
             told = f"the server ended the call ({reason_of(reason)})"
@@ -262,7 +263,8 @@ class Connection:
 
     def _drop(self, call: Call) -> None:
         """The server has said all about a call."""
-        del self.calls[call.number]
+        if self.calls.pop(call.number, None) is None:
+            return  # whoever heard its last message wanted no more of it
         if call.goes_on or call.body:
             self.out.append(frame(RESET, 0, call.number, CANCEL.to_bytes(4, "big")))
         if self._queue:
