@@ -9,12 +9,13 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from time import monotonic
 from typing import NamedTuple
 
 from ..patience import set_patience
 from .call import Call, Heads, Refused
 from .connection import Connection
-from .frames import PING_OUT
+from .frames import PING_OUT, PONG_S
 from .tls import Seal
 
 READ_MAX = 65_536
@@ -37,6 +38,7 @@ class Channel:
         self.mutex = threading.Lock()
         self.frames = Connection()
         self.usable = True
+        self._pong_at = 0.0
         self._patience = 0.0
         self._seal: Seal | None = None
         try:
@@ -103,6 +105,8 @@ class Channel:
             if self._seal is not None:
                 data = self._seal.unseal(data)
             self.frames.feed(data)
+            if self.frames.pongs and not self._pong_at:
+                self._pong_at = monotonic() + PONG_S
             if self.frames.out or self._seal is not None:
                 self._flush()
 
@@ -113,6 +117,8 @@ class Channel:
         """
         if not self.usable:
             return
+        if self._pong_at and monotonic() >= self._pong_at:
+            self._move_pongs()
         out = b"".join(self.frames.out)
         self.frames.out.clear()
         try:
@@ -125,6 +131,18 @@ class Channel:
         except BaseException:
             self._break("interrupted")
             raise
+
+    def pong(self) -> None:
+        """Answer the server's pings now."""
+        if self.frames.pongs:
+            with self.mutex:
+                self._move_pongs()
+                self._flush()
+
+    def _move_pongs(self) -> None:
+        self._pong_at = 0.0
+        self.frames.out += self.frames.pongs
+        self.frames.pongs.clear()
 
     def close(self, why: str = "the client is closed") -> None:
         """End the connection, and all calls on it."""

@@ -48,6 +48,8 @@ class Connection:
     def __init__(self) -> None:
         self.out: list[bytes] = [GREETING]
         """To be sent."""
+        self.pongs: list[bytes] = []
+        """To be sent too, in a while: see ``PONG_S``."""
         self.calls: dict[int, Call] = {}
         """Those that are under way."""
         self.leaving = ""
@@ -154,7 +156,7 @@ class Connection:
             self._hear_headers(flags_before & END | flags & END_HEADERS, number, block + payload)
         elif kind == PING:
             if not flags & ACK:
-                self.out.append(frame(PING, ACK, 0, payload))
+                self.pongs.append(frame(PING, ACK, 0, payload))
         elif kind == WINDOW:
             self._widen(number, int.from_bytes(payload, "big") & ALL)
         elif kind == SETTINGS:

@@ -14,6 +14,11 @@ FRAME_MAX, BLOCK_MAX = 16_384, 65_536
 ALL = 2**31 - 1  # the largest window, and the last number of a call
 WINDOW_FIRST, WINDOW_LOW = 65_535, 2**30
 
+# A server in Go sends a ping with each answer, to learn how fast the connection is, unless the last
+# one is still to be answered. Answering that at once would cost each call a second read and write.
+PONG_S = 0.1
+SILENCE_S, DEATH_S = 10.0, 3.0  # when to send a ping of ours, and when to give up; etcd allows 5 s
+
 HEAD = Struct(">BHBBI")  # size in two parts, kind, flags, number of the call
 _REASONS = ("no error", "protocol error", "internal error", "flow control error")
 

@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from .call import Call, Refused
 from .connection import Connection
-from .frames import PING_OUT
+from .frames import DEATH_S, PING_OUT, PONG_S, SILENCE_S
 from .hpack import Malformed
 
-PING_S, PONG_S = 10.0, 3.0  # etcd takes no more than one ping in five seconds
 LEAVE_S = 10.0  # calls on a connection that is left have ended by then
 
 
@@ -39,6 +38,7 @@ class Line(asyncio.Protocol):
         self._usable = True
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.TimerHandle | None = None
+        self._pong: asyncio.TimerHandle | None = None
         self._heard_at = 0.0
         self._streams: set[Stream] = set()
 
@@ -90,8 +90,16 @@ class Line(asyncio.Protocol):
             return
         if self._frames.out:
             self.flush()
+        if self._frames.pongs and self._pong is None:
+            self._pong = self._loop.call_later(PONG_S, self._answer_pings)
         if self._frames.leaving and self._frames.idle:
             self.close(self._frames.leaving)
+
+    def _answer_pings(self) -> None:
+        self._pong = None
+        self._frames.out += self._frames.pongs
+        self._frames.pongs.clear()
+        self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.close(str(exc or "the server closed the connection"))
@@ -120,7 +128,7 @@ class Line(asyncio.Protocol):
         self._frames.open(stream.call)
         self.flush()
         if self._beat is None:
-            self._beat = self._loop.call_later(PING_S, self._see_life)
+            self._beat = self._loop.call_later(SILENCE_S, self._see_life)
 
     def send(self, stream: Stream, message: bytes) -> None:
         self._frames.send(stream.call, message)
@@ -134,12 +142,12 @@ class Line(asyncio.Protocol):
     def _see_life(self) -> None:
         self._beat = None
         silent = self._loop.time() - self._heard_at
-        if self._streams and silent < PING_S:
-            self._beat = self._loop.call_later(PING_S - silent, self._see_life)
+        if self._streams and silent < SILENCE_S:
+            self._beat = self._loop.call_later(SILENCE_S - silent, self._see_life)
         elif self._streams:
             self._frames.out.append(PING_OUT)
             self.flush()
-            self._beat = self._loop.call_later(PONG_S, self._see_death, self._heard_at)
+            self._beat = self._loop.call_later(DEATH_S, self._see_death, self._heard_at)
 
     def _see_death(self, heard_at: float) -> None:
         if self._heard_at == heard_at:
@@ -159,7 +167,7 @@ class Line(asyncio.Protocol):
         """End the connection, and all calls and streams on it."""
         if self._usable:
             self._usable = False
-            for timer in (self._timer, self._beat):
+            for timer in (self._timer, self._beat, self._pong):
                 if timer is not None:
                     timer.cancel()
             if self._transport is not None and not self._loop.is_closed():

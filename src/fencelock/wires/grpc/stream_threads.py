@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from .call import Call, Refused
 from .channel_threads import Channel, Server
+from .frames import DEATH_S, SILENCE_S
 from .hpack import Malformed
 
-PING_S, PONG_S = 10.0, 3.0  # etcd takes no more than one ping in five seconds
 CONNECT_S = 3.0
 
 
@@ -87,9 +87,10 @@ class Stream:
     def _listen(self, channel: Channel) -> None:
         asked = False
         while not self._call.done:
-            channel.set_patience(PONG_S if asked else PING_S)
+            channel.set_patience(DEATH_S if asked else SILENCE_S)
             try:
                 channel.read()
+                channel.pong()
                 asked = False
             except (BlockingIOError, TimeoutError):
                 if asked:
