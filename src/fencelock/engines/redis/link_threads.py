@@ -3,15 +3,11 @@
 Whoever finds it free sends and receives for itself, at once. Whoever comes meanwhile queues; when
 the one before has its replies, the first in the queue sends for all who wait in one write, receives
 for all, and wakes them. So many threads need few system calls and hardly fight for the interpreter.
-
-A socket that times out in the kernel needs one system call where Python's own timeouts need two.
 """
 
 from __future__ import annotations
 
 import socket
-import struct
-import sys
 import threading
 from collections import deque
 from typing import Any
@@ -23,6 +19,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ...errors import OutcomeUnknown
+from ...wires.patience import set_patience
 from .settings import Node, Settings
 from .wire import cannot_connect, new_connection
 
@@ -68,7 +65,6 @@ class Link:
         self.usable = True
         self.node = node
         self.socket: socket.socket = self._connection._sock
-        self._in_kernel = sys.platform != "win32" and type(self.socket) is socket.socket
         self.patience = -1.0
         self.gets, self.feed = _parser()
         self.send, self.receive = self.socket.sendall, self.socket.recv
@@ -80,13 +76,7 @@ class Link:
 
     def set_patience(self, seconds: float) -> None:
         """How long to wait for the server to take or give anything."""
-        if not self._in_kernel:
-            self.socket.settimeout(seconds)
-        else:
-            self.socket.setblocking(True)
-            limit = struct.pack("ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        set_patience(self.socket, seconds)
         self.patience = seconds
 
     def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
