@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from fencelock.engines.postgresql.statements import BoundStatements
 from tests.faults.flavors import Lab, run
 from tests.servers.postgresql import Postgresql
 from tests.servers.server import until
@@ -123,6 +124,29 @@ def test_a_long_statement_of_the_holder_does_not_cost_it_the_lease(
             await slept
         lease.check()
         assert lease.renewals >= 3
+        assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_row_that_is_being_tidied_away_is_free(
+    flavor: str, server: Postgresql, table: str, link: Link
+) -> None:
+    """A client that begins tidies; who comes then waits for that, and is not refused."""
+    waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = %s"
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&mode=row"))
+        async with client.lock("stock"):
+            pass
+        say = BoundStatements(table, "", True)
+        with link.transaction():
+            link.execute(say.tidy.sql.encode())
+            taking = lab.start(client.lock("stock").try_acquire())
+            number = link.execute(f"SELECT hashtext('{table}_rows')::oid::int8".encode()).fetchone()
+            await lab.until(lambda: taking.done() or link.execute(waits, number).fetchone())
+        lease = await taking.result()
+        assert lease is not None
         assert await lease.release() is True
 
     run(flavor, scenario)

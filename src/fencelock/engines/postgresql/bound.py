@@ -25,6 +25,7 @@ from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Holding, Request, State, granted
 from ...world import World
 from .bonded import LOOK_S, BondedMode
+from .endings import Endings
 from .keys import key_of
 from .link import Rows
 from .modes import Transaction, Wire
@@ -36,6 +37,7 @@ from .stock import Stock
 from .warden import BoundHold, Hold, Warden
 
 GRACE_S = 1.0
+TRIES_MAX = 2
 
 
 class BoundMode(BondedMode):
@@ -49,6 +51,7 @@ class BoundMode(BondedMode):
         self._doubtful: dict[str, str] = {}
         """Owners whose commit was not answered, with their transaction's number."""
         self._stock = Stock(wire, self._say, self._ended)
+        self._endings = Endings(world, self._holds)
         self._warden = Warden(world, self._holds, self._give_up)
 
     async def open(self) -> None:
@@ -78,6 +81,21 @@ class BoundMode(BondedMode):
             return await self._claim(waiter)
         if request.queue:
             return await self._stand(request)
+        answer = await self._try(request)
+        for _ in range(TRIES_MAX):
+            if self._is_held(request, answer):
+                break
+            await self.wire.ask(self._say.tidied)
+            answer = await self._try(request)
+        return answer
+
+    def _is_held(self, request: Request, answer: Grant | Busy) -> bool:
+        """Whether to believe a refusal: a row may be locked only to be tidied away."""
+        if self.settings.mode != "row" or request.waits or isinstance(answer, Grant):
+            return True  # who waits does so in the server's queue, and for whomever
+        return bool(answer.holder)
+
+    async def _try(self, request: Request) -> Grant | Busy:
         asked_at = self.world.now()
         transaction = await self._stock.begin(request.owner)
         rows = await self._ask_for(request, transaction)
@@ -146,6 +164,11 @@ class BoundMode(BondedMode):
             within = soon(asked)
             rows = await self.wire.keep(self._say.renew, names, owners, ttls, within=within)
             kept = {(row[0] or b"").decode() for row in rows}
+        over = [grant.owner for grant in grants if grant.owner not in kept]
+        for owner in over:  # after those that still have time to lose
+            if isinstance(hold := self._holds.get(owner), BoundHold) and hold.is_over(now):
+                await self._give_up(owner, hold)
+        await self._endings.settled(over, soon(grants))
         answers: list[Grant | Gone] = []
         for grant in grants:
             hold = self._holds.get(grant.owner)
@@ -160,10 +183,7 @@ class BoundMode(BondedMode):
     async def _beat(self, grant: Grant, now: float) -> bool:
         """Say a word in the transaction, so that the server does not take it for idle."""
         hold = self._holds.get(grant.owner)
-        if not isinstance(hold, BoundHold):
-            return False
-        if hold.until <= now or not hold.transaction.open:
-            await self._give_up(grant.owner, hold)
+        if not isinstance(hold, BoundHold) or hold.is_over(now):
             return False
         try:
             await hold.transaction.whisper(self._say.beat)
@@ -183,6 +203,7 @@ class BoundMode(BondedMode):
     async def release(self, grant: Grant) -> bool:
         hold = self._holds.pop(grant.owner, None)
         if not isinstance(hold, BoundHold):
+            await self._endings.settled([grant.owner], self.settings.patience)
             return await self._look_up(grant.owner)
         in_time, transaction = hold.until > self.world.now(), hold.transaction
         if not transaction.open and not transaction.dead:
@@ -217,13 +238,22 @@ class BoundMode(BondedMode):
 
     async def _give_up(self, owner: str, hold: Hold) -> None:
         """The lease is over: the transaction must not go on."""
-        self._holds.pop(owner, None)
         assert isinstance(hold, BoundHold)
-        if hold.transaction.dead:
+        if not self._endings.begin(owner, hold):
             return
-        if await hold.transaction.whisper(self._say.rollback) is None:
-            await self.wire.ask(self._say.terminate, hold.transaction.pid)
-        self._stock.put_back(hold.transaction, used=True)
+        try:
+            if self._holds.pop(owner, None) is not None and not hold.transaction.dead:
+                await self._roll_back(hold.transaction)
+        finally:
+            self._endings.done(owner)
+
+    async def _roll_back(self, transaction: Transaction) -> None:
+        try:
+            if await transaction.whisper(self._say.rollback) is None:
+                await self.wire.ask(self._say.terminate, transaction.pid)
+        except FencelockError:
+            pass  # the server does it, once the connection is closed
+        self._stock.put_back(transaction, used=True)
 
     def spoil(self, grant: Grant) -> None:
         hold = self._holds.get(grant.owner)
@@ -240,6 +270,7 @@ class BoundMode(BondedMode):
         if isinstance(hold, BoundHold):
             hold.spoiled = True
             await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))
+        await self._endings.settled([request.owner], self.settings.patience)
 
     # Looking
 

@@ -24,12 +24,14 @@ from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Holding, Request, State, granted
 from ...world import World
 from .bonded import LOOK_S, BondedMode
+from .endings import Endings
 from .holdings import Holdings
 from .keys import key_of
 from .link import Rows
 from .modes import Session, Wire
 from .notes import Notes
 from .queueing import Waiter
+from .reading import soon
 from .sessions import Sessions
 from .settings import Settings
 from .statements import SessionStatements
@@ -52,6 +54,7 @@ class SessionMode(BondedMode):
         self._sessions = Sessions(wire, settings, self._say, self._ended)
         self._holdings = Holdings(world)
         self._holds = self._holdings.by_owner
+        self._endings = Endings(world, self._holds)
         self._astray: dict[str, Hold] = {}
         """What cancelled callers may have been granted."""
         self._contended: set[int] = set()
@@ -68,7 +71,7 @@ class SessionMode(BondedMode):
         self._closing = True
         await self._warden.close()
         self._sessions.close()
-        for hold in self._holds.values():
+        for hold in list(self._holds.values()):  # what ends takes itself out
             hold.session.drop()
         for waiter in self._queue.waiters.values():
             waiter.session.drop()
@@ -180,31 +183,38 @@ class SessionMode(BondedMode):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         by_session: dict[Session, list[Grant]] = {}
+        over: list[str] = []
         for grant in grants:
             hold = self._holds.get(grant.owner)
-            if hold is not None and hold.until <= now:
-                await self._give_back(grant.owner, hold)
-            elif hold is not None:
+            if hold is None or hold.until <= now:
+                over.append(grant.owner)
+            else:
                 self._holdings.change(hold, grant.ttl)
                 by_session.setdefault(hold.session, []).append(grant)
         for session, some in by_session.items():
             await self._beat(session, some, now)
+        for owner in over:  # after those that still have time to lose
+            if (hold := self._holds.get(owner)) is not None:
+                await self._end(owner, hold)
+        await self._endings.settled(over, soon(grants))
         return [self._after(grant, now) for grant in grants]
 
     async def _beat(self, session: Session, grants: Sequence[Grant], now: float) -> None:
         names, owners, _, ttls, _, _ = map(list, zip(*grants, strict=True))
+        unnoted = await self._notes.keep_back([grant.owner for grant in grants], soon(grants))
         try:
             session.limit = self._sessions.limit(session)
             await session.ask(self._say.beat, names, owners, ttls, session.limit)
+            for grant in grants:
+                if (hold := self._holds.get(grant.owner)) is not None:
+                    hold.until = now + grant.ttl
+                    self._warden.expect(hold.until)
         except (OutcomeUnknown, Unavailable):
             if not session.dead:
                 raise
             self._bury(session)
-            return
-        for grant in grants:
-            if (hold := self._holds.get(grant.owner)) is not None:
-                hold.until = now + grant.ttl
-                self._warden.expect(hold.until)
+        finally:
+            self._warden.expect(self._notes.go_on(unnoted))
 
     def _after(self, grant: Grant, now: float) -> Grant | Gone:
         hold = self._holds.get(grant.owner)
@@ -225,28 +235,43 @@ class SessionMode(BondedMode):
             self._notes.drop(owner)
 
     async def release(self, grant: Grant) -> bool:
-        hold = self._holds.get(grant.owner)
-        return hold is not None and await self._give_back(grant.owner, hold)
+        if (hold := self._holds.get(grant.owner)) is not None:
+            return await self._give_back(grant.owner, hold)
+        await self._endings.settled([grant.owner], self.settings.patience)
+        return False
 
-    async def _give_back(self, owner: str, hold: Hold) -> bool:
-        """Unlock; only then may this client ask for the key again on a shared session."""
+    def _give_back(self, owner: str, hold: Hold) -> Awaitable[bool]:
+        """Unlock, unless somebody else does; say whether that came in time."""
         in_time = hold.until > self.world.now()
+        return self._let_go(owner, hold) if in_time else self._end(owner, hold)
+
+    async def _end(self, owner: str, hold: Hold) -> bool:
+        """Unlock what is over."""
+        if self._endings.begin(owner, hold):
+            try:
+                await self._let_go(owner, hold)
+            finally:
+                self._endings.done(owner)
+        return False
+
+    async def _let_go(self, owner: str, hold: Hold) -> bool:
+        """Unlock; only then may this client ask for the key again on a shared session."""
+        if not self._holdings.remove(owner, hold):
+            return False
         session = hold.session
-        known = self._holdings.remove(owner, hold)
         self._notes.drop(owner)
         try:
             rows = await self._unlock(session, owner, hold)
         except (OutcomeUnknown, Unavailable):
             if not session.dead:  # it is still ours, and will be asked for again
-                if known:
-                    self._holdings.add(owner, hold)
+                self._holdings.add(owner, hold)
                 raise
             self._bury(session)
             rows = []
         self._holdings.free(hold.key, owner)
         if not session.holds:
             self._sessions.done_with(session)
-        return in_time and bool(rows) and rows[0][0] == b"t"
+        return bool(rows) and rows[0][0] == b"t"
 
     def _unlock(self, session: Session, owner: str, hold: Hold) -> Awaitable[Rows]:
         if not session.ttls and self._rest_at == NEVER:  # nobody holds by it now
@@ -260,9 +285,11 @@ class SessionMode(BondedMode):
             useful = await self._queue.call_off(waiter)
             if useful and not waiter.session.holds:
                 self._sessions.done_with(waiter.session)
-        hold = self._holds.get(request.owner) or self._astray.pop(request.owner, None)
-        if hold is not None:
+        if (astray := self._astray.pop(request.owner, None)) is not None:
+            self._holdings.add(request.owner, astray)
+        if (hold := self._holds.get(request.owner)) is not None:
             await self._give_back(request.owner, hold)
+        await self._endings.settled([request.owner], self.settings.patience)
 
     # Looking
 

@@ -216,11 +216,17 @@ class BoundStatements:
         self.make_row = Statement(
             "fl_row", f"INSERT INTO {t}_rows VALUES ($1) ON CONFLICT (name) DO NOTHING"
         )
+        # Whoever tidies locks the rows as a holder does, so it can be waited for.
+        tidying = f"{SPACE}, hashtext('{t}_rows')"
         self.tidy = Statement(
             "",
-            f"""DELETE FROM {t}_rows WHERE name IN
-            (SELECT name FROM {t}_rows LIMIT 1000 FOR UPDATE SKIP LOCKED)""",
+            f"""WITH alone AS MATERIALIZED (SELECT pg_try_advisory_xact_lock({tidying}) AS so,
+                set_config('synchronous_commit', 'off', true)),
+              unused AS (SELECT r.name FROM {t}_rows r, alone WHERE alone.so
+                LIMIT 1000 FOR UPDATE OF r SKIP LOCKED)
+            DELETE FROM {t}_rows WHERE name IN (SELECT name FROM unused)""",
         )
+        self.tidied = Statement("fl_tidied", f"SELECT pg_advisory_xact_lock_shared({tidying})")
         self.note = Statement(
             "fl_note",
             f"""INSERT INTO {t}_holders VALUES ($1, $2, NULL, $3::bigint, $4::float8,

@@ -67,6 +67,10 @@ class BoundHold(Hold):
         self.spoiled = False
         self.used = False
 
+    def is_over(self, now: float) -> bool:
+        """Whether its time is over, or its transaction."""
+        return self.until <= now or not self.transaction.open
+
 
 class Warden:
     """Watches the holds of one client, in the background, once there are any."""

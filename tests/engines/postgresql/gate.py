@@ -1,0 +1,48 @@
+"""Holds up one statement on its way, so that a test decides what comes before it and what after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.faults.flavors import Lab
+
+
+class Gate:
+    """Stops the first statement over a session whose text has a word in it.
+
+    ``answered`` lets it reach the server first, and holds up the answer.
+    """
+
+    def __init__(self, lab: Lab, session: Any, word: str, answered: bool = False) -> None:
+        self._lab = lab
+        self._ask = session.ask
+        self._word = word
+        self._answered = answered
+        self._reached = self._open = False
+        session.ask = self._pass
+
+    async def _pass(self, statement: Any, *values: object) -> Any:
+        if self._reached or self._word not in statement.sql:
+            return await self._ask(statement, *values)
+        if self._answered:
+            answer = await self._ask(statement, *values)
+            await self._stop()
+            return answer
+        await self._stop()
+        return await self._ask(statement, *values)
+
+    async def _stop(self) -> None:
+        self._reached = True
+        await self._lab.until(lambda: self._open, "a gate to be opened")
+
+    async def reached(self) -> None:
+        """Wait until somebody stands before it."""
+        await self._lab.until(lambda: self._reached, "the statement to be sent")
+
+    def open(self) -> None:
+        self._open = True
+
+
+def mode_of(client: Any) -> Any:
+    """What the engine of a client does its work with."""
+    return client._core.engine._mode

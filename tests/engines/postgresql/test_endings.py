@@ -1,0 +1,96 @@
+"""Leases that nobody renewed in time, in the modes in which somebody has to give them back.
+
+All are over at once, as after a pause of the whole process: the warden comes, and a late holder.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fencelock import aio
+from fencelock.model import Gone
+from tests.engines.postgresql.gate import Gate, mode_of
+from tests.faults.flavors import SOON, Lab, run
+from tests.servers.postgresql import Postgresql
+
+MOMENT = 0.1  # for somebody to do what it must not do
+
+ENDS = {
+    "mode=advisory": "pg_advisory_unlock",
+    "mode=advisory&bound=transaction": "ROLLBACK",
+    "mode=row": "ROLLBACK",
+}
+
+
+def be_over(client: aio.Client) -> None:
+    """Let the time of all leases be over."""
+    mode = mode_of(client)
+    for hold in mode._holds.values():
+        hold.until = 0.0
+    mode._warden.expect(0.0)
+
+
+async def taken(client: aio.Client, name: str) -> Any:
+    return await client.lock(name, ttl=30, renew=False).acquire()
+
+
+@pytest.mark.parametrize("options", ENDS)
+def test_a_late_renewal_says_gone_once_the_lock_is_free(
+    options: str, flavor: str, server: Postgresql, table: str
+) -> None:
+    """Not while the warden is still about to give it back."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&{options}"))
+        rival = await lab.connect(server.url(f"table={table}&{options}"))
+        lease = await taken(client, f"{table} seat")
+        (hold,) = mode_of(client)._holds.values()
+        gate = Gate(lab, hold.session, ENDS[options])
+        be_over(client)
+        await gate.reached()
+
+        async def renew() -> aio.Lease | None:
+            (answer,) = await mode_of(client).renew([lease._tenure.grant])
+            assert isinstance(answer, Gone)
+            return await rival.lock(f"{table} seat").try_acquire()
+
+        renewing = lab.start(renew())
+        await lab.let_pass(MOMENT)
+        gate.open()
+        other = await renewing.result()
+        assert await lease.release() is False
+        assert other is not None
+        assert await other.release() is True
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("options", ENDS)
+def test_what_was_given_back_late_is_not_given_back_again(
+    options: str, flavor: str, server: Postgresql, table: str
+) -> None:
+    """By then the key is another holder's, and so is the connection."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&{options}"))
+        rival = await lab.connect(server.url(f"table={table}&{options}"))
+        first, second, third = [f"{table} {word}" for word in ("first", "second", "third")]
+        leases = [await taken(client, name) for name in (first, second, third)]
+        hold = mode_of(client)._holds[leases[0]._tenure.grant.owner]
+        gate = Gate(lab, hold.session, ENDS[options])
+        be_over(client)
+        await gate.reached()  # the warden will go on with the others
+        assert await leases[1].release() is False
+        other = await client.lock(second, ttl=30).try_acquire()
+        assert other is not None
+        gate.open()
+        async with rival.lock(third, timeout=SOON):  # which the warden gives back last
+            assert await rival.lock(second).try_acquire() is None
+            other.check()
+        assert await other.release() is True
+        for lease in (leases[0], leases[2]):
+            assert await lease.release() is False
+
+    run(flavor, scenario)
