@@ -208,6 +208,8 @@ class Link:
     def _trouble(self, error: Refused, verdict: Verdict, turn: int, reads: bool) -> FencelockError:
         member = self.members[turn % len(self.members)]
         said = f"etcd at {member} says {error.code}: {error.details[:300]}"
+        if error.unsent:
+            said = f"etcd at {member}: {error.details[:300]}"
         if verdict == "unknown" and not reads:
             return OutcomeUnknown(f"{said}; the request may have taken effect")
         if verdict in ("not sent", "elsewhere", "unknown"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ...wires.grpc.call import Heads, Metadata, Refused
-from ...wires.grpc.line_aio import Line, Stream
+from ...wires.grpc.call import Metadata, Refused, cannot_connect
+from ...wires.grpc.line_aio import Line, connect
+from ...wires.grpc.server import Server
+from ...wires.grpc.stream_aio import Stream
 from ...wires.grpc.tls import Tls, context_of
 from .link import WORK
 
@@ -17,9 +19,8 @@ class AioWire:
     """Connections to the members of a cluster, each made when it is first needed."""
 
     def __init__(self, members: Sequence[str], tls: Tls | None) -> None:
-        self._members = members
-        self._tls = None if tls is None else context_of(tls)
-        self._heads = [Heads(member, tls is not None) for member in members]
+        context = None if tls is None else context_of(tls)
+        self._servers = [Server.at(member, context) for member in members]
         self._loop = asyncio.get_running_loop()
         self._lines: dict[tuple[int, int], Line] = {}
         self._connecting: dict[tuple[int, int], asyncio.Task[Line]] = {}
@@ -29,7 +30,7 @@ class AioWire:
         self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
     ) -> bytes:
         line = self._lines.get((member, lane))
-        head = self._heads[member].of(method, within, about)
+        head = self._servers[member].heads.of(method, within, about)
         if line is None or not line.usable:
             due = self._loop.time() + within
             line = await self._connected(member, lane, within)
@@ -47,29 +48,19 @@ class AioWire:
         task = self._connecting.get(place)
         if task is None:
             task = self._connecting[place] = self._loop.create_task(self._connect(place, within))
-            task.add_done_callback(lambda task: self._connecting.pop(place, task).cancelled())
+            task.add_done_callback(lambda task: self._connected_or_not(place, task))
         done, _ = await asyncio.wait((task,), timeout=within)
         if not done or task.cancelled():
-            raise Refused("UNAVAILABLE", "failed to connect in time", unsent=True)
+            raise cannot_connect(TimeoutError())
         return task.result()
 
+    def _connected_or_not(self, place: tuple[int, int], task: asyncio.Task[Line]) -> None:
+        del self._connecting[place]
+        if not task.cancelled():
+            task.exception()  # looked at: all who waited for it may have been cancelled
+
     async def _connect(self, place: tuple[int, int], within: float) -> Line:
-        host, _, port = self._members[place[0]].rpartition(":")
-        host = host.strip("[]")
-        try:
-            async with asyncio.timeout(within):
-                _, line = await self._loop.create_connection(
-                    Line,
-                    host,
-                    int(port),
-                    ssl=self._tls,
-                    server_hostname=None if self._tls is None else host,
-                )
-        except TimeoutError:
-            raise Refused("UNAVAILABLE", "failed to connect in time", unsent=True) from None
-        except OSError as error:  # those of TLS are, too
-            raise Refused("UNAVAILABLE", f"failed to connect ({error})", unsent=True) from error
-        self._lines[place] = line
+        line = self._lines[place] = await connect(self._servers[place[0]], within)
         if self._closed:
             line.close()
         return line
@@ -82,7 +73,7 @@ class AioWire:
         hear: Callable[[bytes], None],
         end: Callable[[], None],
     ) -> Stream:
-        head = self._heads[member].of(method, None, about)
+        head = self._servers[member].heads.of(method, None, about)
         return Stream(self._connected(member, WORK, CONNECT_S), head, hear, end)
 
     def leave(self, member: int, lane: int) -> None:

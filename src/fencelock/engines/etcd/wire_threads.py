@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from ...wires.grpc.call import Heads, Metadata, Refused
-from ...wires.grpc.channel_threads import Server
+from ...wires.grpc.call import Metadata, Refused, cannot_connect
 from ...wires.grpc.line_threads import Line
+from ...wires.grpc.server import Server
 from ...wires.grpc.stream_threads import Stream
 from ...wires.grpc.tls import Tls, context_of
 
@@ -19,11 +19,7 @@ class ThreadsWire:
 
     def __init__(self, members: Sequence[str], tls: Tls | None) -> None:
         context = None if tls is None else context_of(tls)
-        self._servers: list[Server] = []
-        for member in members:
-            host, _, port = member.rpartition(":")
-            heads = Heads(member, context is not None)
-            self._servers.append(Server(host.strip("[]"), int(port), context, heads))
+        self._servers = [Server.at(member, context) for member in members]
         self._lines: dict[tuple[int, int], Line] = {}
         self._doors: defaultdict[tuple[int, int], threading.Lock] = defaultdict(threading.Lock)
         """Only one thread connects at a time to one place."""
@@ -43,7 +39,7 @@ class ThreadsWire:
     def _connect(self, place: tuple[int, int], within: float) -> Line:
         door = self._doors[place]
         if not door.acquire(timeout=within):
-            raise Refused("UNAVAILABLE", "failed to connect in time", unsent=True)
+            raise cannot_connect(TimeoutError())
         try:
             if self._closed:
                 raise Refused("UNAVAILABLE", "the client is closed", unsent=True)

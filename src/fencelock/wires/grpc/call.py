@@ -43,6 +43,12 @@ class Refused(Exception):
         """It is certain that the server did nothing about it."""
 
 
+def cannot_connect(error: OSError) -> Refused:
+    """What to say of a server that was not reached; errors of TLS are of that kind, too."""
+    why = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+    return Refused("UNAVAILABLE", f"cannot connect ({why})", unsent=True)
+
+
 class Heads:
     """What stands before a request to one server, made once for each kind."""
 

@@ -7,27 +7,17 @@ and in ``stream_threads.py``.
 from __future__ import annotations
 
 import socket
-import ssl
 import threading
 from time import monotonic
-from typing import NamedTuple
 
 from ..patience import set_patience
-from .call import Call, Heads, Refused
+from .call import Call, cannot_connect
 from .connection import Connection
 from .frames import PING_OUT, PONG_S
+from .server import Server
 from .tls import Seal
 
 READ_MAX = 65_536
-
-
-class Server(NamedTuple):
-    """Where to connect to."""
-
-    host: str
-    port: int
-    tls: ssl.SSLContext | None
-    heads: Heads
 
 
 class Channel:
@@ -44,7 +34,7 @@ class Channel:
         try:
             self._socket = socket.create_connection((server.host, server.port), within)
         except OSError as error:
-            raise _cannot_connect(error) from error
+            raise cannot_connect(error) from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if server.tls is not None:
@@ -53,8 +43,8 @@ class Channel:
             self.set_patience(within)
         except BaseException as error:
             self._socket.close()
-            if isinstance(error, OSError):  # those of TLS are, too
-                raise _cannot_connect(error) from error
+            if isinstance(error, OSError):
+                raise cannot_connect(error) from error
             raise
         self.receive = self._socket.recv
 
@@ -163,7 +153,3 @@ class Channel:
     def let_go(self) -> None:
         """Nobody uses it any more."""
         self._socket.close()
-
-
-def _cannot_connect(error: OSError) -> Refused:
-    return Refused("UNAVAILABLE", f"failed to connect ({error})", unsent=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
-from .call import Call, Refused
+from .call import Call, Refused, cannot_connect
 from .connection import Connection
 from .frames import DEATH_S, PING_OUT, PONG_S, SILENCE_S
 from .hpack import Malformed
+from .server import Server
+from .tls import see_agreed
 
 LEAVE_S = 10.0  # calls on a connection that is left have ended by then
 
@@ -40,7 +41,7 @@ class Line(asyncio.Protocol):
         self._beat: asyncio.TimerHandle | None = None
         self._pong: asyncio.TimerHandle | None = None
         self._heard_at = 0.0
-        self._streams: set[Stream] = set()
+        self._streams: set[Call] = set()
 
     @property
     def usable(self) -> bool:
@@ -122,21 +123,21 @@ class Line(asyncio.Protocol):
         if left := [call.due for call in waiting if not call.done]:
             self._watch(min(left))
 
-    def begin(self, stream: Stream) -> None:
+    def begin(self, stream: Call) -> None:
         """Open a stream; from now on the server is asked for a sign of life when it is silent."""
         self._streams.add(stream)
-        self._frames.open(stream.call)
+        self._frames.open(stream)
         self.flush()
         if self._beat is None:
             self._beat = self._loop.call_later(SILENCE_S, self._see_life)
 
-    def send(self, stream: Stream, message: bytes) -> None:
-        self._frames.send(stream.call, message)
+    def send(self, stream: Call, message: bytes) -> None:
+        self._frames.send(stream, message)
         self.flush()
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: Call) -> None:
         self._streams.discard(stream)
-        self._frames.cancel(stream.call)
+        self._frames.cancel(stream)
         self.flush()
 
     def _see_life(self) -> None:
@@ -175,58 +176,19 @@ class Line(asyncio.Protocol):
             self._frames.fail(why)
 
 
-class _Flow(Call):
-    """A call that tells of each message."""
-
-    __slots__ = ("_end", "_hear")
-
-    def __init__(self, head: bytes, hear: Callable[[bytes], None], end: Callable[[], None]) -> None:
-        super().__init__(head, None, goes_on=True)
-        self._hear = hear
-        self._end = end
-
-    def heard(self, message: bytes) -> None:
-        self._hear(message)
-
-    def ended(self) -> None:
-        self._end()
-
-
-class Stream:
-    """Messages both ways, until either side ends it."""
-
-    def __init__(
-        self,
-        line: Awaitable[Line],
-        head: bytes,
-        hear: Callable[[bytes], None],
-        end: Callable[[], None],
-    ) -> None:
-        self.call = _Flow(head, hear, end)
-        self._early: list[bytes] = []
-        """What is to be said once there is a connection."""
-        self._line: Line | None = None
-        self._task = asyncio.ensure_future(self._begin(line))
-
-    async def _begin(self, line: Awaitable[Line]) -> None:
-        try:
-            found = await line
-        except Refused as error:
-            self.call.end(error)
-            return
-        if not self.call.done:
-            self._line = found
-            found.begin(self)
-            for message in self._early:
-                found.send(self, message)
-
-    def send(self, message: bytes) -> None:
-        if self._line is None:
-            self._early.append(message)
-        else:
-            self._line.send(self, message)
-
-    def close(self) -> None:
-        self.call.end(None)
-        if self._line is not None:
-            self._line.end(self)
+async def connect(server: Server, within: float) -> Line:
+    """A connection to a server; Refused says why there is none."""
+    host, port, tls, _ = server
+    name = None if tls is None else host
+    made = Line()
+    try:
+        async with asyncio.timeout(within):
+            transport, _ = await asyncio.get_running_loop().create_connection(
+                lambda: made, host, port, ssl=tls, server_hostname=name
+            )
+        if tls is not None:
+            see_agreed(transport.get_extra_info("ssl_object"))
+    except OSError as error:  # the end of the time is one, and what TLS says
+        made.close()
+        raise cannot_connect(error) from error
+    return made

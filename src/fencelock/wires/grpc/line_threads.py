@@ -12,8 +12,9 @@ import threading
 from time import monotonic
 
 from .call import Call, Refused
-from .channel_threads import READ_MAX, Channel, Server
+from .channel_threads import READ_MAX, Channel
 from .hpack import Malformed
+from .server import Server
 
 LOOK_AGAIN_S = 0.01  # a connection that was used so lately is taken to be alive
 _DONT_WAIT = getattr(socket, "MSG_DONTWAIT", None)

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable
 
 from .call import Call, Refused
-from .channel_threads import Channel, Server
+from .channel_threads import Channel
 from .frames import DEATH_S, SILENCE_S
 from .hpack import Malformed
+from .server import Server
 
 CONNECT_S = 3.0
 

@@ -57,6 +57,12 @@ def _no_password() -> str:
     raise ValueError("the key is locked by a password")
 
 
+def see_agreed(tls: ssl.SSLObject) -> None:
+    """See that the server means to speak HTTP/2 over TLS."""
+    if tls.selected_alpn_protocol() != "h2":
+        raise ConnectionError("the server does not offer HTTP/2 over TLS")
+
+
 class Seal:
     """TLS over a socket that somebody else reads and writes."""
 
@@ -80,8 +86,7 @@ class Seal:
                 link.sendall(self._out.read())  # tell the server what is wrong
                 raise
         link.sendall(self._out.read())
-        if self._tls.selected_alpn_protocol() != "h2":
-            raise ConnectionError("the server does not offer HTTP/2 over TLS")
+        see_agreed(self._tls)
 
     def seal(self, data: bytes) -> bytes:
         self._tls.write(data)
