@@ -10,6 +10,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
+from fencelock.engines.postgresql.link_threads import FRESH_S
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import USER, Postgresql
 from tests.servers.proxy import Proxy
@@ -48,6 +49,7 @@ def test_a_lease_outlives_the_connection_it_came_by(
         proxy.reset()
         lease.check()
         assert await rival.lock("seat").try_acquire() is None
+        await lab.let_pass(2 * FRESH_S)  # nobody looks at a connection that has just spoken
         await lease.renew()
         assert await lease.release() is True
 
