@@ -45,6 +45,8 @@ class ThreadsWire:
                 raise Refused("UNAVAILABLE", "the client is closed", unsent=True)
             line = self._lines.get(place)
             if line is None or not line.is_alive():
+                if line is not None:
+                    line.retire()
                 line = self._lines[place] = Line(self._servers[place[0]], within)
             if self._closed:  # meanwhile
                 line.close()

@@ -142,6 +142,7 @@ class Line(asyncio.Protocol):
 
     def _see_life(self) -> None:
         self._beat = None
+        self._streams = {stream for stream in self._streams if not stream.done}
         silent = self._loop.time() - self._heard_at
         if self._streams and silent < SILENCE_S:
             self._beat = self._loop.call_later(SILENCE_S - silent, self._see_life)
