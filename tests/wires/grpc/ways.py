@@ -1,0 +1,147 @@
+"""A connection in either flavor, as something that a scenario can await."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from fencelock.engines.etcd.link import Stream, Wire
+from fencelock.engines.etcd.wire_aio import AioWire
+from fencelock.engines.etcd.wire_threads import ThreadsWire
+from fencelock.wires.grpc import line_aio, line_threads, stream_aio, stream_threads
+from fencelock.wires.grpc.call import Metadata, Refused
+from fencelock.wires.grpc.server import Server
+from tests.faults.flavors import SOON, Lab
+
+Hear = Callable[[bytes], None]
+End = Callable[[], None]
+
+
+class Way(Protocol):
+    """One line, and streams to the same server."""
+
+    async def call(
+        self,
+        method: str,
+        message: bytes = b"",
+        within: float = SOON,
+        told: float | None = None,
+        about: Metadata = (),
+    ) -> bytes:
+        """``told`` is the time limit that the server learns of."""
+        ...
+
+    def usable(self) -> bool: ...
+
+    def stream(self, method: str, hear: Hear, end: End) -> Stream: ...
+
+    def retire(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class ThreadsWay:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.line = line_threads.Line(server, SOON)
+
+    async def call(
+        self,
+        method: str,
+        message: bytes = b"",
+        within: float = SOON,
+        told: float | None = None,
+        about: Metadata = (),
+    ) -> bytes:
+        head = self._server.heads.of(f"/test/{method}", told, about)
+        return self.line.call(head, message, within)
+
+    def usable(self) -> bool:
+        return self.line.is_alive()
+
+    def stream(self, method: str, hear: Hear, end: End) -> Stream:
+        return threads_stream(self._server, method, hear, end)
+
+    def retire(self) -> None:
+        self.line.retire()
+
+    async def close(self) -> None:
+        self.line.close()
+
+
+class AioWay:
+    def __init__(self, server: Server, line: line_aio.Line) -> None:
+        self._server = server
+        self.line = line
+
+    async def call(
+        self,
+        method: str,
+        message: bytes = b"",
+        within: float = SOON,
+        told: float | None = None,
+        about: Metadata = (),
+    ) -> bytes:
+        head = self._server.heads.of(f"/test/{method}", told, about)
+        return await self.line.call(head, message, within)
+
+    def usable(self) -> bool:
+        return self.line.usable
+
+    def stream(self, method: str, hear: Hear, end: End) -> Stream:
+        async def given() -> line_aio.Line:
+            return self.line
+
+        head = self._server.heads.of(f"/test/{method}", None, ())
+        return stream_aio.Stream(given(), head, hear, end)
+
+    def retire(self) -> None:
+        self.line.retire()
+
+    async def close(self) -> None:
+        self.line.close()
+        await asyncio.sleep(0)  # the transport closes in the next turn of the loop
+
+
+def threads_stream(server: Server, method: str, hear: Hear, end: End) -> Stream:
+    return stream_threads.Stream(server, server.heads.of(f"/test/{method}", None, ()), hear, end)
+
+
+async def connect(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> Way:
+    server = Server.at(address, tls)
+    if lab.flavor == "sync":
+        return ThreadsWay(server)
+    return AioWay(server, await line_aio.connect(server, SOON))
+
+
+@asynccontextmanager
+async def way_to(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Way]:
+    """A connection that is closed at the end."""
+    way = await connect(lab, address, tls)
+    try:
+        yield way
+    finally:
+        await way.close()
+
+
+@asynccontextmanager
+async def wire_to(lab: Lab, address: str) -> AsyncIterator[Wire]:
+    """What connects by itself, and again; closed at the end."""
+    make = ThreadsWire if lab.flavor == "sync" else AioWire
+    wire: Wire = make([address], None)
+    try:
+        yield wire
+    finally:
+        await wire.close()
+
+
+async def refusal(work: Coroutine[Any, Any, object]) -> Refused:
+    """How a call was refused; that it was answered is an error."""
+    try:
+        answer = await work
+    except Refused as error:
+        return error
+    raise AssertionError(f"it was answered: {answer!r}")
