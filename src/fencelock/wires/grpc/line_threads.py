@@ -54,10 +54,12 @@ class Line:
             if not call.done:
                 self._channel.cancel(call)
                 call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:g} s"))
+                self._hand_on()
         finally:
             if not call.done:  # interrupted
                 with self._channel.mutex:
                     self._frames.cancel(call)
+                self._hand_on()
             self._used_at = monotonic()
             if self._retired and self._frames.idle:
                 self.close()
@@ -96,17 +98,22 @@ class Line:
             if not channel.usable:
                 channel.let_go()
             self._reading.release()
-            if self._frames.calls:
-                self._appoint()
+            if not self._frames.idle:
+                self._appoint(call)
 
-    def _appoint(self) -> None:
+    def _appoint(self, but: Call | None = None) -> None:
         """Let another one read, if there is one who waits."""
         with self._channel.mutex:
-            waiting = [call for call in self._frames.calls.values() if isinstance(call, _Call)]
+            waiting = self._frames.under_way()
         for call in waiting:
-            if call.wake is not None:
+            if isinstance(call, _Call) and call.wake is not None and call is not but:
                 _release(call.wake)
                 return
+
+    def _hand_on(self) -> None:
+        """Whoever gives up may have been appointed just now, and not have heard of it."""
+        if not self._reading.locked():
+            self._appoint()
 
     def is_alive(self) -> bool:
         """False if no call can begin here, such as after the server hung up unheard."""
@@ -116,6 +123,8 @@ class Line:
                 self._catch_up(_DONT_WAIT)
             finally:
                 self._reading.release()
+                if not self._frames.idle:  # it began meanwhile, and leaves the reading to us
+                    self._appoint()
         return self._channel.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:

@@ -1,0 +1,209 @@
+"""Threads that share a connection read for each other, and hand that on whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TypeVar
+
+import pytest
+
+from fencelock.wires.grpc import line_threads
+from fencelock.wires.grpc.call import Refused
+from fencelock.wires.grpc.channel_threads import Channel
+from fencelock.wires.grpc.line_threads import Line
+from fencelock.wires.grpc.server import Server
+from fencelock.worlds.threads import drive
+from tests.faults.flavors import SOON, ThreadsLab
+from tests.wires.grpc.peer import CALLS_MAX, HEADERS, answer
+from tests.wires.grpc.script import Script, Side
+from tests.wires.grpc.server import GrpcServer
+
+T = TypeVar("T")
+
+
+class Callers:
+    """Threads that call over one line, and what becomes of them."""
+
+    def __init__(self, address: str) -> None:
+        self._server = Server.at(address, None)
+        self.line = Line(self._server, SOON)
+        self.lab = ThreadsLab()
+
+    def call(self, method: str, message: bytes = b"", within: float = SOON) -> bytes:
+        head = self._server.heads.of(f"/test/{method}", None, ())
+        return self.line.call(head, message, within)
+
+    def start(self, method: str, within: float = SOON) -> Future[bytes]:
+        """Call in a thread of its own."""
+        return self.run(lambda: self.call(method, within=within))
+
+    @staticmethod
+    def run(what: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(what())
+            except BaseException as error:  # handed to whoever asks
+                future.set_exception(error)
+
+        threading.Thread(target=work, daemon=True).start()
+        return future
+
+    def until(self, holds: Callable[[], object]) -> None:
+        drive(self.lab.until(holds))
+
+    def waiting(self) -> int:
+        """How many wait for somebody else to read."""
+        calls = self.line._frames.under_way()
+        return sum(getattr(call, "wake", None) is not None for call in calls)
+
+    def begin(self, side: Side, *withins: float) -> list[Future[bytes]]:
+        """Start a call for each time limit, in this order; the first one reads."""
+        calls = []
+        for count, within in enumerate(withins):
+            calls.append(self.start("any", within))
+            assert side.next(HEADERS).number == 2 * count + 1
+            self.until(partial(self._settled, count))
+        return calls
+
+    def _settled(self, waiting: int) -> bool:
+        return self.waiting() == waiting and self.line._reading.locked()
+
+
+def test_all_threads_get_their_answers() -> None:
+    def work(number: int) -> None:
+        for count in range(50):
+            message = b"%d of %d" % (count, number)
+            assert callers.call("linger", message) == message
+
+    with GrpcServer() as server:
+        callers = Callers(server.address)
+        jobs = [callers.run(partial(work, number)) for number in range(16)]
+        for job in jobs:
+            job.result(60)
+        assert server.acted.total() == 16 * 50
+        assert set(server.acted.values()) == {1}
+        callers.line.close()
+
+
+def test_whoever_has_its_answer_lets_another_read() -> None:
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        side.greet()
+        first, second, third = callers.begin(side, SOON, SOON, SOON)
+        for number, call in ((1, first), (3, second), (5, third)):
+            side.says(answer(number, b"%d" % number))
+            assert call.result(SOON) == b"%d" % number
+        callers.line.close()
+
+
+def test_the_one_who_reads_hears_for_all() -> None:
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        side.greet()
+        first, second, third = callers.begin(side, SOON, SOON, SOON)
+        side.says(answer(5, b"5"), answer(3, b"3"))
+        assert (third.result(SOON), second.result(SOON)) == (b"5", b"3")
+        side.says(answer(1, b"1"))
+        assert first.result(SOON) == b"1"
+        callers.line.close()
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["who read from the first", "who read later"])
+def test_whoever_reads_when_its_time_is_up_lets_another_read(others: int) -> None:
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        side.greet()
+        *before, late, last = callers.begin(side, *[SOON] * others, 0.3, SOON)
+        for number, call in enumerate(before):
+            side.says(answer(2 * number + 1, b"first"))
+            assert call.result(SOON) == b"first"
+        with pytest.raises(Refused, match="DEADLINE_EXCEEDED"):
+            late.result(SOON)
+        side.says(answer(2 * others + 3, b"last"))
+        assert last.result(SOON) == b"last"
+        callers.line.close()
+
+
+def test_whoever_gives_up_as_its_turn_comes_lets_another_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first has its answer and wakes the second, which has just stopped waiting."""
+    gave_up, told = threading.Event(), threading.Event()
+
+    class Slow(Channel):
+        def cancel(self, call: object) -> None:
+            gave_up.set()
+            assert told.wait(SOON)
+            super().cancel(call)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(line_threads, "Channel", Slow)
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        side.greet()
+        first, second, third = callers.begin(side, SOON, 0.2, SOON)
+        assert gave_up.wait(SOON)
+        side.says(answer(1, b"first"))
+        assert first.result(SOON) == b"first"  # and the second was told to read
+        told.set()
+        with pytest.raises(Refused, match="DEADLINE_EXCEEDED"):
+            second.result(SOON)
+        side.says(answer(5, b"third"))
+        assert third.result(SOON) == b"third"
+        callers.line.close()
+
+
+def test_a_look_at_the_line_lets_another_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that begins while somebody looks whether the line is alive, and then goes away."""
+    monkeypatch.setattr(line_threads, "LOOK_AGAIN_S", 0)
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        catch_up, looked, go_on = callers.line._catch_up, threading.Event(), threading.Event()
+
+        def slow(flags: int) -> None:
+            catch_up(flags)
+            looked.set()
+            assert go_on.wait(SOON)
+
+        monkeypatch.setattr(callers.line, "_catch_up", slow)
+        look = callers.run(callers.line.is_alive)
+        assert looked.wait(SOON)
+        call = callers.start("any")
+        assert side.next(HEADERS).number == 1
+        callers.until(lambda: callers.waiting() == 1)
+        go_on.set()
+        assert look.result(SOON)
+        side.says(answer(1, b"answer"))
+        assert call.result(SOON) == b"answer"
+        callers.line.close()
+
+
+def test_a_thread_that_waits_for_its_turn_is_among_those_who_read() -> None:
+    """The server takes one call at a time, and the one that it took is given up."""
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        side.greet((CALLS_MAX, 1))
+        first = callers.start("any")
+        assert side.next(HEADERS).number == 1
+        side.says(answer(1, b"first"))
+        assert first.result(SOON) == b"first"
+        late = callers.start("any", 0.5)
+        assert side.next(HEADERS).number == 3
+        last = callers.start("any")
+        callers.until(lambda: callers.waiting() == 1)
+        with pytest.raises(Refused, match="DEADLINE_EXCEEDED"):
+            late.result(SOON)
+        assert side.next(HEADERS).number == 5
+        side.says(answer(5, b"last"))
+        assert last.result(SOON) == b"last"
+        callers.line.close()
