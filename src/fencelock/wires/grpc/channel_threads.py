@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from time import monotonic
 
 from ..patience import set_patience
@@ -56,32 +57,29 @@ class Channel:
 
     def begin(self, call: Call) -> None:
         """Send a request, or the beginning of a stream."""
+        self._do(self.frames.open, call)
+
+    def send(self, call: Call, message: bytes) -> None:
+        """Send one more message of a stream."""
+        self._do(self.frames.send, call, message)
+
+    def cancel(self, call: Call) -> None:
+        """Want no more of a call."""
+        self._do(self.frames.cancel, call)
+
+    def ping(self) -> None:
+        """Ask for a sign of life."""
+        self._do(self.frames.out.append, PING_OUT)
+
+    def _do(self, change: Callable[..., None], *about: object) -> None:
         with self.mutex:
             try:
-                self.frames.open(call)
+                change(*about)
                 if self.frames.out:
                     self._flush()
             except BaseException:  # interrupted: nobody knows where the frames stand
                 self._break("interrupted")
                 raise
-
-    def send(self, call: Call, message: bytes) -> None:
-        """Send one more message of a stream."""
-        with self.mutex:
-            self.frames.send(call, message)
-            self._flush()
-
-    def ping(self) -> None:
-        """Ask for a sign of life."""
-        with self.mutex:
-            self.frames.out.append(PING_OUT)
-            self._flush()
-
-    def cancel(self, call: Call) -> None:
-        """Want no more of a call."""
-        with self.mutex:
-            self.frames.cancel(call)
-            self._flush()
 
     def read(self) -> None:
         """Wait for something from the server, and hear it. OSError: the connection is broken."""
@@ -98,13 +96,10 @@ class Channel:
             if self.frames.pongs and not self._pong_at:
                 self._pong_at = monotonic() + PONG_S
             if self.frames.out or self._seal is not None:
-                self._flush()
+                self._flush()  # whoever reads closes if this is interrupted
 
     def _flush(self) -> None:
-        """Send all. If that is interrupted, nobody knows how much, and no other frame may follow.
-
-        Errors are for whoever reads to find.
-        """
+        """Send all. Errors are for whoever reads to find."""
         if not self.usable:
             return
         if self._pong_at and monotonic() >= self._pong_at:
@@ -118,16 +113,11 @@ class Channel:
                 self._socket.sendall(out)
         except OSError as error:
             self._break(str(error))
-        except BaseException:
-            self._break("interrupted")
-            raise
 
     def pong(self) -> None:
         """Answer the server's pings now."""
         if self.frames.pongs:
-            with self.mutex:
-                self._move_pongs()
-                self._flush()
+            self._do(self._move_pongs)
 
     def _move_pongs(self) -> None:
         self._pong_at = 0.0

@@ -49,6 +49,7 @@ class Line:
         """Send a request and wait for its answer; Refused when the time is up at the latest."""
         call, due = _Call(head, message), monotonic() + within
         try:
+            self._channel.set_patience(within)
             self._channel.begin(call)
             self._wait(call, due)
             if not call.done:
