@@ -2,9 +2,9 @@
 
 The package ``grpcio`` would do the same. But it takes a quarter of a millisecond of processor time
 for each call, about as long as etcd takes to serve it; it has threads of its own that a fork does
-not survive; and a channel of it never closes if Ctrl-C strikes while a stream begins. Here are small
-messages to a server that is known by its address, so much is left out: compression, name services,
-balancing, retries, proxies.
+not survive; and a channel of it never closes if Ctrl-C strikes while a stream begins. Here are
+small messages to a server that is known by its address, so much is left out: compression, name
+services, balancing, retries, proxies.
 
 ``hpack.py`` reads and writes headers, ``call.py`` knows what one call is, ``connection.py`` the
 frames of a connection; none of them does I/O. What moves the bytes is there once for each flavor.
