@@ -50,6 +50,17 @@ class Side:
     def says(self, *parts: bytes) -> None:
         self._link.sendall(b"".join(parts))
 
+    def says_sealed_with_its_end(self, data: bytes) -> None:
+        """Over TLS: say something and the end of TLS, in one piece."""
+        link = self._link
+        assert isinstance(link, ssl.SSLSocket)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        link.sendall(data)
+        try:
+            link.unwrap().close()
+        except OSError:
+            pass  # the client had something to say meanwhile
+
     def greet(self, *pairs: tuple[int, int]) -> None:
         self.says(settings(*pairs))
 

@@ -93,6 +93,8 @@ class Channel:
             if self._seal is not None:
                 data = self._seal.unseal(data)
             self.frames.feed(data)
+            if self._seal is not None and self._seal.is_over:
+                raise ConnectionResetError("the server closed the connection")
             if self.frames.pongs and not self._pong_at:
                 self._pong_at = monotonic() + PONG_S
             if self.frames.out or self._seal is not None:

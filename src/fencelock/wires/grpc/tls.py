@@ -69,6 +69,8 @@ class Seal:
     def __init__(self, context: ssl.SSLContext, host: str) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
+        self.is_over = False
+        """The server has said that nothing more will come."""
 
     def shake_hands(self, link: socket.socket) -> None:
         """Agree with the server on everything; raises OSError."""
@@ -99,9 +101,10 @@ class Seal:
         try:
             while part := self._tls.read(READ_MAX):
                 parts.append(part)
-            raise ConnectionResetError("the server hung up")
+            self.is_over = True
         except ssl.SSLWantReadError:
-            return b"".join(parts)
+            pass
+        return b"".join(parts)
 
     def answer(self) -> bytes:
         """What TLS itself wants to say."""
