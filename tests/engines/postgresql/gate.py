@@ -8,7 +8,7 @@ from tests.faults.flavors import Lab
 
 
 class Gate:
-    """Stops the first statement over a session whose text has a word in it.
+    """Stops the first statement over a session, or a wire, whose text has a word in it.
 
     ``answered`` lets it reach the server first, and holds up the answer.
     """
@@ -21,15 +21,15 @@ class Gate:
         self._reached = self._open = False
         session.ask = self._pass
 
-    async def _pass(self, statement: Any, *values: object) -> Any:
+    async def _pass(self, statement: Any, *values: object, **options: Any) -> Any:
         if self._reached or self._word not in statement.sql:
-            return await self._ask(statement, *values)
+            return await self._ask(statement, *values, **options)
         if self._answered:
-            answer = await self._ask(statement, *values)
+            answer = await self._ask(statement, *values, **options)
             await self._stop()
             return answer
         await self._stop()
-        return await self._ask(statement, *values)
+        return await self._ask(statement, *values, **options)
 
     async def _stop(self) -> None:
         self._reached = True

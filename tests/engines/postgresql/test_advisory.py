@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ import fencelock
 from fencelock import Misconfigured, Unavailable, Unsupported
 from fencelock.engines.postgresql.keys import key_of
 from tests.engines.postgresql.advisory import Link, sessions, via
+from tests.engines.postgresql.gate import Gate, mode_of
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.pgbouncer import Pgbouncer
 from tests.servers.postgresql import FOLDERS, Postgresql
@@ -177,6 +180,34 @@ def test_a_full_lock_table_is_a_clear_error(flavor: str) -> None:
                 pass
 
         run(flavor, scenario)
+
+
+def test_a_waiter_that_gave_up_before_the_server_had_heard_it_leaves_its_queue(
+    flavor: str, server: Postgresql, link: Link, table: str
+) -> None:
+    """The server forgets a cancellation for which there is no statement yet."""
+    stands = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND pid = %s"
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&mode=advisory"))
+        lock, mode = client.lock(table, ttl=30), mode_of(client)
+        lease = await lock.acquire()
+        assert await lock.try_acquire(timeout=0.05) is None  # by a session that is used again
+        pid = mode._sessions._spare[-1].pid
+        gate = Gate(lab, mode.wire, "pg_cancel_backend", answered=True)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            waiting = lab.start(lock.try_acquire(timeout=0.05))
+            await gate.reached()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await lab.until(lambda: link.execute(stands, (pid,)).fetchone(), "the waiter to stand")
+        gate.open()
+        assert await waiting.result() is None
+        assert link.execute(stands, (pid,)).fetchone() is None
+        await lease.release()
+
+    run(flavor, scenario)
 
 
 def test_a_waiter_that_gave_up_leaves_the_servers_queue(

@@ -17,6 +17,7 @@ from .statements import Statement
 
 MOMENT_S = 0.02  # so long a blocking caller waits by itself before others do it for it
 CANCEL_S = 1.0
+AGAIN_S = 0.05  # the server does not remember a cancellation that comes before the statement
 
 CANCEL = Statement("fl_cancel", "SELECT pg_cancel_backend($1::int)")
 
@@ -80,13 +81,12 @@ class Queue:
         owner = waiter.request.owner
         told = self._signals.setdefault(owner, self._world.signal())
         try:
-            if waiter.answer is None:
-                await self._wire.ask(CANCEL, waiter.session.pid)
             deadline = self._world.now() + CANCEL_S
             while waiter.answer is None and self._world.now() < deadline:
                 told.clear()
+                await self._wire.ask(CANCEL, waiter.session.pid)
                 if waiter.answer is None:
-                    await self._world.wait(told, deadline)
+                    await self._world.wait(told, self._world.now() + AGAIN_S)
         except FencelockError:
             pass  # it cannot be called off, so its session must end
         self._signals.pop(owner, None)
