@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from fencelock import aio
@@ -14,6 +15,8 @@ from fencelock.model import Gone
 from tests.engines.postgresql.gate import Gate, mode_of
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import Postgresql
+
+Link = psycopg.Connection[Any]
 
 MOMENT = 0.1  # for somebody to do what it must not do
 
@@ -63,6 +66,37 @@ def test_a_late_renewal_says_gone_once_the_lock_is_free(
         assert await lease.release() is False
         assert other is not None
         assert await other.release() is True
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("options", [o for o, end in ENDS.items() if end == "ROLLBACK"])
+def test_a_statement_under_way_is_ended_with_its_lease(
+    options: str, flavor: str, server: Postgresql, table: str, link: Link
+) -> None:
+    """The lock is free when a late renewal has said so, and whoever ran the statement is told."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&{options}"))
+        rival = await lab.connect(server.url(f"table={table}&{options}"))
+        lease = await taken(client, f"{table} seat")
+        (hold,) = mode_of(client)._holds.values()
+
+        async def use() -> None:
+            answer = lease.connection.execute("SELECT pg_sleep(60)")
+            if flavor == "asyncio":
+                await answer
+
+        using = lab.start(use())
+        busy = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
+        await lab.until(lambda: link.execute(busy, (hold.session.pid,)).fetchone(), "the statement")
+        hold.until = 0.0
+        (answer,) = await mode_of(client).renew([lease._tenure.grant])
+        assert isinstance(answer, Gone)
+        async with rival.lock(f"{table} seat", timeout=0):
+            with pytest.raises(psycopg.OperationalError):
+                await using.result()
+        assert await lease.release() is False
 
     run(flavor, scenario)
 

@@ -8,9 +8,12 @@ passwords) and its binding to libpq. How to wait for the socket is the caller's 
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+import psycopg
 from psycopg import pq
 
 from .failures import Refused
@@ -71,6 +74,18 @@ class Link:
         """Close it without a word to the server, which may not listen."""
         self.broken = True
         self.pgconn.finish()
+
+
+def shut(pgconn: PGconn) -> None:
+    """End a connection for whose socket somebody else is waiting, who then hears of it.
+
+    Were it closed, its number would belong to the next connection, and so would what is waited for.
+    """
+    try:
+        with socket.socket(fileno=os.dup(pgconn.socket)) as duplicate:
+            duplicate.shutdown(socket.SHUT_RDWR)
+    except (psycopg.Error, OSError):
+        pass  # it has ended before
 
 
 def rows_of(result: PGresult) -> Rows:

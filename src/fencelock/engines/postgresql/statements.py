@@ -242,7 +242,7 @@ class BoundStatements:
               AND pg_xact_status(h.xid::xid8) = 'in progress' RETURNING h.owner""",
         )
         self.status = Statement("fl_status", "SELECT pg_xact_status($1::text::xid8)")
-        self.terminate = Statement("fl_terminate", "SELECT pg_terminate_backend($1::int)")
+        self.terminate = Statement("fl_terminate", "SELECT pg_terminate_backend($1::int, 1000)")
         live = "expires_at > clock_timestamp() AND pg_xact_status(xid::xid8) = 'in progress'"
         self.whose = Statement(
             "fl_b_whose", f"SELECT owner, fence, meta FROM {t}_holders WHERE name = $1 AND {live}"

@@ -17,7 +17,7 @@ from psycopg import pq
 from ...errors import FencelockError, Unavailable
 from ...wires.hangups import Hangups
 from .failures import Refused, lost, refusal
-from .link import Rows
+from .link import Rows, shut
 from .statements import Statement
 
 
@@ -136,12 +136,15 @@ class AioTransaction:
         """The loop hears the answer in any case."""
 
     def drop(self) -> None:
-        """End it: the server gives its locks back."""
+        """End it. While somebody uses it, it is not closed: the statement under way finds out."""
         self.dead = True
         self._hangups.forget(self._hang_up)
         for task in list(self._tasks):
             task.cancel()
-        self.connection.pgconn.finish()
+        if self.connection.lock.locked():
+            shut(self.connection.pgconn)
+        else:
+            self.connection.pgconn.finish()
         self._tell()
 
 

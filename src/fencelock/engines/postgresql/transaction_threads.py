@@ -6,10 +6,12 @@ the caller's: while a statement of the caller's runs, we stay silent.
 
 from __future__ import annotations
 
+import threading
+
 from psycopg import Connection, pq
 
 from ...errors import OutcomeUnknown
-from .link import Rows
+from .link import Rows, shut
 from .link_threads import ThreadLink
 from .session_threads import Lookout, ThreadSession
 from .statements import Statement
@@ -23,17 +25,45 @@ class ThreadTransaction(ThreadSession):
     ) -> None:
         super().__init__(ThreadLink(connection.pgconn), patience, lookout)
         self.connection = connection
+        self._speaker = 0
+        """The thread that speaks for us, and keeps the caller silent meanwhile."""
+
+    def _begin(self, seconds: float = 0.0) -> bool:
+        """Wait for so long until the caller is not using the connection, and keep it for us."""
+        if not self.connection.lock.acquire(timeout=seconds):
+            return False
+        self._speaker = threading.get_ident()
+        return True
+
+    def _end(self) -> None:
+        self._speaker = 0
+        self.connection.lock.release()
 
     def _hang_up(self) -> None:
         """The server has ended it. A statement of the caller's that is under way finds out too."""
-        if not self.connection.lock.acquire(blocking=False):
+        if not self._begin():
             self.dead = True
             self._tell()
             return
         try:
             super()._hang_up()
         finally:
-            self.connection.lock.release()
+            self._end()
+
+    def drop(self) -> None:
+        """End it. Under the hands of the caller it is not closed: its statement finds out."""
+        if self._speaker == threading.get_ident():
+            super().drop()
+        elif self._begin():
+            try:
+                super().drop()
+            finally:
+                self._end()
+        else:
+            self.dead = True
+            self._lookout.hangups.forget(self._hang_up)
+            shut(self.connection.pgconn)
+            self._tell()
 
     @property
     def open(self) -> bool:
@@ -43,7 +73,7 @@ class ThreadTransaction(ThreadSession):
 
     async def whisper(self, statement: Statement, *values: object) -> Rows | None:
         """Ask, unless the caller is using the connection at this moment."""
-        if not self.connection.lock.acquire(blocking=False):
+        if not self._begin():
             return None
         try:
             if self.connection.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
@@ -52,13 +82,13 @@ class ThreadTransaction(ThreadSession):
                 return None
             return await self.ask(statement, *values)
         finally:
-            self.connection.lock.release()
+            self._end()
 
     async def end(self, statement: Statement) -> Rows:
         """Say the last word, after whatever the caller is doing with the connection."""
-        if not self.connection.lock.acquire(timeout=self._patience):
+        if not self._begin(self._patience):
             raise OutcomeUnknown("its connection is busy with a statement of its holder")
         try:
             return await self.ask(statement)
         finally:
-            self.connection.lock.release()
+            self._end()
