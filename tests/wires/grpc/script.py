@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
 import threading
 from collections import deque
 
@@ -88,7 +89,9 @@ class Side:
         except ConnectionResetError:
             pass
 
-    def close(self) -> None:
+    def close(self, abruptly: bool = False) -> None:
+        if abruptly:
+            self._link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._link.close()
 
 

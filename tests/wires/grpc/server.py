@@ -30,6 +30,8 @@ class GrpcServer(grpc.GenericRpcHandler):
         """``certificate`` is a key and what it belongs to, in PEM format."""
         self.acted: Counter[bytes] = Counter()
         """Each request that came, and how often; requests of tests differ from each other."""
+        self.peers: set[str] = set()
+        """From where calls came: one for each connection."""
         self.released = threading.Event()
         """Until then, ``hang`` does."""
         self.meeting: threading.Barrier | None = None
@@ -84,6 +86,7 @@ class GrpcServer(grpc.GenericRpcHandler):
         def act(request: bytes, context: grpc.ServicerContext) -> bytes:
             with self._mutex:
                 self.acted[request] += 1
+                self.peers.add(str(context.peer()))
             return handle(request, context)
 
         return grpc.unary_unary_rpc_method_handler(act)

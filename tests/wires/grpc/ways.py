@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from fencelock.engines.etcd.link import Stream, Wire
 from fencelock.engines.etcd.wire_aio import AioWire
@@ -16,6 +16,7 @@ from fencelock.wires.grpc.call import Metadata, Refused
 from fencelock.wires.grpc.server import Server
 from tests.faults.flavors import SOON, Lab
 
+T = TypeVar("T")
 Hear = Callable[[bytes], None]
 End = Callable[[], None]
 
@@ -136,6 +137,13 @@ async def wire_to(lab: Lab, address: str) -> AsyncIterator[Wire]:
         yield wire
     finally:
         await wire.close()
+
+
+async def beside(lab: Lab, what: Callable[..., T], *details: object) -> T:
+    """Do something that blocks, while the event loop goes on."""
+    if lab.flavor == "sync":
+        return what(*details)
+    return await asyncio.to_thread(what, *details)
 
 
 async def refusal(work: Coroutine[Any, Any, object]) -> Refused:
