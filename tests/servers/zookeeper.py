@@ -188,6 +188,10 @@ class Ensemble(Group):
         until(led, "the ensemble to have a leader")
         return found[0]
 
+    def led_without(self, member: ZooKeeper) -> bool:
+        """Whether one of the others leads."""
+        return any(_leads(other) for other in self.members if other is not member)
+
     @property
     def followers(self) -> list[ZooKeeper]:
         leader = self.leader

@@ -25,12 +25,14 @@ FAULTS = ["killed", "frozen", "partitioned"]
 
 
 def strike(ensemble: Ensemble, fault: str, victim: ZooKeeper) -> None:
+    """Take the leader out, and wait until another leads: what is asked while they vote may fail."""
     if fault == "killed":
         victim.kill()
     elif fault == "frozen":
         victim.pause()
     else:
         ensemble.isolate(victim)
+    until(lambda: ensemble.led_without(victim), "the others to have a leader")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
