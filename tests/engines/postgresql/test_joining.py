@@ -28,7 +28,7 @@ class Table:
 
     def __init__(self, server: Postgresql, table: str, stack: ExitStack) -> None:
         fencelock.connect(server.url(f"table={table}")).close()
-        self._server, self._stack, self._t, self.name = server, stack, table, "seat"
+        self._server, self._stack, self.table, self.name = server, stack, table, "seat"
         self.plain = self.link()
         self.inbox = f"{table}_h0123456789abcdef"
         self.plain.execute(f"SELECT pg_advisory_lock({SPACE}, hashtext('{self.inbox}'))".encode())
@@ -41,7 +41,7 @@ class Table:
         return self._stack.enter_context(link)
 
     def value(self, link: Link, sql: str, *values: object) -> Any:
-        row = link.execute(sql.replace("T_", f"{self._t}_").encode(), values).fetchone()
+        row = link.execute(sql.replace("T_", f"{self.table}_").encode(), values).fetchone()
         return None if row is None else row[0]
 
     def acquire(self, link: Link, owner: str) -> int:
@@ -115,6 +115,20 @@ def test_a_release_that_finds_nobody_waits_for_who_is_joining(seat: Table) -> No
         assert seat.holder == "a"
     release.join(SOON)
     assert (seat.holder, seat.queue) == ("c", "")
+
+
+def test_a_release_does_not_pass_over_who_joins_anew_with_an_inbox_that_is_heard(
+    seat: Table,
+) -> None:
+    """Its connection had ended, and there is another by now."""
+    joining, releasing = seat.link(), seat.link()
+    seat.plain.execute(f"UPDATE {seat.table}_waiters SET inbox = '{seat.table}_hdead'".encode())
+    with joining.transaction():
+        assert seat.join(joining, "b", again=True)
+        release = seat.later(releasing, lambda: seat.leave(releasing, "a"))
+        assert seat.holder == "a"
+    release.join(SOON)
+    assert (seat.holder, seat.queue) == ("b", "")
 
 
 def test_nobody_joins_a_queue_that_is_being_given_up(seat: Table) -> None:

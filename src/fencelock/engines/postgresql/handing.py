@@ -42,6 +42,7 @@ DECLARE
   v_now timestamptz := clock_timestamp();
   v_old timestamptz := v_now - interval '{forget} seconds';
   v_turn bigint := (SELECT turn FROM {t}_locks WHERE name = p_name);
+  v_deaf boolean;
   v_whole boolean;
   v_last boolean := false;
 BEGIN
@@ -49,22 +50,22 @@ BEGIN
     SELECT * INTO v_waiter FROM {t}_waiters
       WHERE name = p_name AND place >= v_turn AND (NOT lapsed OR seen_at < v_old)
       ORDER BY place LIMIT 1;
-    IF NOT FOUND AND NOT v_last THEN  -- wait for those who are just joining, then look again
+    v_deaf := v_waiter.inbox <> ''
+      AND pg_try_advisory_xact_lock_shared({space}, hashtext(v_waiter.inbox))
+      AND NOT {f}_listens(v_waiter.inbox);  -- a session does not keep out itself
+    EXIT WHEN v_waiter.seen_at >= v_old AND NOT v_deaf;
+    IF NOT v_last THEN  -- wait for those who are just joining, perhaps anew, then look again
       PERFORM pg_advisory_xact_lock({queues}, hashtext(p_name));
       v_last := true;
-    ELSIF NOT FOUND THEN
+    ELSIF v_waiter.owner IS NULL THEN
       UPDATE {t}_locks SET owner = '', claimed = false, expires_at = v_now, meta = '', inbox = '',
         queued = EXISTS (SELECT 1 FROM {t}_waiters WHERE name = p_name AND place >= v_turn)
         WHERE name = p_name RETURNING * INTO v_row;
       RETURN v_row;
     ELSIF v_waiter.seen_at < v_old THEN
       DELETE FROM {t}_waiters WHERE owner = v_waiter.owner;
-    ELSIF v_waiter.inbox <> ''
-        AND pg_try_advisory_xact_lock_shared({space}, hashtext(v_waiter.inbox))
-        AND NOT {f}_listens(v_waiter.inbox) THEN  -- a session does not keep out itself
-      UPDATE {t}_waiters SET lapsed = true WHERE owner = v_waiter.owner;  -- nobody listens there
     ELSE
-      EXIT;
+      UPDATE {t}_waiters SET lapsed = true WHERE owner = v_waiter.owner;
     END IF;
   END LOOP;
   v_whole := left(right(v_waiter.inbox, 17), 1) = 'h';

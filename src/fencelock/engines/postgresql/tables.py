@@ -37,6 +37,8 @@ way to the disk. Nobody is missed all the same:
 * A waiter that asks again may find that it is just being handed the lock: its entry is deleted
   under it, and it makes a new one. It waited for that to be committed, so it reads that it holds
   the lock, and takes the entry back.
+* Who finds that nobody listens for a waiter passes it over only when it has that advisory lock
+  alone: before, the waiter may be joining anew, with an inbox that is heard.
 * Who leaves the queue locks the row, like who hands on. A release that had to wait for the row may
   have chosen somebody who is gone: it sees that when it deletes the entry, and chooses again.
 
