@@ -152,6 +152,7 @@ def test_a_lost_answer_is_unknown_to_each_and_resolved_by_each(
                     await job.result()
             assert proxy.lost == 1
             for request in requests:
+                await lab.until_held(client, request.name)  # the server may still be at it
                 (holding,) = await client.holders(request.name)
                 grant = await engine.acquire(request)
                 assert isinstance(grant, Grant)
