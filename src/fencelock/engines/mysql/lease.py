@@ -26,8 +26,8 @@ from ...model import (
     renewed,
 )
 from ...world import Signal, World
+from .answers import gone, holding, number, words
 from .batching import Batches
-from .codec import Row
 from .link import Link
 from .listener import Listener
 from .literals import text
@@ -64,7 +64,8 @@ class LeaseMode(Mode):
         self._batches = Batches(world, self._pool, self._sql.locks, wire.lanes(settings.pool))
         self._renewals = Pool(world, dial, settings, 1)
         self._listener = Listener(world, settings, dial, self._sql)
-        self._contended: set[str] = set()
+        self._contended: dict[str, bool] = {}
+        """Names that others wait for, too; True where the flag of the queue was seen up."""
         self._warm_until: dict[str, float] = {}
         self._tidy_at = world.now() + TIDY_S
 
@@ -105,10 +106,8 @@ class LeaseMode(Mode):
             replies = await self._pool.ask(self._sql.claim(request))
             if fence := replies[1].insert_id:
                 return granted(name, request.owner, fence, request.ttl, now)
-        elif self._listener.is_new(request.owner):
-            replies = await self._pool.ask(self._sql.stand(request, self._listener.inbox))
-            if count := replies[1].insert_id:
-                return Busy(LOOK_S, count - 1, True)
+        elif self._listener.is_new(request.owner) and (busy := await self._stand(request)):
+            return busy
         return await self._take_turn(request, now)
 
     async def _take(self, request: Request, now: float) -> int:
@@ -120,32 +119,41 @@ class LeaseMode(Mode):
         (reply,) = await self._pool.ask(self._sql.take(request))
         return reply.insert_id
 
+    async def _stand(self, request: Request) -> Busy | None:
+        """Join the queue of a lock that is held; None when it is not so simple."""
+        flagged = self._contended.get(request.name, False)
+        sql = self._sql.stand(request, self._listener.inbox, flagged)
+        replies = await self._pool.ask(sql)
+        joined, rows = any(reply.insert_id for reply in replies), replies[-1].rows
+        self._expect_a_queue(request.name, joined and bool(rows))
+        return Busy(LOOK_S, number(rows[0][0]), True) if joined and rows else None
+
     async def _take_turn(self, request: Request, now: float) -> Grant | Busy:
         sql = self._sql.turn(request, self._listener.inbox)
         replies = await self._pool.ask(sql, rings=True)
         ours, fence, left, meta, ahead, called = replies[-2].rows[0]
         if ours == b"1":
-            return granted(request.name, request.owner, _int(fence), request.ttl, now)
+            return granted(request.name, request.owner, number(fence), request.ttl, now)
         self._listener.call(called)
         if request.queue:
             self._listener.rouse()
-        look_in = LOOK_S if request.queue else min(max(_int(left) / 1e6, 0.001), LOOK_S)
-        return Busy(look_in, _int(ahead), request.queue, _text(meta))
+        look_in = LOOK_S if request.queue else min(max(number(left) / 1e6, 0.001), LOOK_S)
+        return Busy(look_in, number(ahead), request.queue, words(meta))
 
-    def _expect_a_queue(self, name: str) -> None:
+    def _expect_a_queue(self, name: str, flagged: bool = False) -> None:
         """Remember that the short way is in vain for a name: whoever finds no queue forgets it."""
         if len(self._contended) >= CONTENDED_MAX:
             self._contended.clear()
-        self._contended.add(name)
+        self._contended[name] = flagged
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         replies = await self._renewals.ask(self._sql.renew(grants))
         await self._tidy(now)
-        told = {_text(owner): reason for owner, reason in replies[-1].rows}
+        told = {words(owner): reason for owner, reason in replies[-1].rows}
         new = renewed(grants, now)
         return [
-            grant if grant.owner in told and told[grant.owner] is None else _gone(told, grant)
+            grant if grant.owner in told and told[grant.owner] is None else gone(told, grant)
             for grant in new
         ]
 
@@ -165,13 +173,25 @@ class LeaseMode(Mode):
                     await self._tidy(now)
                 return True
         else:
-            replies = await self._pool.ask(self._sql.pass_on(name, owner), rings=True)
+            tell = self._listener.has_waiters
+            replies = await self._pool.ask(self._sql.pass_on(name, owner, tell), rings=True)
             if replies[2].affected:
-                self._listener.call(replies[-2].rows[0][0])
+                if tell:
+                    self._listener.call(replies[-2].rows[0][0])
                 return True
-        replies = await self._pool.ask(self._sql.leave(name, owner), rings=True)
-        if not self._listener.call(replies[-2].rows[0][0]):
-            self._contended.discard(name)
+        return await self._take_out(name, owner, self._pool)
+
+    async def _take_out(self, name: str, owner: str, pool: Pool) -> bool:
+        """Take an owner out of a lock and of its queue; say whether it held."""
+        replies = await pool.ask(self._sql.leave(name, owner), rings=True)
+        called, flagged = replies[-2].rows[0]
+        if flagged == b"1":  # and the lock is free
+            try:
+                called = (await pool.ask(self._sql.lower(name), rings=True))[-2].rows[0][0]
+            except FencelockError:
+                pass  # whoever comes next does it
+        if not self._listener.call(called):
+            self._contended.pop(name, None)
         return replies[1].rows == [(b"1",)]
 
     def _is_warm(self, name: str, now: float) -> None:
@@ -188,7 +208,7 @@ class LeaseMode(Mode):
         try:
             replies = await self._renewals.ask(self._sql.tidy())
             for (name,) in replies[-1].rows[:TIDIED_MAX]:
-                await self._renewals.ask(self._sql.leave(_text(name), "-"), rings=True)
+                await self._take_out(words(name), "-", self._renewals)
         except FencelockError:
             pass  # another client, or the next round, does it
 
@@ -208,42 +228,15 @@ class LeaseMode(Mode):
         held = self._sql.holders(f"l.name={text(name)}")
         holders, waiting = await self._pool.ask(f"{held};{self._sql.waiting(name)}")
         waiters = tuple(
-            Waiting(_int(age) / 1e6, json.loads(_text(meta))) for age, meta in waiting.rows
+            Waiting(number(age) / 1e6, json.loads(words(meta))) for age, meta in waiting.rows
         )
-        return State(name, tuple(map(_holding, holders.rows)), waiters)
+        return State(name, tuple(map(holding, holders.rows)), waiters)
 
     async def scan(self, prefix: str) -> list[Holding]:
         like = f"LEFT(l.name,{len(prefix.encode())})={text(prefix)}"
         (reply,) = await self._pool.ask(self._sql.holders(like))
-        return [_holding(row) for row in reply.rows]
+        return [holding(row) for row in reply.rows]
 
     def verification(self, grant: Grant) -> Verification:
         name, owner = grant.name.encode(), grant.owner.encode()
         return Verification(self._sql.verification, (name, owner, owner))
-
-
-def _holding(row: Row) -> Holding:
-    name, fence, ttl, age, left, meta = row
-    return Holding(
-        _text(name),
-        _int(fence),
-        _int(ttl) / 1e6,
-        max(0.0, _int(age) / 1e6),
-        _int(left) / 1e6,
-        json.loads(_text(meta)),
-    )
-
-
-def _gone(told: dict[str, bytes | None], grant: Grant) -> Gone:
-    reason = told.get(grant.owner)
-    if reason is not None:
-        return Gone("revoked", reason.decode())
-    return Gone("expired", "its row is gone from the table, or has run out")
-
-
-def _int(value: bytes | None) -> int:
-    return int(value or 0)
-
-
-def _text(value: bytes | None) -> str:
-    return (value or b"").decode()

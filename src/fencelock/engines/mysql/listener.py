@@ -17,10 +17,10 @@ from ...errors import FencelockError
 from ...world import Job, Signal, World, sleep
 from .codec import ServerError
 from .faults import INTERRUPTED
+from .handing import BELL, Handing
 from .link import Link
 from .pool import Dial
 from .settings import Settings
-from .statements import BELL, Statements
 
 NAP_S = 0.25  # how long a death, or a bell that could not be rung, can go unnoticed
 ALIVE_S = 10.0  # how often the waiters are said to be alive
@@ -32,7 +32,7 @@ SPIN_S = 0.002  # a breath while those who were called do what they have to
 class Listener:
     """The ears of one client."""
 
-    def __init__(self, world: World, settings: Settings, dial: Dial, sql: Statements) -> None:
+    def __init__(self, world: World, settings: Settings, dial: Dial, sql: Handing) -> None:
         self._world = world
         self._settings = settings
         self._dial = dial
@@ -69,6 +69,11 @@ class Listener:
         if owner is not None:
             self._wake(owner.decode())
         return owner is not None
+
+    @property
+    def has_waiters(self) -> bool:
+        """Whether anybody of this client waits."""
+        return bool(self._signals)
 
     def rouse(self) -> None:
         """A waiter that was woken has to wait on."""
@@ -117,12 +122,12 @@ class Listener:
     async def _hear(self) -> None:
         """Wake whom the server names, until there is nobody left to wake."""
         link = await self._ready()
-        nap = self._sql.listen(self.inbox, NAP_S)
         while self._someone_sleeps() and not self._closing:
             if self._world.now() >= self._alive_at:
                 await self._say_alive(link)
             try:
-                ((calls, rung),) = (await link.ask(nap, self._settings.patience + NAP_S))[0].rows
+                (reply,) = await link.ask(self._nap(), self._settings.patience + NAP_S)
+                ((calls, rung),) = reply.rows
             except ServerError as error:
                 if error.code not in INTERRUPTED:
                     raise
@@ -131,6 +136,13 @@ class Listener:
                 await self._wake_those(link, calls.decode().split(","))
             elif rung == b"1" and len(self._signals) == 1:
                 self._wake(next(iter(self._signals), ""))  # for whom else would it be
+
+    def _nap(self) -> str:
+        """Look and sleep, for all who wait: mostly it is one."""
+        owners = list(self._signals)
+        if len(owners) == 1:
+            return self._sql.listen_for(owners[0], NAP_S)
+        return self._sql.listen(self.inbox, NAP_S)
 
     async def _ready(self) -> Link:
         """The session that has the bell."""
@@ -143,9 +155,9 @@ class Listener:
     async def _say_alive(self, link: Link) -> None:
         """Refresh our places in the queues; if one was lost, all look again."""
         self._alive_at = self._world.now() + ALIVE_S
-        waiting = len(self._signals)
-        (reply,) = await link.ask(self._sql.alive(self.inbox), self._settings.patience)
-        if reply.affected < waiting:
+        owners = list(self._signals)
+        (reply,) = await link.ask(self._sql.alive(self.inbox, owners), self._settings.patience)
+        if reply.affected < len(owners):
             self._wake_all()
 
     async def _wake_those(self, link: Link, owners: list[str]) -> None:

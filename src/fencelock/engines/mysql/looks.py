@@ -19,6 +19,10 @@ class Looks:
         self._waiters, self._revoked = f"{table}_waiters", f"{table}_revoked"
         self._fence = f"{table}_fence"
         self._end = "GREATEST(l.expires_at,COALESCE(r.expires_at,0))"
+        self._stirs = (  # what a waiter has to look at
+            "l.name IS NULL OR l.owner='' OR (l.owner=w.owner AND l.claimed=0)"
+            f" OR {self._end}<={NOW}"
+        )
         self._held = f"{self._locks} l LEFT JOIN {self._renewals} r ON r.owner=l.owner"
 
     def holders(self, where: str) -> str:
@@ -42,23 +46,23 @@ class Looks:
 
         Looking and sleeping are one statement: a bell that is rung after we have looked ends it.
         """
-        stirs = (
-            "l.name IS NULL OR l.owner='' OR (l.owner=w.owner AND l.claimed=0)"
-            f" OR {self._end}<={NOW}"
-        )
         return (
             f"SELECT c.calls,IF(c.calls IS NULL,SLEEP(LEAST({nap_s},GREATEST(0.002,"
             f"COALESCE((c.soonest-{NOW})/1000000,{nap_s})))),0) FROM (SELECT GROUP_CONCAT(n.owner)"
             " AS calls,MIN(n.soonest) AS soonest FROM (SELECT SUBSTRING_INDEX(GROUP_CONCAT("
-            f"IF({stirs},w.owner,NULL) ORDER BY COALESCE(l.owner,'')<>w.owner,w.place),',',1)"
+            f"IF({self._stirs},w.owner,NULL) ORDER BY COALESCE(l.owner,'')<>w.owner,w.place),',',1)"
             f" AS owner,MIN({self._end}) AS soonest FROM {self._waiters} w"
             f" LEFT JOIN {self._locks} l ON l.name=w.name LEFT JOIN {self._renewals} r"
             f" ON r.owner=l.owner WHERE w.inbox={text(inbox)} GROUP BY w.name) n) c"
         )
 
-    def alive(self, inbox: str) -> str:
-        """Say that the waiters of an inbox are alive; it affects as many rows."""
-        return f"UPDATE {self._waiters} SET seen_at={NOW} WHERE inbox={text(inbox)}"
+    def alive(self, inbox: str, owners: Sequence[str]) -> str:
+        """Say that the waiters of an inbox are alive; it affects as many rows.
+
+        A single one is named: ``listen_for`` does not notice strays, and so they are not kept.
+        """
+        whose = f"owner={text(owners[0])}" if len(owners) == 1 else f"inbox={text(inbox)}"
+        return f"UPDATE {self._waiters} SET seen_at={NOW} WHERE {whose}"
 
     def forget(self, owners: Sequence[str]) -> str:
         """Remove waiters that nobody stands for; their names are counted anew by who comes next."""

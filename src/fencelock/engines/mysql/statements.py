@@ -5,7 +5,8 @@ one packet with a transaction in it that begins by locking the row of the name, 
 change a name or its queue come one after the other. The server runs a packet to its end even if the
 client that sent it freezes: no transaction is ever left open by a client that thinks.
 
-``looks.py`` has what only looks, and ``literals.py`` how values stand in the text.
+``handing.py`` has what those say who contend, ``looks.py`` what only looks, and ``literals.py`` how
+values stand in the text.
 """
 
 from __future__ import annotations
@@ -13,14 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model import Grant, Request
+from .handing import CLAIM_US, Handing, ring
 from .literals import NOW, known, micros, text
-from .looks import FORGET_US, Looks
-
-CLAIM_US = 500_000  # how long a lock that was handed over waits for its new holder
-BELL = "fencelock:"
+from .looks import FORGET_US
 
 
-class Statements(Looks):
+class Statements(Handing):
     """All packets, over the tables of one prefix."""
 
     def __init__(self, table: str) -> None:
@@ -49,13 +48,6 @@ class Statements(Looks):
             f"UPDATE {locks} SET owner='',expires_at={NOW}"
             f" WHERE name=%s AND owner=%s AND queued=0 AND claimed=1 AND expires_at>{NOW}"
         )
-        self._claim = (
-            f"START TRANSACTION;UPDATE {locks} SET claimed=1,expires_at={NOW}+%d,"
-            "queued=GREATEST(queued-1,0),fence=LAST_INSERT_ID(fence)"
-            f" WHERE name=%s AND owner=%s AND claimed=0 AND expires_at>{NOW};"
-            f"DELETE w FROM {waiters} w JOIN {locks} l ON l.owner=w.owner"
-            " WHERE w.owner=%s AND l.name=%s AND l.claimed=1;COMMIT"
-        )
         self._row = (  # the row is there, and locked
             f"INSERT INTO {locks} {columns} VALUES(%s,'',{new_fence},0,0,{NOW},1,0,'')"
             " ON DUPLICATE KEY UPDATE name=VALUES(name)"
@@ -76,10 +68,8 @@ class Statements(Looks):
             f"UPDATE {self._held} SET l.owner='',l.claimed=1"
             f" WHERE l.name=%s AND l.owner<>'' AND {self._end}<={NOW};"
         )
-        self._count = (
-            f"UPDATE {locks} SET queued=(SELECT COUNT(*) FROM {waiters} WHERE name=%s)"
-            " WHERE name=%s;"
-        )
+        self._waits = f"EXISTS (SELECT 1 FROM {waiters} WHERE name=%s)"
+        self._flag = f"UPDATE {locks} SET queued=1 WHERE name=%s AND queued=0 AND {self._waits};"
         self._whom = (
             "SET @inbox=NULL,@owner=NULL;"
             f"SELECT w.inbox,w.owner INTO @inbox,@owner FROM {locks} l JOIN {waiters} w"
@@ -99,43 +89,6 @@ class Statements(Looks):
     def give_back(self, name: str, owner: str) -> str:
         """Release a lock that nobody waits for; it affects one row, or none."""
         return self._give_back % (known(name), text(owner))
-
-    def claim(self, request: Request) -> str:
-        """Take what was handed over. The insert id of the second reply is the fence, or 0."""
-        n, o = text(request.name), text(request.owner)
-        return self._claim % (micros(request.ttl), n, o, o, n)
-
-    def stand(self, request: Request, inbox: str) -> str:
-        """Join the queue of a lock that is held, for the first time.
-
-        The insert id of the second reply says how many stand there now; 0 when it is not so simple.
-        """
-        n, o = text(request.name), text(request.owner)
-        held = f"name={n} AND owner<>'' AND owner<>{o} AND expires_at>{NOW}"
-        return (
-            f"START TRANSACTION;UPDATE {self._locks} SET queued=LAST_INSERT_ID(queued+1)"
-            f" WHERE {held};"
-            f"INSERT INTO {self._waiters} (owner,name,inbox,ttl,since,seen_at,lapsed,meta)"
-            f" SELECT {o},{n},{text(inbox)},{micros(request.ttl)},{NOW},{NOW},0,"
-            f"{text(request.meta)} FROM {self._locks} WHERE {held};COMMIT"
-        )
-
-    def pass_on(self, name: str, owner: str) -> str:
-        """Hand a lock that is held to the first who waits.
-
-        The third reply affects a row if there was one; the last but one says who.
-        """
-        n, o = text(name), text(owner)
-        held = f"name={n} AND owner={o} AND claimed=1 AND expires_at>{NOW}"
-        return (
-            f"START TRANSACTION;UPDATE {self._locks} SET claimed=LAST_INSERT_ID(1) WHERE {held};"
-            f"UPDATE {self._locks} l JOIN (SELECT owner,ttl,meta FROM {self._waiters}"
-            f" WHERE name={n} AND owner<>{o} AND lapsed=0 AND seen_at>={NOW}-{FORGET_US}"
-            f" ORDER BY place LIMIT 1)"
-            f" w SET {self._given} WHERE l.name={n} AND l.owner={o} AND l.claimed=1"
-            f" AND l.expires_at>{NOW};"
-            f"{self._whom % n}SELECT @owner;COMMIT;{ring('@inbox')}"
-        )
 
     def turn(self, request: Request, inbox: str) -> str:
         """Settle the name, stand in line if asked to, and take the lock if it is our turn.
@@ -166,7 +119,7 @@ class Statements(Looks):
             f" WHERE name={n} AND owner={o};"
             f"DELETE w FROM {self._waiters} w JOIN {self._locks} l ON l.owner=w.owner"
             f" WHERE w.owner={o} AND l.name={n};"
-            f"{self._count % (n, n)}{self._whom % n}"
+            f"{self._flag % (n, n)}{self._whom % n}"
             f"SELECT l.owner={o},l.fence,{self._end}-{NOW},l.meta,"
             f"(SELECT COUNT(*) FROM {self._waiters} a WHERE a.name={n} AND a.owner<>l.owner"
             f" AND a.place<COALESCE((SELECT b.place FROM {self._waiters} b WHERE b.owner={o}),"
@@ -175,7 +128,10 @@ class Statements(Looks):
         )
 
     def leave(self, name: str, owner: str) -> str:
-        """Take an owner out of the lock and out of the queue, and hand the lock on."""
+        """Take an owner out of the lock and out of the queue, and hand the lock on.
+
+        The last reply but one says who has it now, and whether it is free with the flag up.
+        """
         n, o = text(name), text(owner)
         return (
             f"START TRANSACTION;SELECT l.owner={o} AND {self._end}>{NOW} FROM {self._held}"
@@ -184,7 +140,21 @@ class Statements(Looks):
             f"DELETE FROM {self._renewals} WHERE owner={o};"
             f"UPDATE {self._locks} SET owner='',claimed=1,expires_at={NOW}"
             f" WHERE name={n} AND owner={o};"
-            f"{self._settle % (n, n)}{self._hand_on % (n, n, n)}{self._count % (n, n)}"
+            f"{self._settle % (n, n)}{self._hand_on % (n, n, n)}{self._whom % n}"
+            f"SELECT @owner,(SELECT owner='' AND queued>0 FROM {self._locks} WHERE name={n});"
+            f"COMMIT;{ring('@inbox')}"
+        )
+
+    def lower(self, name: str) -> str:
+        """Lower the flag of a lock that is free, or hand it to who has joined meanwhile.
+
+        The row comes first and then the queue: see ``handing.py``. The last reply but one says who.
+        """
+        n = text(name)
+        return (
+            f"START TRANSACTION;SELECT 1 FROM {self._locks} WHERE name={n} FOR UPDATE;"
+            f"{self._hand_on % (n, n, n)}UPDATE {self._locks} SET queued={self._waits % n}"
+            f" WHERE name={n} AND owner='' AND queued>0;"
             f"{self._whom % n}SELECT @owner;COMMIT;{ring('@inbox')}"
         )
 
@@ -218,7 +188,7 @@ class Statements(Looks):
             " ON DUPLICATE KEY UPDATE reason=VALUES(reason);"
             f"DELETE FROM {self._renewals} WHERE owner=@gone;"
             f"UPDATE {self._locks} SET owner='',expires_at={NOW} WHERE name={n} AND owner=@gone;"
-            f"{self._hand_on % (n, n, n)}{self._count % (n, n)}{self._whom % n}"
+            f"{self._hand_on % (n, n, n)}{self._whom % n}"
             f"SELECT @gone IS NOT NULL,@owner;COMMIT;{ring('@inbox')}"
         )
 
@@ -233,8 +203,3 @@ class Statements(Looks):
             f" AND (l.expires_at>{NOW} OR EXISTS (SELECT 1 FROM {self._renewals} r"
             f" WHERE r.owner=%s AND r.expires_at>{NOW})) LOCK IN SHARE MODE"
         )
-
-
-def ring(inbox: str) -> str:
-    """Wake the listener of an inbox: whoever has its bell. An error when nobody has it."""
-    return f"KILL QUERY IS_USED_LOCK(CONCAT('{BELL}',{inbox}))"
