@@ -182,12 +182,14 @@ def test_more_padding_than_content_is_malformed(kind: int, payload: bytes) -> No
 def test_headers_may_go_on_in_further_frames() -> None:
     peer = Peer()
     call = peer.begin()
+    peer.heard()
     block = write_block([("grpc-status", "9"), ("grpc-message", "x" * 100)])
     peer.says(begun(1), frame(HEADERS, END, 1, block[:7]))
     peer.says(frame(MORE, 0, 1, block[7:50]), frame(MORE, 0, 1))
     assert not call.done
     peer.says(frame(MORE, END_HEADERS, 1, block[50:]))
     assert refusal(call) == ("FAILED_PRECONDITION", "x" * 100, False)
+    assert peer.heard() == []  # it was the end, which the first of the frames said
 
 
 @pytest.mark.parametrize(
@@ -208,12 +210,16 @@ def test_headers_that_are_broken_off_are_malformed(then: bytes) -> None:
         (frame(MORE, END_HEADERS, 1, b"\x88"), "not begun"),
         (frame(PUSH, END_HEADERS, 1, b"\0\0\0\x02\x82"), "pushes"),
         (frame(DATA, 0, 1, b"x" * 16_385)[:9], "larger than allowed"),
+        (frame(DATA, 0, 1, b"x" * 65_536), "larger than allowed"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no HTTP/2"),
         (frame(HEADERS, 0, 1, b"\x88" * 16_384) + frame(MORE, 0, 1, b"\x88" * 16_384) * 4, "long"),
         (begun(1) + frame(DATA, 0, 1, b"\x01\0\0\0\x01x"), "compressed"),
         (frame(HEADERS, END_HEADERS, 1, b"\xbe"), "table"),
     ],
-    ids=["going on", "a push", "too large", "HTTP/1.1", "long headers", "compressed", "a table"],
+    ids=[
+        *("going on", "a push", "too large", "far too large"),
+        *("HTTP/1.1", "long headers", "compressed", "a table"),
+    ],
 )
 def test_what_no_server_may_say_is_malformed(said: bytes, why: str) -> None:
     peer = Peer()

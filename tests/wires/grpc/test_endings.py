@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.wires.grpc.call import Call, prefixed
+from fencelock.wires.grpc.call import Call, Refused, prefixed
 from tests.wires.grpc.peer import (
     CALLS_MAX,
     CANCEL,
@@ -204,6 +204,14 @@ def test_a_call_may_be_cancelled_while_its_last_message_is_heard() -> None:
     peer.says(begun(3), frame(DATA, 0, 3, prefixed(b"the only one")), ended(3))
     assert peer.heard() == [Frame(RESET, 0, number, CANCELLED) for number in (1, 3)]
     assert peer.connection.idle
+
+
+def test_only_the_first_end_of_a_call_counts() -> None:
+    call = Call(b"", b"")
+    call.heard(b"answer")
+    call.end(None)
+    call.end(Refused("UNAVAILABLE", "too late"))
+    assert outcome(call) == b"answer"
 
 
 def test_a_connection_ends_with_its_last_number() -> None:
