@@ -181,7 +181,7 @@ def test_tables_of_an_older_version_are_brought_up_to_date(
     async def scenario(lab: Lab) -> None:
         await lab.connect(server.url(f"table={table}"))
         link.execute(
-            f"""DROP FUNCTION {table}_v3_lift;
+            f"""DROP FUNCTION {table}_v4_lift;
             ALTER TABLE {table}_locks DROP COLUMN inbox, DROP COLUMN turn;
             ALTER TABLE {table}_waiters ALTER COLUMN place DROP DEFAULT;
             ALTER TABLE {table}_waiters ALTER COLUMN place ADD GENERATED ALWAYS AS IDENTITY,
@@ -231,6 +231,22 @@ def test_clients_of_older_versions_follow_the_new_protocol(
             assert _one(link, f"SELECT * FROM {left}") == (True, False)
             assert _one(link, f"SELECT * FROM {table}_v{version}_settle('')") is None
             assert _one(link, f"SELECT {table}_v{version}_revoke('seat', '')") == (False,)
+
+
+def test_clients_of_the_version_before_hand_on_as_we_do(
+    server: Postgresql, table: str, link: Link
+) -> None:
+    """Theirs could pass over a waiter that was just joining anew."""
+    url = server.url(f"table={table}")
+    with fencelock.connect(url) as client:
+        client.lock("seat").acquire().release()
+    link.execute(
+        f"""CREATE FUNCTION {table}_v3_hand_on(p_name text) RETURNS {table}_locks
+        AS $$ BEGIN END $$ LANGUAGE plpgsql;
+        DROP FUNCTION {table}_v4_lift""".encode()
+    )
+    with fencelock.connect(url):
+        assert _one(link, f"SELECT name, owner FROM {table}_v3_hand_on('seat')") == ("seat", "")
 
 
 def _one(link: Link, sql: str) -> Any:

@@ -32,6 +32,14 @@ _OTHERS = """
       SELECT * FROM {f}_settle(p_inbox)
     $$ LANGUAGE sql;"""
 
+# The third keeps to the protocol, but could pass over a waiter that was just joining anew.
+_HAND_ON = """
+  IF to_regproc('{t}_v3_hand_on') IS NOT NULL THEN
+    CREATE OR REPLACE FUNCTION {t}_v3_hand_on(p_name text) RETURNS {t}_locks AS $$
+      SELECT {f}_hand_on(p_name)
+    $$ LANGUAGE sql;
+  END IF;"""
+
 _VERSIONS = (
     ("1", "p_name text, p_owner text", "false"),
     ("2", "p_name text, p_owner text, p_alone boolean", "p_alone"),
@@ -43,6 +51,7 @@ def earlier() -> str:
     return (
         "\nDO $do$\nBEGIN"
         + "".join(map(_replacing, *zip(*_VERSIONS, strict=True)))
+        + _HAND_ON
         + "\nEND $do$;\n"
     )
 

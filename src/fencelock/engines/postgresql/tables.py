@@ -54,7 +54,7 @@ import re
 
 from ...errors import Misconfigured
 
-VERSION = 3
+VERSION = 4
 """Part of the functions' names: clients of two versions may share the tables. Those of the first
 have no ``h`` before the id of their inbox; they are called, and claim the lock by asking again."""
 SPACE = 0x46454E43
