@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from fencelock import AcquireTimeout, FencelockError, aio
+from fencelock import AcquireTimeout, FencelockError, OutcomeUnknown, aio
 from fencelock.engines.etcd import contending, link, replies
 from fencelock.engines.etcd.engine import EtcdEngine
+from fencelock.wires.grpc.call import Refused
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 
@@ -138,7 +139,7 @@ def test_a_lock_that_was_taken_without_an_answer_is_found_again(
             answer = await call(*arguments)
             if not taken and f"{prefix}0".encode() in arguments[3]:
                 taken.append(replies.read_success(answer))
-                raise link.Refused(code, "on its way back")
+                raise Refused(code, "on its way back")
             return answer
 
         monkeypatch.setattr(wire, "call", unheard)
@@ -155,7 +156,7 @@ def test_a_lock_that_was_taken_without_an_answer_is_found_again(
 class Script:
     """A wire that refuses once, as it is told, and answers from then on."""
 
-    def __init__(self, refused: link.Refused) -> None:
+    def __init__(self, refused: Refused) -> None:
         self._refused = [refused]
         self.heard: list[tuple[int, int, str]] = []
         self.left: list[tuple[int, int]] = []
@@ -172,9 +173,11 @@ class Script:
         self.left.append((member, lane))
 
 
-async def outcome(by_the_short_way: bool, user: str | None, code: str, words: str) -> object:
+async def outcome(
+    by_the_short_way: bool, user: str | None, code: str, words: str, unsent: bool = False
+) -> tuple[object, int, list[tuple[int, int, str]], list[tuple[int, int]]]:
     """What becomes of a transaction whose first try is refused, and where it went meanwhile."""
-    wire: Any = Script(link.Refused(code, f"it says {words}"))
+    wire: Any = Script(Refused(code, f"it says {words}", unsent))
     way = link.Link(wire, ["a:1", "b:2", "c:3"], 6.0, user, "secret")
     await way.call(link.RANGE, b"")  # logs in
     ended: object
@@ -183,7 +186,7 @@ async def outcome(by_the_short_way: bool, user: str | None, code: str, words: st
             turn = way.turn
             try:
                 ended = await way.transact(turn, b"request")
-            except link.Refused as error:
+            except Refused as error:
                 ended = await way.settle(error, turn, b"request")
         else:
             ended = await way.call(link.TXN, b"request")
@@ -201,5 +204,23 @@ def test_a_transaction_ends_alike_by_the_short_way_and_the_long_one(
         code_or_any = code or "RESOURCE_EXHAUSTED"
         short = await outcome(True, user, code_or_any, words)
         assert short == await outcome(False, user, code_or_any, words)
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("by_the_short_way", [True, False])
+def test_what_was_certainly_not_heard_is_sent_to_the_next_member(
+    flavor: str, by_the_short_way: bool
+) -> None:
+    """H16: and nothing else that changes something."""
+
+    async def scenario(lab: Lab) -> None:
+        ended, turn, heard, _ = await outcome(by_the_short_way, None, "UNAVAILABLE", "", True)
+        assert (ended, turn) == (b"done", 1)
+        assert [member for member, _, method in heard if method == link.TXN] == [0, 1]
+        ended, turn, heard, _ = await outcome(by_the_short_way, None, "UNAVAILABLE", "")
+        assert isinstance(ended, tuple)
+        assert ended[0] is OutcomeUnknown
+        assert [member for member, _, method in heard if method == link.TXN] == [0]
 
     run(flavor, scenario)
