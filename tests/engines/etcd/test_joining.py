@@ -212,7 +212,7 @@ def test_a_transaction_ends_alike_by_the_short_way_and_the_long_one(
 def test_what_was_certainly_not_heard_is_sent_to_the_next_member(
     flavor: str, by_the_short_way: bool
 ) -> None:
-    """H16: and nothing else that changes something."""
+    """And nothing else that changes something."""
 
     async def scenario(lab: Lab) -> None:
         ended, turn, heard, _ = await outcome(by_the_short_way, None, "UNAVAILABLE", "", True)

@@ -23,6 +23,8 @@ class AioWire:
         self._servers = [Server.at(member, context) for member in members]
         self._loop = asyncio.get_running_loop()
         self._lines: dict[tuple[int, int], Line] = {}
+        self._left: set[Line] = set()
+        """Those that are used no more, while something on them may still go on."""
         self._connecting: dict[tuple[int, int], asyncio.Task[Line]] = {}
         self._closed = False
 
@@ -60,7 +62,9 @@ class AioWire:
             task.exception()  # looked at: all who waited for it may have been cancelled
 
     async def _connect(self, place: tuple[int, int], within: float) -> Line:
-        line = self._lines[place] = await connect(self._servers[place[0]], within)
+        line = await connect(self._servers[place[0]], within)
+        self.leave(*place)
+        self._lines[place] = line
         if self._closed:
             line.close()
         return line
@@ -77,9 +81,11 @@ class AioWire:
         return Stream(self._connected(member, WORK, CONNECT_S), head, hear, end)
 
     def leave(self, member: int, lane: int) -> None:
+        self._left = {line for line in self._left if not line.closed}
         line = self._lines.pop((member, lane), None)
         if line is not None:
             line.retire()
+            self._left.add(line)
 
     async def close(self) -> None:
         self._close()
@@ -91,9 +97,10 @@ class AioWire:
         self._closed = True
         for task in self._connecting.values():
             task.cancel()
-        while self._lines:
-            _, line = self._lines.popitem()
+        for line in (*self._lines.values(), *self._left):
             line.close()
+        self._lines.clear()
+        self._left.clear()
 
     def abandon(self) -> None:
         """Close in the background, if the loop still runs."""

@@ -48,6 +48,10 @@ class Line(asyncio.Protocol):
         """Whether calls can begin here."""
         return self._usable and not self._frames.leaving
 
+    @property
+    def closed(self) -> bool:
+        return not self._usable
+
     async def call(self, head: bytes, message: bytes, within: float) -> bytes:
         """Send a request and wait for its answer; Refused when the time is up at the latest.
 
