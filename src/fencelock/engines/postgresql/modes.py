@@ -12,13 +12,15 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from ...engine import Verification
-from ...errors import Unsupported
+from ...errors import Unavailable, Unsupported
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
 from .ears import Listener
 from .link import Rows
 from .settings import Settings
 from .statements import LeaseStatements, Statement
+
+MAKES_MAX = 3  # how often the tables are made before it is said that they cannot be
 
 
 class Session(Protocol):
@@ -139,9 +141,15 @@ class Mode(ABC):
         from .tables import SPACE, schema  # 10 kB of text that most clients never need
 
         await self.wire.open()
-        if not await self._is_complete():
-            lock = f"SELECT pg_advisory_xact_lock({SPACE}, hashtext('{self.settings.table}'));"
-            await self.wire.run(lock + schema(self.settings.table, self.settings.schema))
+        lock = f"SELECT pg_advisory_xact_lock({SPACE}, hashtext('{self.settings.table}'));"
+        for left in reversed(range(MAKES_MAX)):
+            if await self._is_complete():
+                return
+            try:
+                await self.wire.run(lock + schema(self.settings.table, self.settings.schema))
+            except Unavailable:  # who was first uses the tables already: a deadlock, with its locks
+                if not left:
+                    raise
 
     async def _is_complete(self) -> bool:
         from .tables import functions
