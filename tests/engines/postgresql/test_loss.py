@@ -29,7 +29,7 @@ def test_a_holder_is_told_at_once_that_its_session_has_ended(
         client = await lab.connect(f"{where}&application_name={table}")
         leases = [await client.lock(name, ttl=LONG).acquire() for name in ("seat:1", "seat:2")]
         if how == "terminated":
-            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             link.execute(f"{end} WHERE application_name = '{table}'".encode())
         else:
             proxy.reset()
