@@ -8,7 +8,7 @@ import pytest
 
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable
 from tests.engines.renewing import until_renewed
-from tests.engines.zookeeper.ways import folder, through
+from tests.engines.zookeeper.ways import contenders, folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper
@@ -84,7 +84,7 @@ def test_a_node_whose_creation_was_not_answered_is_found_again(
         assert stat is not None
         assert lease.fence == stat.czxid
         await lease.release()
-        assert kazoo.get_children(folder(url, "seat")) == []
+        assert contenders(kazoo, url, "seat") == []
 
     run(flavor, scenario)
 
@@ -100,7 +100,7 @@ def test_a_release_that_was_not_answered_is_done_or_done_later(
         lease = await client.lock("seat").acquire()
         proxy.lose_next_reply(b"__lock__")
         assert await lease.release() is True
-        assert kazoo.get_children(folder(url, "seat")) == []
+        assert contenders(kazoo, url, "seat") == []
 
     run(flavor, scenario)
 

@@ -8,7 +8,7 @@ import pytest
 
 from fencelock.engines.zookeeper import paths
 from tests.engines.zookeeper.seats import NAME, Seat, seats
-from tests.engines.zookeeper.ways import folder, through
+from tests.engines.zookeeper.ways import contenders, folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper
@@ -200,7 +200,7 @@ def test_who_comes_back_is_found_again_when_the_answer_is_lost(
         assert stat is not None
         assert again.fence == stat.czxid > theirs.fence
         await again.release()
-        assert kazoo.get_children(folder(url, NAME)) == []
+        assert contenders(kazoo, url, NAME) == []
 
     run(flavor, scenario)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+
 from tests.servers.proxy import Proxy
 
 
@@ -12,3 +16,11 @@ def through(proxy: Proxy, url: str) -> str:
 
 def folder(url: str, name: str) -> str:
     return f"/{url.rpartition('/')[2]}/{name}"
+
+
+def contenders(kazoo: Any, url: str, name: str) -> list[str]:
+    """Who holds a name or wants it. The server removes a folder that is empty, when it likes."""
+    try:
+        return list(kazoo.get_children(folder(url, name)))
+    except NoNodeError:
+        return []
