@@ -4,9 +4,10 @@ The server counts the children of a folder as they are made, so whoever has the 
 stands right before us. Only its name is missing. Two cases are common:
 
 * Nobody has come since we looked last: it is the one that was last in line then.
-* One has come since. Where the same clients want a lock all the time, that is the one who had it
-  before us, back for its next turn. Our clients name the next node after the last one, so
-  whoever has waited for that one knows how the next one begins.
+* One or two have come since. Where the same clients want a lock all the time, they come back for
+  their next turn in the order of their last: first who was away when we looked, mostly the one who
+  had the lock before us, then who had it after us. Our clients name the next node after the last
+  one, so whoever has seen that one knows how the next one begins.
 
 A name is only ever asked for together with the number before ours. Where such a node exists it
 *is* our predecessor, whatever has become of the folder meanwhile; where none does, we look as
@@ -20,18 +21,23 @@ from . import paths
 
 FOLDERS_MAX = 1000
 DOUBT_MAX = 32
+AWAY_MAX = 2  # where more were away at once, nobody can tell who of them came last
+LATELY = 8  # so many of a queue are compared: with a long one it would take its time
+DIGITS = 10
 
 
 class _Past:
     """What was last seen in one folder."""
 
-    __slots__ = ("doubt", "left", "pause", "tail")
+    __slots__ = ("away", "doubt", "others", "pause", "tail")
 
     def __init__(self) -> None:
         self.tail: str | None = None
         """Who came last; None once that was used."""
-        self.left: str | None = None
-        """Who stood before us and had not come back yet."""
+        self.others: list[str] = []
+        """All others that stood in line with us."""
+        self.away: list[str] = []
+        """Who had stood there before and had not come back yet, in the order of their turns."""
         self.doubt = 0
         self.pause = 0
         """How often not to guess: twice as often with every guess that is wrong."""
@@ -56,8 +62,10 @@ class Neighbors:
                 self._pasts.clear()
                 self._own.clear()
             past = self._pasts[folder] = _Past()
-        back = left is not None and order[-1].startswith(paths.following(left))
-        past.tail, past.left = order[-1], None if back else left
+        if left is not None and left not in past.others:
+            past.others.append(left)
+        past.away = _away(past.others, order)
+        past.tail, past.others = order[-1], [other for other in order if other != child]
 
     def knows(self, folder: str) -> bool:
         """Whether there was somebody to wait for when we looked last; that counts once."""
@@ -75,12 +83,14 @@ class Neighbors:
             return None, False  # spent numbers are given more than once
         if number == last + 1:
             return tail, False
-        if number != last + 2 or past.left is None:
-            return None, False
+        came = number - last - 1
+        returning = [*past.away, *past.others[:1]]
+        if len(past.away) > AWAY_MAX or not max(1, len(past.away)) <= came <= len(returning):
+            return None, False  # of two who were away, either may come first
         if past.pause:
             past.pause -= 1
             return None, False
-        return f"{paths.following(past.left)}{number - 1:010d}", True
+        return f"{paths.following(returning[came - 1])}{number - 1:010d}", True
 
     def judge(self, folder: str, right: bool) -> None:
         """Whether a guess was right: guess less where it was not."""
@@ -98,3 +108,10 @@ class Neighbors:
         """How our next node in a folder begins, once; None where nobody could know."""
         own = self._own.pop(folder, None)  # in one step: two threads must not get the same
         return None if own is None else paths.following(own)
+
+
+def _away(known: list[str], order: list[str]) -> list[str]:
+    """Who of the last that we knew is not in line now, under its old name or its next one."""
+    lately = [child for child in known[-LATELY:] if child not in order]
+    begun = {child[:-DIGITS] for child in order[-LATELY:]}
+    return [child for child in lately if paths.following(child) not in begun]
