@@ -51,6 +51,25 @@ def test_nobody_there_is_said_at_once(flavor: str) -> None:
     run(flavor, scenario)
 
 
+def test_a_member_that_is_silent_leaves_time_for_the_others(
+    flavor: str, server: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections, as a frozen machine does, and says nothing."""
+    monkeypatch.setattr("random.shuffle", lambda hosts: None)
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        silent = f"127.0.0.1:{frozen.getsockname()[1]}"
+        root = server.fresh_url().rpartition("/")[2]
+
+        async def scenario(lab: Lab) -> None:
+            url = f"zookeeper://{silent},{silent},{server.address}/{root}"
+            client = await lab.connect(url, session=2.0)
+            await (await client.lock("seat").acquire()).release()
+            with pytest.raises(Unavailable, match=f"{silent} .*silent"):
+                await lab.connect(f"zookeeper://{silent}/{root}", session=2.0)
+
+        run(flavor, scenario)
+
+
 def test_the_server_decides_how_long_a_session_is(flavor: str, own_server: ZooKeeper) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(own_server.fresh_url(), session=3000)

@@ -89,7 +89,7 @@ class Wire(ABC):
         random.shuffle(hosts)  # so that clients spread over the members
         self._hosts = deque(hosts)
         self._context: ssl.SSLContext | None = None
-        self._why: FencelockError = Unavailable("not connected yet")
+        self._why: FencelockError = Unavailable("no member has answered yet")
         self._closed = False
         self._broken_at = now()
         self.contact_at = 0.0
@@ -114,6 +114,21 @@ class Wire(ABC):
     def patience(self) -> float:
         """Seconds within which a request must be answered."""
         return min(max(self._link.timeout / 4, PATIENCE_MIN_S), PATIENCE_MAX_S)
+
+    @property
+    def hurry(self) -> float:
+        """Seconds within which a member must take us: one that is silent leaves time for others."""
+        return max(self.patience / len(self._hosts), PATIENCE_MIN_S)
+
+    @property
+    def allowed(self) -> float:
+        """Seconds that the member we are connected to may be silent."""
+        return self.patience if self._link.welcomed else self.hurry
+
+    @property
+    def round(self) -> float:
+        """Seconds within which all members have been tried."""
+        return self.hurry * len(self._hosts) + RETRY_S
 
     @property
     def respite(self) -> float:
@@ -188,7 +203,8 @@ class Wire(ABC):
         elif isinstance(error, FencelockError):
             self._why = error
         elif not isinstance(error, Ended):
-            self._why = Unavailable(f"{where} cannot be reached or does not serve ({error!r})")
+            words = str(error) or repr(error)
+            self._why = Unavailable(f"{where} cannot be reached or does not serve ({words})")
 
 
 def translate(error: Exception) -> FencelockError:

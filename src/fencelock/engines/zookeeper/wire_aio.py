@@ -65,7 +65,7 @@ class AioWire(Wire):
     async def open(self) -> None:
         self.tls()
         self._start()
-        await _set_within(self._tried, self.patience)
+        await _set_within(self._tried, self.round)
         if not self._ready.is_set():
             await self.close(False)
             raise self._why
@@ -167,7 +167,7 @@ class AioWire(Wire):
     async def _connect(self, host: tuple[str, int]) -> None:
         """Connect to one member; from its welcome on, the end of the connection is seen to."""
         context = self.tls()
-        async with asyncio.timeout(self.patience):
+        async with asyncio.timeout(self.hurry):
             _, line = await self.loop.create_connection(
                 lambda: _Line(self),
                 *host,
@@ -214,14 +214,14 @@ class AioWire(Wire):
     def _look(self, line: _Line) -> None:
         """Ping when it is time; leave a server that is silent; look again before either."""
         now = self._now()
-        if self._unheard_since is not None and now >= self._unheard_since + self.patience:
+        if self._unheard_since is not None and now >= self._unheard_since + self.allowed:
             line.fail(TimeoutError("the server is silent"))
             return
         if self._link.welcomed and now >= self._sent_at + self.timeout / PINGS:
             self._push(line, self._link.ping())
         due = self._sent_at + self.timeout / PINGS
         if self._unheard_since is not None:
-            due = min(due, self._unheard_since + self.patience)
+            due = min(due, self._unheard_since + self.allowed)
         self._timer = self.loop.call_later(max(0.0, due - now), self._look, line)
 
     def _leave(self) -> None:

@@ -44,7 +44,7 @@ class ThreadsWire(Wire):
         self.tls()
         self._thread = threading.Thread(target=self._run, name="fencelock-zookeeper", daemon=True)
         self._thread.start()
-        self._tried.wait(self.patience)
+        self._tried.wait(self.round)
         if not self._ready.is_set():
             self.abandon()
             raise self._why
@@ -140,7 +140,7 @@ class ThreadsWire(Wire):
 
     def _serve(self, host: tuple[str, int]) -> None:
         """Connect to one member and read until the connection breaks."""
-        line = socket.create_connection(host, self.patience)
+        line = socket.create_connection(host, self.hurry)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context := self.tls():
             line = context.wrap_socket(line, server_hostname=host[0])
@@ -161,7 +161,7 @@ class ThreadsWire(Wire):
         """Until a ping is due, or the silence has lasted too long."""
         due = self._sent_at + self.timeout / PINGS
         if self._unheard_since is not None:
-            due = min(due, self._unheard_since + self.patience)
+            due = min(due, self._unheard_since + self.allowed)
         return max(0.0, due - self._now())
 
     def _hear(self, line: socket.socket, greeted_at: float) -> None:
@@ -186,7 +186,7 @@ class ThreadsWire(Wire):
 
     def _look(self, line: socket.socket) -> None:
         now = self._now()
-        if self._unheard_since is not None and now >= self._unheard_since + self.patience:
+        if self._unheard_since is not None and now >= self._unheard_since + self.allowed:
             raise TimeoutError("the server is silent")
         if self._link.welcomed and now >= self._sent_at + self.timeout / PINGS:
             with self._mutex:

@@ -54,7 +54,7 @@ class Line:
             self._wait(call, due)
             if not call.done:
                 self._channel.cancel(call)
-                call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:g} s"))
+                call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
                 self._hand_on()
         finally:
             if not call.done:  # interrupted
