@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.room import room
+
 FEW = 40  # a server that did not start fails the tests of a whole module
 TIMES = 3
 FAILED = 1  # pytest's exit code when tests failed; others mean that it could not run them
@@ -46,7 +48,9 @@ def main(arguments: Sequence[str]) -> int:
 def pytest(*arguments: str) -> int:
     """Run pytest in a process of its own, which begins with nothing imported or started."""
     where = ["--rootdir", str(ROOT), "-o", f"cache_dir={CACHE}"]
-    return subprocess.run([sys.executable, "-m", "pytest", *where, *arguments]).returncode
+    command = [sys.executable, "-m", "pytest", *where, *arguments]
+    with room() as environment:
+        return subprocess.run(command, env=environment).returncode
 
 
 def last_failed() -> list[str]:
