@@ -82,12 +82,14 @@ class Lab:
                 raise Late(f"{what} did not come true within {within:g} s")
             await self.let_pass(LOOK)
 
-    async def until_queued(self, client: aio.Client, name: str, count: int) -> None:
+    async def until_queued(
+        self, client: aio.Client, name: str, count: int, within: float = SOON
+    ) -> None:
         """Wait until so many wait for a name."""
-        give_up = clock.now() + SOON
+        give_up = clock.now() + within
         while len((await client.inspect(name)).waiters) != count:
             if clock.now() > give_up:
-                raise Late(f"{count} waiters for {name!r} were not seen within {SOON:g} s")
+                raise Late(f"{count} waiters for {name!r} were not seen within {within:g} s")
             await self.let_pass(LOOK)
 
     async def until_held(self, client: aio.Client, name: str) -> None:

@@ -138,4 +138,4 @@ def _words(report: Report) -> list[str]:
 
 def brief_ms(spent: float) -> str:
     """A time that is usually below a millisecond."""
-    return f"{spent * 1000:.3g} ms"
+    return f"{spent * 1000:.3g} ms" if spent < 1 else f"{spent * 1000:,.0f} ms"

@@ -60,11 +60,11 @@ class Desk:
         self.watcher = Watcher(self.world, self.line)
         self.session = Session(1, 30.0, 0.0)
 
-    def waits(self, revision: int, key: bytes = KEY) -> Place:
+    def waits(self, revision: int, key: bytes = KEY, past: bool = False) -> Place:
         """Somebody who has read the queue at a revision, and waits from then on."""
         place = Place("owner", b"seat/2", b"", self.session, 0.0)
         place.waiting, place.signal = True, self.world.signal()
-        assert self.watcher.arm(place, key, revision)
+        assert self.watcher.arm(place, key, revision, past)
         return place
 
 
@@ -98,6 +98,31 @@ def test_what_was_told_before_one_listened_is_not_missed(desk: Desk) -> None:
     """The queue was read, then the key went, and only then somebody came to watch it."""
     assert told(desk.waits(11))
     assert not told(desk.waits(12))
+
+
+def test_a_watch_that_begins_in_the_past_needs_no_other_look(desk: Desk) -> None:
+    place = desk.waits(20, b"other", past=True)
+    assert desk.line.sent[1:] == [requests.watch_deletion(2, b"other", 21)]
+    desk.line.begun(2, 30)
+    assert not told(place), "whatever happened since will be told"
+    desk.line.deleted(2, 31)
+    assert told(place)
+
+
+def test_etcd_tells_what_happened_before_the_watch(flavor: str, etcd: Etcd, prefix: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(etcd.url)
+        engine: Any = client._core.engine
+        lease = await client.lock(prefix, ttl=60).acquire()
+        (mine,) = engine._standing.places.values()
+        place = Place("owner", b"other", b"", mine.session, 0.0)
+        place.waiting, place.signal = True, engine.world.signal()
+        assert await lease.release() is True
+        assert engine._watcher.arm(place, mine.key, mine.created, past=True)
+        await lab.until(lambda: told(place), "word of a deletion before the watch began")
+        engine._watcher.disarm(place)
+
+    run(flavor, scenario)
 
 
 def test_two_who_wait_for_one_key_have_a_watch_each(desk: Desk) -> None:
@@ -168,9 +193,9 @@ def test_workers_that_take_turns_begin_one_watch_each(
     answered: list[replies.News] = []
     watch_deletion, read_news = requests.watch_deletion, replies.read_news
 
-    def begin(watch: int, key: bytes) -> bytes:
+    def begin(watch: int, key: bytes, since: int) -> bytes:
         begun.append(key)
-        return watch_deletion(watch, key)
+        return watch_deletion(watch, key, since)
 
     def read(data: bytes) -> replies.News:
         news = read_news(data)

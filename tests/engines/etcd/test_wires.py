@@ -1,15 +1,18 @@
-"""What is left of a member's connection once nobody wants it any more."""
+"""Members that take connections and say nothing, and what is left of a connection then."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 
 import pytest
 
+from fencelock import Unavailable
 from fencelock.engines.etcd.link import RANGE, WORK
 from fencelock.engines.etcd.wire_aio import AioWire
 from fencelock.wires.grpc.call import Refused
-from tests.faults.flavors import SOON
+from tests.faults.flavors import SOON, Lab, run
 
 
 def test_a_connection_that_was_left_ends_with_its_client() -> None:
@@ -42,3 +45,30 @@ def test_a_connection_that_was_left_ends_with_its_client() -> None:
             await asyncio.wait_for(ended.wait(), SOON)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("tls", ["yes", "no"])
+def test_who_is_silent_is_given_its_time_once(flavor: str, tls: str) -> None:
+    """It was asked twice where it was TLS that it did not answer: that took twice as long."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        taken: list[socket.socket] = []
+        threading.Thread(target=_take_all, args=(silent, taken), daemon=True).start()
+        host, port = silent.getsockname()
+
+        async def scenario(lab: Lab) -> None:
+            with pytest.raises(Unavailable, match=r"no answer .*nothing happened"):
+                await lab.connect(f"etcd://{host}:{port}", patience=0.5, tls=tls)
+
+        run(flavor, scenario)
+        silent.shutdown(socket.SHUT_RDWR)  # ends the thread
+    assert len(taken) == 1
+    for line in taken:
+        line.close()
+
+
+def _take_all(silent: socket.socket, taken: list[socket.socket]) -> None:
+    try:
+        while True:
+            taken.append(silent.accept()[0])
+    except OSError:
+        pass  # it is over

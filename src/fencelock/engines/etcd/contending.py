@@ -16,6 +16,7 @@ from ...wires.grpc.call import Refused
 from ...world import Signal, World
 from . import replies, requests
 from .link import RANGE, TXN, LeaseGone, Link
+from .looking import Ahead, Looking
 from .naming import JOIN, TRY, Naming, meta_text, owner_of
 from .session import Sessions
 from .standing import Standing
@@ -45,6 +46,7 @@ class Contending:
         self._watcher = watcher
         self._naming = naming
         self._standing = standing
+        self._looking = Looking(link, naming)
         self._signals: dict[str, Signal] = {}
 
     def acquire(self, request: Request) -> Coroutine[Any, Any, Grant | Busy]:
@@ -99,7 +101,7 @@ class Contending:
             outcome = replies.read_txn(answer)
             if not queues:
                 return await self._turned_away(request, place, outcome.found[0])
-            return await self._joined(request, place, outcome, asked_at)
+            return await self._joined(request, place, outcome)
         if steps.crowded:
             steps.crowded -= 1
         turn = link.turn
@@ -108,22 +110,18 @@ class Contending:
         return await self._granted(request, place, asked_at)
 
     async def _joined(
-        self,
-        request: Request,
-        place: Place,
-        outcome: replies.Outcome,
-        asked_at: float,
+        self, request: Request, place: Place, outcome: replies.Outcome
     ) -> Grant | Busy:
         """Somebody else has the lock or wants it, and we are in the queue."""
-        everybody, first, mine = outcome.found
-        contenders = self._naming.contenders(request.name, everybody.pairs)
-        ours = [pair for pair in mine.pairs if pair.value == place.value]
+        ours = [pair for pair in outcome.found[2].pairs if pair.value == place.value]
         if not ours:  # somebody took over what once was ours: leave it to them, use another key
             self._standing.forget(place, keep_key=True)
             return await self._join(request, True)
         place.created = ours[0].created
-        place.holder = (contenders[0].key, _meta_of(contenders[0], first.pairs))
-        return await self._judge(request, place, contenders, outcome.revision, asked_at)
+        ahead = self._looking.joined(request.name, place, outcome)
+        if ahead is None or ahead.last is None:
+            return await self._look(request, place)
+        return await self._wait(request, place, ahead)
 
     async def _turned_away(
         self, request: Request, place: Place, found: replies.Found
@@ -168,42 +166,34 @@ class Contending:
     async def _look(self, request: Request, place: Place) -> Grant | Busy:
         """See whether it is our turn: key and lease must be there, and nobody before us."""
         asked_at = self._world.now()
-        if asked_at > place.session.fresh_until:
+        if place.session.wants_extension(asked_at):
             try:
                 await self._sessions.extend(place.session)
             except LeaseGone:
                 return await self._join(request, request.queue or request.waits)
         place.hoped = place.session.hoped
-        ways = self._naming.ways(request.name)
-        ahead = requests.range_of(ways.lower, ways.upper, keys_only=True, created_max=place.created)
-        found = replies.read_range(await self._link.call(RANGE, ahead, reads=True))
-        contenders = self._naming.contenders(request.name, found.pairs)
-        last = contenders[-1] if contenders else None
-        if last is None or (last.key, last.created) != (place.key, place.created):
+        ahead = await self._looking.ahead(request.name, place)
+        if ahead.mine is None:
             self._standing.forget(place)  # it was deleted, or its lease has ended
             return await self._join(request, request.queue or request.waits)
-        if last.lease != place.session.lease:  # another client took it over: take it back
-            return await self._take_over(request, last._replace(value=place.value))
-        return await self._judge(request, place, contenders, found.revision, asked_at)
-
-    async def _judge(
-        self,
-        request: Request,
-        place: Place,
-        contenders: Sequence[replies.KeyValue],
-        revision: int,
-        asked_at: float,
-    ) -> Grant | Busy:
-        ahead = [pair for pair in contenders if pair.created < place.created]
-        if not ahead:
+        if ahead.mine.lease != place.session.lease:  # another client took it over: take it back
+            return await self._take_over(request, ahead.mine._replace(value=place.value))
+        if ahead.last is None:
             return await self._granted(request, place, asked_at)
+        return await self._wait(request, place, ahead)
+
+    async def _wait(self, request: Request, place: Place, ahead: Ahead) -> Busy:
+        """Be told when the one before us goes."""
+        assert ahead.first is not None
+        assert ahead.last is not None
         place.waiting = True
         place.until = self._world.now() + LOOK_S + place.session.ttl
-        place.ahead = (ahead[-1].key, revision)
-        holder = await self._holder(place, ahead[0].key)
+        place.ahead = (ahead.last.key, ahead.revision, ahead.is_long)
+        holder = await self._holder(place, ahead.first.key)
         place.signal = self._signals.get(request.owner)
         armed = place.signal is None or self._watcher.arm(place, *place.ahead)
-        return Busy(LOOK_S if armed else POLL_S, len(ahead) - 1, True, holder)
+        position = None if ahead.total is None else ahead.total - 1
+        return Busy(LOOK_S if armed else POLL_S, position, True, holder)
 
     async def _granted(self, request: Request, place: Place, asked_at: float) -> Grant:
         if not place.session.prove(self._link.turn, place.hoped):

@@ -166,7 +166,7 @@ class Link:
                     renewed_token, self._about = True, ()
                     continue
                 tries += 1
-                silent += error.code == "DEADLINE_EXCEEDED"
+                silent += error.late
                 again = verdict in AGAIN or (reads and verdict == "unknown")
                 if not again or tries > len(self.members) or silent == len(self.members):
                     raise self._trouble(error, verdict, turn, reads) from error

@@ -28,6 +28,9 @@ class Ways(NamedTuple):
     """The comparison that holds when there is no contender at all."""
     everybody: bytes
     """The request that reads the keys of all contenders."""
+    last_two: bytes
+    """The request that reads the keys of the last two, the last one first, and how many there are:
+    all that a newcomer must know of a queue, however long it is."""
     first: bytes
     """The request that reads the first of them, what it says of itself, and how many there are."""
 
@@ -46,7 +49,7 @@ class Steps:
     def __init__(self, ways: Ways, key: bytes, lease: int) -> None:
         free = requests.equal(requests.CREATED, key, 0)
         mine = requests.range_of(key)
-        reads = [requests.do_range(look) for look in (ways.everybody, ways.first, mine)]
+        reads = [requests.do_range(look) for look in (ways.last_two, ways.first, mine)]
         self.key = key
         self.crowded = 0
         """So many times it is better to join the queue than to see first whether there is one."""
@@ -124,8 +127,9 @@ class Naming:
         lower, upper = start + b"/", start + b"0"  # 0 follows / in ASCII
         nobody = requests.equal(requests.CREATED, lower, 0, upper)
         everybody = requests.range_of(lower, upper, keys_only=True)
+        last_two = requests.range_of(lower, upper, limit=2, newest_first=True, keys_only=True)
         first = requests.range_of(lower, upper, limit=1, oldest_first=True)
-        return Ways(lower, upper, nobody, everybody, first)
+        return Ways(lower, upper, nobody, everybody, last_two, first)
 
     def contenders(self, name: str, pairs: Sequence[replies.KeyValue]) -> list[replies.KeyValue]:
         """Who wants this name, first come first.

@@ -47,6 +47,7 @@ def range_of(
     *,
     limit: int = 0,
     oldest_first: bool = False,
+    newest_first: bool = False,
     keys_only: bool = False,
     count_only: bool = False,
     created_min: int = 0,
@@ -57,11 +58,14 @@ def range_of(
     body = text(1, key) + text(2, end) + integer(3, limit) + integer(4, revision)
     if oldest_first:
         body += _OLDEST_FIRST
+    if newest_first:
+        body += _NEWEST_FIRST
     body += integer(8, keys_only) + integer(9, count_only)
     return body + integer(12, created_min) + integer(13, created_max)
 
 
 _OLDEST_FIRST = integer(5, 1) + integer(6, 2)  # ascending, by create revision
+_NEWEST_FIRST = integer(5, 2) + integer(6, 2)
 
 
 def do_range(request: bytes) -> bytes:
@@ -100,10 +104,10 @@ def authenticate(user: str, password: str) -> bytes:
     return text(1, user.encode()) + text(2, password.encode())
 
 
-def watch_deletion(watch: int, key: bytes) -> bytes:
-    """Watch one key for its deletion from now on, under a number of our own."""
+def watch_deletion(watch: int, key: bytes, since: int = 0) -> bytes:
+    """Watch one key for its deletion, from now or a revision on, under a number of our own."""
     without_puts = b"\x2a\x01\x00"  # field 5, packed: NOPUT
-    return message(1, text(1, key) + without_puts + integer(7, watch))
+    return message(1, text(1, key) + integer(3, since) + without_puts + integer(7, watch))
 
 
 def watch_no_more(watch: int) -> bytes:

@@ -17,6 +17,7 @@ from ...errors import FencelockError, Unavailable
 from ...world import Job, World
 from . import replies, requests
 from .link import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, RENEWAL, TXN, LeaseGone, Link
+from .once import Once
 from .tenancy import Place, Session
 
 EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
@@ -41,6 +42,7 @@ class Sessions:
         """The lease that was used last for a ttl as callers wish it; see whether it is fresh."""
         self._all: dict[Session, None] = {}
         self._mutex = world.mutex()
+        self._once = Once(world)
         self._wake = world.signal()
         self.job: Job | None = None
         self._closing = False
@@ -54,35 +56,32 @@ class Sessions:
         return session
 
     async def _found(self, whole: int) -> Session:
-        session, now = self._by_ttl.get(whole), self._world.now()
-        if session is None or session.ended or session.ends_at <= now:
-            return await self._begin(whole)
-        session.used_at = now
-        if now > session.fresh_until:
-            try:
-                await self.extend(session)
-            except LeaseGone:
-                return await self._begin(whole)
-        return session
+        while True:
+            session, now = self._by_ttl.get(whole), self._world.now()
+            if session is None or session.ended or session.ends_at <= now:
+                await self._once.do(whole, lambda: self._begin(whole))
+                continue
+            session.used_at = now
+            if session.wants_extension(now):
+                try:
+                    await self.extend(session)
+                except LeaseGone:
+                    continue
+            return session
 
-    async def _begin(self, whole: int) -> Session:
+    async def _begin(self, whole: int) -> None:
         now = self._world.now()
         answer = replies.read_lease(await self._link.call(LEASE_GRANT, requests.lease_grant(whole)))
         made = Session(answer.id, float(answer.ttl), now)
         with self._mutex:
-            session = self._by_ttl.get(whole)
-            if session is None or session.ended or session.ends_at <= self._world.now():
-                session = self._by_ttl[whole] = made
-                self._all[made] = None
-        if session is not made:  # another thread was quicker
-            await self._revoke(made)
-        return session
+            self._by_ttl[whole] = made
+            self._all[made] = None
 
     async def extend(self, session: Session) -> None:
         """Have a lease last its ttl from now; what is past its own end goes first."""
+        session.tried_at = self._world.now()
         await self._reap(session)
         asked_at, turn = self._world.now(), self._link.turn
-        session.tried_at = asked_at
         request = requests.lease_named(session.lease)
         within = min(self._link.try_s, max(session.ttl / 4, 0.5))
         answer = await self._link.call(

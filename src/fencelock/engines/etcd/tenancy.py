@@ -15,6 +15,7 @@ from ...world import Signal
 from .naming import Steps
 
 FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
+LATELY_S = 1.0  # who extends it does so for all who come meanwhile
 _NEVER = -2  # no turn is that
 
 # A named tuple made as the plain one that it is, in half the time.
@@ -58,8 +59,9 @@ class Place:
         self.waiting = False
         self.holder: tuple[bytes, str] = (b"", "")
         """The key at the head of the queue and what its holder says of itself."""
-        self.ahead: tuple[bytes, int] = (b"", 0)
-        """The key right before this one, and the revision at which it was seen."""
+        self.ahead: tuple[bytes, int, bool] = (b"", 0, False)
+        """The key right before this one, the revision at which it was seen, and whether many more
+        stand before that."""
         self.signal: Signal | None = None
         self.watch = 0
         self.steps: Steps | None = None
@@ -112,6 +114,12 @@ class Session:
         self.hoped = (asked_at, turn)
         self.proved_in = _NEVER  # second: see prove()
         self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
+
+    def wants_extension(self, now: float) -> bool:
+        """Whether whoever needs it should extend it: not if another has just begun to."""
+        if now <= self.fresh_until:
+            return False
+        return now > self.tried_at + LATELY_S or self.ends_at - now < self.ttl / 2
 
     def prove(self, turn: int, hoped: tuple[float, int]) -> bool:
         """The member of a turn has answered a linearizable request that was sent after this

@@ -2,7 +2,8 @@
 
 One stream serves all waiters. A watch says at which revision it began; if the store has moved on
 since the queue was read, the waiter is told to look again, so nothing falls between looking and
-watching. (A watch can also begin in the past, but those etcd serves only ten times a second.)
+watching. A watch can also begin in the past, but those etcd serves only ten times a second: that is
+for whoever stands far behind, where many come at once and would all look again and again.
 Whatever ends a watch other than the deletion it waits for (the stream broke, its member lost the
 leader) is told to the waiter as well: a push means "look again".
 
@@ -28,15 +29,17 @@ SPARE_S, SPARES_MAX = 5.0, 64
 class _Watch:
     """One key that is watched, and for whom."""
 
-    __slots__ = ("deleted", "key", "number", "place", "revision", "spare_until")
+    __slots__ = ("deleted", "key", "number", "past", "place", "revision", "spare_until")
 
-    def __init__(self, number: int, key: bytes, place: Place, revision: int) -> None:
+    def __init__(self, number: int, key: bytes, place: Place, revision: int, past: bool) -> None:
         self.number = number
         self.key = key
         self.place: Place | None = place
         """Who waits; nobody while it is a spare."""
         self.revision = revision
         """At which the queue was read."""
+        self.past = past
+        """It begins there, whatever the store has done since."""
         self.deleted = 0
         """The revision of the store when the key was last heard to be deleted."""
         self.spare_until = 0.0
@@ -58,8 +61,11 @@ class Watcher:
         self._quiet_until = 0.0
         self._closed = False
 
-    def arm(self, place: Place, key: bytes, revision: int) -> bool:
-        """Call the place when the key is deleted after a revision; False without a stream."""
+    def arm(self, place: Place, key: bytes, revision: int, past: bool = False) -> bool:
+        """Call the place when the key is deleted after a revision; False without a stream.
+
+        ``past``: it need not be at once, but without another look.
+        """
         with self._mutex:
             watch = self._watching.get(place.watch)
             if watch is not None and watch.key == key:
@@ -72,9 +78,10 @@ class Watcher:
                 return False
             watch = self._spares.pop(key, None)
             if watch is None:
-                watch = _Watch(next(self._numbers), key, place, revision)
+                watch = _Watch(next(self._numbers), key, place, revision, past)
                 self._watching[watch.number] = watch
-                stream.send(requests.watch_deletion(watch.number, key))
+                since = revision + 1 if past else 0
+                stream.send(requests.watch_deletion(watch.number, key, since))
             watch.place, watch.revision, place.watch = place, revision, watch.number
             missed = watch.deleted > revision
         if missed:  # told before we were here to hear it
@@ -130,7 +137,7 @@ class Watcher:
                 self._end(watch, told=True)
             elif news.deleted:
                 self._spare(watch, news.revision)
-            elif not news.created or news.revision <= watch.revision:
+            elif not news.created or watch.past or news.revision <= watch.revision:
                 return  # else the store has moved on since: what it did then is not told
             if place is not None and (news.ended or news.deleted):
                 place.watch = 0

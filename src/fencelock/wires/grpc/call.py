@@ -35,18 +35,21 @@ KEPT_MAX = 64
 class Refused(Exception):
     """A call that did not end well: the code of gRPC, and what was said."""
 
-    def __init__(self, code: str, details: str, unsent: bool = False) -> None:
+    def __init__(self, code: str, details: str, unsent: bool = False, late: bool = False) -> None:
         super().__init__(f"{code}: {details}")
         self.code = code
         self.details = details
         self.unsent = unsent
         """It is certain that the server did nothing about it."""
+        self.late = late or code == "DEADLINE_EXCEEDED"
+        """The server was silent for as long as it was given."""
 
 
 def cannot_connect(error: OSError) -> Refused:
     """What to say of a server that was not reached; errors of TLS are of that kind, too."""
-    why = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
-    return Refused("UNAVAILABLE", f"cannot connect ({why})", unsent=True)
+    late = isinstance(error, TimeoutError)
+    why = "no answer in time" if late else error.strerror or str(error)
+    return Refused("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)
 
 
 class Heads:
