@@ -82,7 +82,7 @@ def misconfigured(program: Program) -> None:
 
 
 def lost(program: Program) -> None:
-    process = program.start("run", "a", "--ttl", "1s", "-c", "echo up; exec sleep 60")
+    process = program.start("run", "a", "--ttl", "4s", "-c", "echo up; exec sleep 60")
     assert line(process) == "up"
     assert program.run("revoke", "a", "--reason", "maintenance", "--yes").returncode == 0
     ran = end(process)
