@@ -1,8 +1,8 @@
 """The queue for a name: joining it, finding out whose turn it is, and leaving it.
 
-One transaction takes a free lock, or joins the queue and reads it. Whoever stands behind another
-watches that one only. After a wait the queue is read again: our key must still be there, so its
-lease must be, and be the first.
+One transaction takes a free lock, or joins the queue and reads its ends. Whoever stands behind
+another watches that one only. After a wait the queue is read again (``looking.py``): our key must
+still be there, so its lease must be, and be the first.
 """
 
 from __future__ import annotations
