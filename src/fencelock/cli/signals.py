@@ -22,6 +22,7 @@ FORWARDED = tuple(
 )
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 AGAIN_S = 0.02
+LESS_OFTEN = 2  # each time, because a wait of the kernel's own begins anew with every signal
 
 
 class Interrupted(BaseException):
@@ -43,6 +44,7 @@ class Signals:
         self._old_fd = -1
         self._waiting = True
         self._pending: int | None = None
+        self._again = AGAIN_S
 
     def fileno(self) -> int:
         """Readable when a signal has come."""
@@ -74,7 +76,9 @@ class Signals:
             return
         if number != signal.SIGALRM and self._pending is None:
             self._pending = number
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_S, AGAIN_S)
+        if self._pending is not None and (number == signal.SIGALRM or self._again == AGAIN_S):
+            signal.setitimer(signal.ITIMER_REAL, self._again)
+            self._again *= LESS_OFTEN
         if self._pending is not None and _asleep(frame):
             self._waiting = False  # a second one must not break the withdrawal
             signal.setitimer(signal.ITIMER_REAL, 0)

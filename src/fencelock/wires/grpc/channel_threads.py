@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from ..patience import set_patience
+from ..patience import set_patience, waiting_for
 from .call import Call, cannot_connect
 from .connection import Connection
 from .frames import PING_OUT, PONG_S
@@ -48,9 +48,10 @@ class Channel:
                 raise cannot_connect(error) from error
             raise
         self.receive = self._socket.recv
+        self._wait = waiting_for(self._socket)
 
     def set_patience(self, seconds: float) -> None:
-        """How long to wait for the server to take or give anything."""
+        """How long to wait for the server to take anything."""
         if abs(seconds - self._patience) > seconds / 16:
             set_patience(self._socket, seconds)
             self._patience = seconds
@@ -81,8 +82,11 @@ class Channel:
                 self._break("interrupted")
                 raise
 
-    def read(self) -> None:
-        """Wait for something from the server, and hear it. OSError: the connection is broken."""
+    def read(self, within: float) -> None:
+        """Wait for something from the server, and hear it. TimeoutError: nothing came; any other
+        OSError: the connection is broken."""
+        if not self._wait(within):
+            raise TimeoutError
         data = self.receive(READ_MAX)
         if not data:
             raise ConnectionResetError("the server closed the connection")

@@ -85,9 +85,8 @@ class Line:
         channel = self._channel
         try:
             while not call.done and (left := due - monotonic()) > 0:
-                channel.set_patience(left)
                 try:
-                    channel.read()
+                    channel.read(left)
                 except (BlockingIOError, TimeoutError):
                     continue  # nothing came
         except (OSError, Malformed) as error:

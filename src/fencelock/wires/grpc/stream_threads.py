@@ -88,9 +88,8 @@ class Stream:
     def _listen(self, channel: Channel) -> None:
         asked = False
         while not self._call.done:
-            channel.set_patience(DEATH_S if asked else SILENCE_S)
             try:
-                channel.read()
+                channel.read(DEATH_S if asked else SILENCE_S)
                 channel.pong()
                 asked = False
             except (BlockingIOError, TimeoutError):
