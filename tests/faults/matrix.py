@@ -172,6 +172,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_exits.py::test_a_task_that_nobody_awaits_releases_when_the_loop_ends",
         "test_exits.py::test_a_release_under_way_is_finished_when_the_loop_ends",
         "test_exits.py::test_a_loop_that_ends_with_a_bare_lease_does_not_hang",
+        "test_network.py::test_a_silent_server_is_given_up_in_time_whatever_signals_come",
     ],
     "H34": [
         "redis/test_server_clock.py::test_a_step_forward_ends_the_lease_and_the_fence_protects",

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 import resource
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pytest
@@ -20,6 +23,8 @@ from tests.servers.link import TO_CLIENT
 from tests.servers.proxy import Proxy
 
 PATIENCE = 0.5  # seconds for an answer: more than a busy machine needs, and soon over
+TICK_S = 0.05
+LATE_S = 40.0  # when ticking ends, so that a defect does not wait for ever
 BREAKS = pytest.mark.parametrize("then_cut", [True, False], ids=["cut", "silent"])
 
 
@@ -81,6 +86,43 @@ def test_no_driver_repeats_a_request_behind_our_back(flavor: str, network: Netwo
         network.proxy.heal()
         lease = await other.lock("seat").acquire(timeout=0)  # taken back, though nobody said so
         await lease.release()
+
+    run(flavor, scenario)
+
+
+@contextmanager
+def ticking() -> Iterator[threading.Event]:
+    """A program whose handler of signals is called all the time; the event: it was given up."""
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    watch = threading.Timer(LATE_S, give_up)
+    watch.start()
+    signal.setitimer(signal.ITIMER_REAL, TICK_S, TICK_S)
+    try:
+        yield late
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        watch.cancel()
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_silent_server_is_given_up_in_time_whatever_signals_come(
+    flavor: str, network: Network
+) -> None:
+    """H33: no hang: a limit of time must not begin anew with each signal that a handler takes."""
+
+    async def scenario(lab: Lab) -> None:
+        client, _ = await connect(lab, network)
+        network.proxy.block()
+        with ticking() as late, pytest.raises((Unavailable, OutcomeUnknown)):
+            await client.lock("seat", ttl=60).acquire(timeout=0)
+        assert not late.is_set()
+        network.proxy.heal()
 
     run(flavor, scenario)
 

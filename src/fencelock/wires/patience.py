@@ -30,8 +30,8 @@ def set_patience(link: socket.socket, seconds: float) -> None:
 def waiting_for(link: socket.socket) -> Callable[[float], bool]:
     """A function for one thread at a time: wait so long for something to read, whatever signals
     come meanwhile."""
-    if not _IN_KERNEL:
-        return lambda seconds: True  # reading itself waits
+    if not _IN_KERNEL or type(link) is not socket.socket:
+        return lambda seconds: True  # reading itself waits, by Python's own limit
     poll = select.poll()
     poll.register(link, select.POLLIN)
     return lambda seconds: bool(poll.poll(max(0.0, seconds) * 1000))

@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ...errors import OutcomeUnknown
-from ...wires.patience import set_patience
+from ...wires.patience import set_patience, waiting_for
 from .settings import Node, Settings
 from .wire import cannot_connect, new_connection
 
@@ -68,6 +68,8 @@ class Link:
         self.patience = -1.0
         self.gets, self.feed = _parser()
         self.send, self.receive = self.socket.sendall, self.socket.recv
+        self.comes = waiting_for(self.socket)
+        """Whether there is something to receive, before so many seconds are over."""
         self.turn = threading.Lock()
         """Held by whoever sends and receives."""
         self.queue: deque[_Call] = deque()
@@ -118,6 +120,8 @@ class Link:
         self.send(payload)
         replies: list[Any] = []
         while True:
+            if not self.comes(patience):
+                raise TimeoutError
             data = self.receive(READ_MAX)
             if not data:
                 raise ConnectionResetError(ENDED)

@@ -41,15 +41,16 @@ class ThreadsLine:
                 if patience != link.patience:
                     link.set_patience(patience)
                 link.send(payload)
-                data = link.receive(READ_FEW)
-                if data == ONE:
-                    return 1
-                while data:
+                while link.comes(patience):
+                    data = link.receive(READ_FEW)
+                    if data == ONE:
+                        return 1
+                    if not data:
+                        raise ConnectionResetError(ENDED)
                     link.feed(data)
                     if (reply := link.gets()) is not False:
                         return reply
-                    data = link.receive(READ_FEW)
-                raise ConnectionResetError(ENDED)
+                raise TimeoutError
         except BaseException as error:  # also when interrupted: a late reply meets nobody
             link.close()
             if isinstance(error, OSError):
