@@ -33,7 +33,7 @@ PROCESSES = 8
 CERTAIN_NS = 5_000_000
 TURNS_MAX = 500_000  # of one process
 TURNS_MIN = 300
-LATE_S = 10.0  # how long to go on for these
+LATE_S = 60.0  # how long to go on for these, at most
 
 
 class Turn(NamedTuple):
