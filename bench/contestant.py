@@ -38,11 +38,37 @@ class Lock:
         raise NotImplementedError
 
 
+class Held(NamedTuple):
+    """One hold of a lock; times in nanoseconds, on the monotonic clock."""
+
+    asked: int
+    joined: int
+    """When the wait stood in the queue for certain; 0: unknown."""
+    got: int
+    left: int
+    """When it began to release."""
+    fence: int
+
+
 class Session:
     """What the threads of one process share."""
 
     def lock(self, name: str) -> Lock:
         raise NotImplementedError
+
+    def take_turns(self, lock: Lock, ask: Callable[[int], int]) -> list[Held]:
+        """Take and leave a lock again and again. `ask` is told how many turns there were, and says
+        what time it is, or 0: that was the last one."""
+        clock = time.monotonic_ns
+        log: list[Held] = []
+        while asked := ask(len(log)):
+            lock.joined_ns = 0
+            fence = lock.acquire()
+            got, joined = clock(), lock.joined_ns
+            left = clock()
+            lock.release()
+            log.append(Held(asked, joined, got, left, fence))
+        return log
 
     def close(self) -> None:
         """Let go of what the session holds open."""

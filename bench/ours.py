@@ -15,7 +15,7 @@ from typing import Any
 import fencelock
 import fencelock.aio
 from bench.aio import AioContestant, Pairs
-from bench.contestant import Contestant, Lock, Session
+from bench.contestant import Contestant, Held, Lock, Session
 
 
 class Ours(Contestant):
@@ -135,6 +135,7 @@ class _AioSession(Session):
     """Asyncio for works that are written with blocking calls: the loop runs during each of them.
 
     Starting and stopping the loop around each call is counted as ours, though no program does it.
+    Turns are taken as programs do, by a task that goes on.
     """
 
     def __init__(self, url: str, traced: bool) -> None:
@@ -149,6 +150,24 @@ class _AioSession(Session):
             _trace(self._client, lock)
         return lock
 
+    def take_turns(self, lock: Lock, ask: Callable[[int], int]) -> list[Held]:
+        turns: list[Held] = self._run(self._take_turns(lock, ask))
+        return turns
+
+    async def _take_turns(self, lock: Lock, ask: Callable[[int], int]) -> list[Held]:
+        assert isinstance(lock, _AioLock)
+        acquire = lock.wrapped.acquire
+        clock = time.monotonic_ns
+        log: list[Held] = []
+        while asked := ask(len(log)):
+            lock.joined_ns = 0
+            lease = await acquire()
+            got, joined = clock(), lock.joined_ns
+            left = clock()
+            await lease.release()
+            log.append(Held(asked, joined, got, left, lease.fence))
+        return log
+
     def close(self) -> None:
         self._run(self._client.close())
         self._runner.close()
@@ -158,12 +177,12 @@ class _AioLock(Lock):
     def __init__(
         self, lock: fencelock.aio.Lock, run: Callable[[Coroutine[Any, Any, Any]], Any]
     ) -> None:
-        self._lock = lock
+        self.wrapped = lock
         self._run = run
         self._lease: fencelock.aio.Lease
 
     def acquire(self) -> int:
-        self._lease = self._run(self._lock.acquire())
+        self._lease = self._run(self.wrapped.acquire())
         return self._lease.fence
 
     def release(self) -> None:

@@ -114,7 +114,6 @@ def changes(turns: Sequence[Turn], end: int) -> int:
 
 
 def _contend(line: Line, contestant: Contestant, number: int) -> None:
-    log: list[tuple[int, int, int, int, int]] = []
     clock = time.monotonic_ns
     with contestant.connect(traced=True) as session:
         lock = session.lock(NAME)
@@ -123,16 +122,14 @@ def _contend(line: Line, contestant: Contestant, number: int) -> None:
         line.say("ready")
         begin, end, enough = line.hear()
         late = end + int(LATE_S * 1e9)
+
+        def ask(had: int) -> int:
+            now = clock()
+            return now if now < (end if had >= enough else late) and had < TURNS_MAX else 0
+
         time.sleep(max(0.0, (begin - clock()) / 1e9))
         used = usage.cpu_s()
-        while (asked := clock()) < (end if len(log) >= enough else late) and len(log) < TURNS_MAX:
-            lock.joined_ns = 0
-            fence = lock.acquire()
-            got = clock()
-            joined = lock.joined_ns
-            left = clock()
-            lock.release()
-            log.append((asked, joined, got, left, fence))
+        log = session.take_turns(lock, ask)
         used = usage.cpu_s() - used
         line.say(([Turn(number, a, _waited(a, j, g, f), g, x, f) for a, j, g, x, f in log], used))
         line.hear()  # closing costs requests, too, and is no part of a hand-off

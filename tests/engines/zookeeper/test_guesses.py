@@ -83,7 +83,7 @@ def test_who_does_not_come_back_is_forgotten() -> None:
     for turn in range(2):
         first = 4 + 3 * turn
         neighbors.note("/seat", named(first), [named(first), named(first + 1)], None)
-    assert neighbors._pasts["/seat"].away == [named(5)]
+    assert neighbors._pasts["/seat"].away() == [named(5)]
 
 
 def test_spent_numbers_say_nothing() -> None:

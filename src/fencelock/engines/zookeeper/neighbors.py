@@ -29,18 +29,24 @@ DIGITS = 10
 class _Past:
     """What was last seen in one folder."""
 
-    __slots__ = ("away", "doubt", "others", "pause", "tail")
+    __slots__ = ("doubt", "earlier", "others", "pause", "tail")
 
     def __init__(self) -> None:
         self.tail: str | None = None
         """Who came last; None once that was used."""
         self.others: list[str] = []
         """All others that stood in line with us."""
-        self.away: list[str] = []
-        """Who had stood there before and had not come back yet, in the order of their turns."""
+        self.earlier: list[str] = []
+        """All others that had stood there the time before, in the order of their turns."""
         self.doubt = 0
         self.pause = 0
         """How often not to guess: twice as often with every guess that is wrong."""
+
+    def away(self) -> list[str]:
+        """Who of the last of the earlier was not in line, under its old name or its next one."""
+        lately = [child for child in self.earlier[-LATELY:] if child not in self.others]
+        begun = {child[:-DIGITS] for child in self.others[-LATELY:]}
+        return [child for child in lately if paths.following(child) not in begun]
 
 
 class Neighbors:
@@ -64,8 +70,8 @@ class Neighbors:
             past = self._pasts[folder] = _Past()
         if left is not None and left not in past.others:
             past.others.append(left)
-        past.away = _away(past.others, order)
-        past.tail, past.others = order[-1], [other for other in order if other != child]
+        past.earlier, past.others = past.others, [other for other in order if other != child]
+        past.tail = order[-1]
 
     def knows(self, folder: str) -> bool:
         """Whether there was somebody to wait for when we looked last; that counts once."""
@@ -83,9 +89,9 @@ class Neighbors:
             return None, False  # spent numbers are given more than once
         if number == last + 1:
             return tail, False
-        came = number - last - 1
-        returning = [*past.away, *past.others[:1]]
-        if len(past.away) > AWAY_MAX or not max(1, len(past.away)) <= came <= len(returning):
+        came, away = number - last - 1, past.away()
+        returning = [*away, *past.others[:1]]
+        if len(away) > AWAY_MAX or not max(1, len(away)) <= came <= len(returning):
             return None, False  # of two who were away, either may come first
         if past.pause:
             past.pause -= 1
@@ -108,10 +114,3 @@ class Neighbors:
         """How our next node in a folder begins, once; None where nobody could know."""
         own = self._own.pop(folder, None)  # in one step: two threads must not get the same
         return None if own is None else paths.following(own)
-
-
-def _away(known: list[str], order: list[str]) -> list[str]:
-    """Who of the last that we knew is not in line now, under its old name or its next one."""
-    lately = [child for child in known[-LATELY:] if child not in order]
-    begun = {child[:-DIGITS] for child in order[-LATELY:]}
-    return [child for child in lately if paths.following(child) not in begun]

@@ -94,5 +94,7 @@ def is_spent(order: list[str]) -> bool:
     They have 31 bits. Real servers then stop counting and give the last number again and again, or
     a negative one now and then: only the czxid tells who came first.
     """
-    numbers = [sequence(child) or 0 for child in order]
-    return bool(numbers) and (numbers[0] < 0 or numbers[-2:] == [NUMBER_MAX, NUMBER_MAX])
+    if not order:
+        return False
+    first, *last = [sequence(child) or 0 for child in (order[0], *order[-2:])]
+    return first < 0 or last == [NUMBER_MAX, NUMBER_MAX]
