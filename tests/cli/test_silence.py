@@ -10,26 +10,47 @@ import sys
 import pytest
 
 LATE_S = 30.0
+URLS = {
+    "etcd": "etcd://{}?patience=20",
+    "mysql": "mysql://{}/locks?patience=20",
+    "postgresql": "postgresql://{}/locks?patience=20",
+    "redis": "redis://{}?patience=20",
+    "zookeeper": "zookeeper://{}?session=60",
+}
+VERBS = {
+    "acquire": ["acquire", "a"],
+    "hold": ["hold", "a"],
+    "run": ["run", "a", "--", "true"],
+    "watch": ["watch"],
+}
 
 
-@pytest.mark.parametrize("scheme", ["etcd", "zookeeper"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_does_not_make_it_wait_for_ever(scheme: str, number: signal.Signals) -> None:
-    """The wrapper tries a signal again and again: a wait must not begin anew with each."""
-    short = {"etcd": "patience=2", "zookeeper": "session=8"}[scheme]
+def interrupt(words: list[str], scheme: str, number: signal.Signals) -> tuple[int, str]:
+    """Send a signal to a command that connects to a silent server: its exit code, its words."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(LATE_S)
-        url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}?{short}"
-        command = [sys.executable, "-m", "fencelock", "run", "a", "--url", url, "--", "true"]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        url = URLS[scheme].format(f"127.0.0.1:{silent.getsockname()[1]}")
+        command = [sys.executable, "-m", "fencelock", words[0], "--url", url, *words[1:]]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         try:
-            with silent.accept()[0] as line:
-                assert line.recv(1), "it asks"
+            with silent.accept()[0]:
                 process.send_signal(number)
                 _, said = process.communicate(timeout=LATE_S)
         finally:
             process.kill()
             process.wait()
-    assert process.returncode == 69
-    assert said.count("\n") == 1
-    assert "127.0.0.1" in said
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("scheme", URLS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_while_it_connects(scheme: str, number: signal.Signals) -> None:
+    """H33: there is nothing to be taken back, and nobody wants to wait for a dead server."""
+    assert interrupt(VERBS["run"], scheme, number) == (128 + number, "")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_that_handles_signals_ends(verb: str) -> None:
+    assert interrupt(VERBS[verb], "redis", signal.SIGTERM) == (128 + signal.SIGTERM, "")

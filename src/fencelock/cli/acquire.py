@@ -13,7 +13,7 @@ from . import codes, terminal
 from .capability import VARIABLE, hand_over, pack
 from .durations import brief
 from .options import lock_arguments, wish_of, without_secrets
-from .signals import Interrupted, Signals
+from .signals import Signals
 
 if TYPE_CHECKING:
     from ..sync import Client
@@ -38,20 +38,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Acquire and hand over to whoever reads our stdout."""
-    from ..sync import connect
-    from .waiting import obtain
+    from .waiting import obtain, reach
 
     wish = wish_of(options, pid=os.getppid())  # the script: this process is gone when it holds
     try:
-        with Signals() as signals, connect(options.url) as client:
+        with Signals() as signals, reach(options.url, signals) as client:
             lease = obtain(client, wish, signals, renew=False)
             _print(options, client, hand_over(client, lease))
     except NotAcquired as error:
         if not wish.quiet:
             terminal.say(str(error))
         return wish.busy_code
-    except Interrupted as interrupted:
-        return codes.SIGNALLED + interrupted.number
     return codes.OK
 
 

@@ -12,7 +12,7 @@ from .. import observe
 from ..errors import NotAcquired
 from . import codes, terminal
 from .options import lock_arguments, wish_of
-from .signals import ENDING, Interrupted, Signals
+from .signals import ENDING, Signals
 
 if TYPE_CHECKING:
     from ..sync import Lease
@@ -30,13 +30,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Hold until stdin closes, a signal comes or the lease is lost."""
-    from ..sync import connect
-    from .waiting import obtain
+    from .waiting import obtain, reach
 
     wish = wish_of(options)
     observe.redirect(terminal.say if options.verbose else lambda _: None)
     try:
-        with Signals() as signals, connect(options.url) as client:
+        with Signals() as signals, reach(options.url, signals) as client:
             lease = obtain(client, wish, signals)
             if options.json:
                 terminal.emit({"event": "held", "name": lease.name, "fence": lease.fence})
@@ -52,8 +51,6 @@ def main(options: argparse.Namespace) -> int:
         if not wish.quiet:
             terminal.say(str(error))
         return wish.busy_code
-    except Interrupted as interrupted:
-        return codes.SIGNALLED + interrupted.number
     if options.json:
         terminal.emit({"event": "released", "name": wish.name, "fence": lease.fence})
     return codes.SIGNALLED + number if number else codes.OK

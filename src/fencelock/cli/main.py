@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..errors import FencelockError
 from . import codes, terminal
+from .signals import Interrupted
 
 VERBS: dict[str, str] = {
     "run": "run a command under a lock, and stop it before the lease can end",
@@ -78,6 +79,8 @@ def _guarded(words: list[str], verbose: bool) -> int:
         return stop.code if isinstance(stop.code, int) else codes.OK
     except KeyboardInterrupt:
         return codes.SIGNALLED + 2
+    except Interrupted as interrupted:
+        return codes.SIGNALLED + interrupted.number
     except BrokenPipeError:
         return codes.SIGNALLED + 13
     except FencelockError as error:

@@ -70,12 +70,12 @@ class _Run:
         self._failing = False
 
     def main(self) -> int:
-        from ..sync import connect
+        from .waiting import reach
 
         observe.redirect(self._note)  # what matters of it is said below, once
         unsubscribe = observe.subscribe(self._see)
         try:
-            with connect(self._order.url) as client:
+            with reach(self._order.url, self._signals) as client:
                 lease = self._acquire(client)
                 return lease if isinstance(lease, int) else self._hold(lease)
         except Interrupted as interrupted:

@@ -6,13 +6,16 @@ pipe that the supervisor's loop reads.
 A wait is ended by an exception, and only at the one place where the main thread sleeps for its
 turn: there nothing is half done, and the withdrawal that follows leaves neither a lock nor a place
 in the queue behind. A signal that comes at another moment is tried again until it is that moment,
-or until the lock is had and given back.
+or until the lock is had and given back. While we still connect there is nothing to leave behind,
+and a signal ends that wherever it is.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 FORWARDED = tuple(
@@ -43,6 +46,7 @@ class Signals:
         self._before: dict[int, object] = {}
         self._old_fd = -1
         self._waiting = True
+        self._connecting = False
         self._pending: int | None = None
         self._again = AGAIN_S
 
@@ -79,10 +83,19 @@ class Signals:
         if self._pending is not None and (number == signal.SIGALRM or self._again == AGAIN_S):
             signal.setitimer(signal.ITIMER_REAL, self._again)
             self._again *= LESS_OFTEN
-        if self._pending is not None and _asleep(frame):
+        if self._pending is not None and (self._connecting or _asleep(frame)):
             self._waiting = False  # a second one must not break the withdrawal
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise Interrupted(self._pending)
+
+    @contextmanager
+    def connecting(self) -> Generator[None, None, None]:
+        """Nobody holds or queues yet."""
+        self._connecting = True
+        try:
+            yield
+        finally:
+            self._connecting = False
 
     def settle(self) -> None:
         """The wait is over: raise if a signal came that ends it, and pass later ones on."""

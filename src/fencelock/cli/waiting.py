@@ -22,6 +22,14 @@ PATIENCE_S = 0.3  # a wait this short needs no words
 EVERY_S = 0.5
 
 
+def reach(url: str | None, signals: Signals) -> Client:
+    """Connect; a signal ends that at once."""
+    from ..sync import connect
+
+    with signals.connecting():
+        return connect(url)
+
+
 def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> Lease:
     """Wait for the lock; a signal ends that, and leaves nothing behind."""
     started = clock.now()

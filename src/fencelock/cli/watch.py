@@ -24,11 +24,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Look again and again until a signal or the end of whoever reads."""
-    from ..sync import connect
+    from .waiting import reach
 
     prefix, interval = prefix_of(options.prefix), max(seconds(options.interval), 0.01)
     show = _Table(prefix) if not options.json and terminal.is_terminal(sys.stdout) else _Stream()
-    with Signals() as signals, connect(options.url) as client:
+    with Signals() as signals, reach(options.url, signals) as client:
         signals.settle()
         looks = 0
         while True:
