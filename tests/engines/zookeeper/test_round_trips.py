@@ -114,6 +114,30 @@ def test_many_leases_are_renewed_by_one_request(flavor: str, server: ZooKeeper) 
     run(flavor, scenario)
 
 
+def test_the_longest_names_and_words_fit_into_what_a_server_takes(
+    flavor: str, server: ZooKeeper
+) -> None:
+    """A request of more than a megabyte would cost the connection, again and again."""
+    url, count = server.fresh_url(), 200
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url, session=60.0)
+        name, words = "\N{EURO SIGN}" * 168, {"about": "x" * 3_900}
+        leases = [
+            await client.lock(f"{name}{number}", meta=words).acquire() for number in range(count)
+        ]
+        engine: Any = client._core.engine
+        grants = [lease._tenure.grant._replace(ttl=20.0) for lease in leases]
+        answers = await engine.renew(grants)
+        assert [(answer.fence, answer.ttl) for answer in answers] == [
+            (lease.fence, 20.0) for lease in leases
+        ]
+        for lease in leases:
+            await lease.release()
+
+    run(flavor, scenario)
+
+
 @pytest.mark.parametrize("count", [1, 20])
 def test_one_session_carries_all_locks_of_a_client(
     flavor: str, count: int, own_server: ZooKeeper

@@ -1,4 +1,5 @@
-"""Renewing: one transaction for all leases of a client.
+"""Renewing: one transaction for all leases of a client, or a few, as a server takes no more than
+a megabyte at once.
 
 It writes nothing where nothing has changed; it *checks* that every node exists. A majority takes
 part in it all the same, and that is the proof of contact from which the leases count anew. A read
@@ -19,6 +20,7 @@ from .view import View
 from .wire import Wire
 
 TRIES = 3
+BYTES_MAX = 500_000  # of one transaction, about: a server hangs up on requests of a megabyte
 
 
 class Keeping:
@@ -69,14 +71,19 @@ class Keeping:
     ) -> bool:
         sent_at = self._world.now()
         limit = self._wire.limit
-        operations: list[requests.Request] = []
+        transactions: list[list[requests.Request]] = []
+        size = BYTES_MAX
         for grant, node in nodes:
             ttl = min(grant.ttl, limit)
             same = ttl == node.ttl
-            data = b"" if same else node.data(ttl)
-            operations.append(requests.check(node.path) if same else requests.put(node.path, data))
-        (result,) = await self._wire.call(requests.together(operations))
-        if any(isinstance(one, Exception) for one in result):
+            path, data = node.path, b"" if same else node.data(ttl)
+            size += len(path) + len(data)
+            if size > BYTES_MAX:
+                transactions.append([])
+                size = len(path) + len(data)
+            transactions[-1].append(requests.check(path) if same else requests.put(path, data))
+        results = await self._wire.call(*map(requests.together, transactions))
+        if any(isinstance(one, Exception) for result in results for one in result):
             return False
         for grant, node in nodes:
             node.ttl = min(grant.ttl, limit)
