@@ -173,7 +173,7 @@ async def a_lock_can_be_used_again_after_a_loss(kit: Kit) -> None:
 async def a_crashed_holder_frees_the_lock_within_its_ttl(kit: Kit) -> None:
     """When a holder dies its lock goes to a blocked waiter as soon as the ttl is over."""
     client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=0.5).acquire()
+    lease = await client.lock(kit.name(), ttl=1.0).acquire()
     waiter = kit.start(rival.lock(kit.name(), ttl=LONG_S, timeout=kit.patience).acquire)
     await kit.until_waiting(kit.name())
     kit.crash(client)
