@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Generator
 
+import hypothesis
 import pytest
 
 from tests.faults import grid
@@ -14,6 +15,12 @@ from tests.servers.server import Missing
 # Tests trust nobody but the certificates that they make. To read all those that the machine trusts
 # takes far longer than to connect, and PyMySQL does so for every connection.
 os.environ["SSL_CERT_FILE"] = os.devnull
+
+# No test says how long anything may take, and a machine may stand still for a moment.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 def pytest_configure() -> None:

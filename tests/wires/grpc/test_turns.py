@@ -64,7 +64,7 @@ def test_whoever_reads_when_its_time_is_up_lets_another_read(others: int) -> Non
         callers = Callers(script.address)
         side = script.accept()
         side.greet()
-        *before, late, last = callers.begin(side, *[SOON] * others, 0.3, SOON)
+        *before, late, last = callers.begin(side, *[SOON] * others, 1.0, SOON)
         for number, call in enumerate(before):
             side.says(answer(2 * number + 1, b"first"))
             assert call.result(SOON) == b"first"
@@ -92,7 +92,7 @@ def test_whoever_gives_up_as_its_turn_comes_lets_another_read(
         callers = Callers(script.address)
         side = script.accept()
         side.greet()
-        first, second, third = callers.begin(side, SOON, 0.2, SOON)
+        first, second, third = callers.begin(side, SOON, 1.0, SOON)
         assert gave_up.wait(SOON)
         side.says(answer(1, b"first"))
         assert first.result(SOON) == b"first"  # and the second was told to read

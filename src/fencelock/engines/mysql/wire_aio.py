@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from ...wires.hangups import Hangups
+from ...wires.receiving import Receiver
 from .codec import QUIT, Answer, Garbled, Reply, question, short
 from .faults import not_connected, unanswered, unreachable
 from .link import hello
@@ -90,7 +91,7 @@ def drop(connection: Any) -> None:
         connection.close()
 
 
-class AioLink(asyncio.Protocol):
+class AioLink(Receiver):
     """One connection, for one task at a time."""
 
     def __init__(self, connection: Any, where: str) -> None:

@@ -18,6 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from ...errors import OutcomeUnknown
+from ...wires.receiving import Receiver
 from .settings import Node, Settings
 from .wire import cannot_connect, new_connection
 
@@ -30,7 +31,7 @@ def unconnected(settings: Settings, node: Node, sentinel: bool = False) -> Any:
     return new_connection(redis.asyncio.connection, Retry(NoBackoff(), 0), settings, node, sentinel)
 
 
-def take_over(connection: Any, protocol: asyncio.Protocol) -> Any:
+def take_over(connection: Any, protocol: Receiver) -> Any:
     """Have what redis-py has connected talk to us from now on.
 
     The writer is to be kept: it would close its transport when it is collected.
@@ -41,7 +42,7 @@ def take_over(connection: Any, protocol: asyncio.Protocol) -> Any:
     return writer
 
 
-class Link(asyncio.Protocol):
+class Link(Receiver):
     """One connection, used by all who have something to ask."""
 
     def __init__(self, node: Node) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import hiredis
 
 from ...errors import Unavailable
+from ...wires.receiving import Receiver
 from .link_aio import take_over, unconnected
 from .round import Ask, Line, Round
 from .rounds import Rounds
@@ -31,7 +32,7 @@ class AioLine(Line):
         self.task: asyncio.Task[None] | None = None
 
 
-class _Stream(asyncio.Protocol):
+class _Stream(Receiver):
     """One connection of a line; an old one has nothing to say any more."""
 
     def __init__(self, rounds: AioRounds, line: AioLine, connection: Any) -> None:

@@ -7,12 +7,13 @@ from collections import deque
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
+from ...wires.receiving import Receiver
 from . import requests
 from .requests import Flight, Request
 from .wire import PINGS, RETRY_S, Settings, Wire
 
 
-class _Line(asyncio.Protocol):
+class _Line(Receiver):
     """One connection: hands what it hears to its wire."""
 
     def __init__(self, wire: AioWire) -> None:

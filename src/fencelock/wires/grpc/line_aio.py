@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ..receiving import Receiver
 from .call import Call, Refused, cannot_connect
 from .connection import Connection
 from .frames import DEATH_S, PING_OUT, PONG_S, SILENCE_S
@@ -29,7 +30,7 @@ class _Call(Call):
             self.future.set_result(None)
 
 
-class Line(asyncio.Protocol):
+class Line(Receiver):
     """The connection, and who waits for what on it."""
 
     def __init__(self) -> None:
