@@ -16,6 +16,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from bench import usage
 from bench.contestant import EVERY, Contestant, Target
 from bench.work import Column, Work
 
@@ -43,6 +44,8 @@ class Result:
         self.rounds: dict[str, list[dict[str, float]]] = {}
         self.skipped: dict[str, str] = {}
         self.failed: dict[str, str] = {}
+        self.stolen: float | None = None
+        """The share of the processors that the host gave to others meanwhile, where it tells."""
 
     def fields(self) -> dict[str, list[str]]:
         """Who took part, by field."""
@@ -114,6 +117,7 @@ def run(
                 ready.append(kind(stack.enter_context(kind.stage(home))))
             except Exception as error:
                 result.failed[kind.name] = _why(error, folder)
+        before = usage.ticks()
         for number in range(rounds):
             for contestant in list(ready):
                 _tell(f"{work.name}: round {number + 1} of {rounds}, {contestant.name}")
@@ -124,6 +128,7 @@ def run(
                     ready.remove(contestant)
                 else:
                     result.rounds.setdefault(contestant.name, []).append(figures)
+        result.stolen = usage.stolen(before, usage.ticks())
         _tell("")
     return result
 

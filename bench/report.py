@@ -27,6 +27,8 @@ PEERS = (
     "redis",
 )
 
+MUCH = 0.05  # of the processors: with that, figures say little and ratios not much
+
 
 def table(result: Result, quick: bool) -> str:
     """What a person reads: a table for each field, then who is missing, then the targets."""
@@ -39,6 +41,11 @@ def table(result: Result, quick: bool) -> str:
     lines += [f"skipped {name}: {why}" for name, why in result.skipped.items()]
     lines += [f"FAILED {name}: {why}" for name, why in result.failed.items()]
     lines += [_sentence(verdict, result) for verdict in result.verdicts()]
+    if result.stolen is not None and result.stolen >= MUCH:
+        lines.append(
+            f"  beware: other machines on this host took {result.stolen:.0%} of the processors "
+            "meanwhile; measure again on a quiet one"
+        )
     return "\n".join(lines)
 
 
@@ -86,6 +93,7 @@ def _work(result: Result) -> dict[str, Any]:
         },
         "skipped": result.skipped,
         "failed": result.failed,
+        "stolen": result.stolen,
         "targets": [
             {
                 "who": verdict.who,

@@ -1,16 +1,42 @@
-"""What this process has used so far: processor time and memory."""
+"""What this process has used so far, and what others have taken from the machine."""
 
 from __future__ import annotations
 
 import os
 import resource
 import sys
+from typing import NamedTuple
 
 
 def cpu_s() -> float:
     """Seconds of processor time, those of the system on our behalf included."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+class Ticks(NamedTuple):
+    """Processor time of the whole machine, in units of its own."""
+
+    all: int
+    stolen: int
+    """Given to other machines on the same host."""
+
+
+def ticks() -> Ticks | None:
+    """What the machine has spent so far, where it tells."""
+    try:
+        with open("/proc/stat") as file:
+            spent = [int(word) for word in file.readline().split()[1:9]]
+    except OSError:
+        return None
+    return Ticks(sum(spent), spent[7]) if len(spent) == 8 else None
+
+
+def stolen(before: Ticks | None, after: Ticks | None) -> float | None:
+    """The share of the processors that other machines on the host had meanwhile."""
+    if before is None or after is None or after.all <= before.all:
+        return None
+    return (after.stolen - before.stolen) / (after.all - before.all)
 
 
 def resident_bytes() -> int:

@@ -16,6 +16,7 @@ if sys.platform == "win32":
     pytest.skip("bench/ asks POSIX systems what a process has used", allow_module_level=True)
 
 from bench import report as reports
+from bench import usage
 from bench.contestants.redis import RedisAio, RedisThreads
 from bench.contestants.redis_py import RedisPy
 from bench.contestants.sqlite import Sqlite
@@ -180,3 +181,19 @@ def test_each_field_has_a_table_with_the_columns_that_say_something_about_it() -
     assert "CPU" not in lines[one_machine + 1]
     assert "CPU" in lines[redis + 1]
     assert lines[redis + 1].endswith("x redis-py")
+
+
+@pytest.mark.parametrize(("stolen", "said"), [(None, False), (0.01, False), (0.5, True)])
+def test_a_host_that_gave_its_processors_to_others_is_told_of(
+    stolen: float | None, said: bool
+) -> None:
+    result = Result(Pair(), [Sqlite])
+    result.rounds["fencelock sqlite"] = [{"wall_us": 20.0}]
+    result.stolen = stolen
+    assert ("took 50% of the processors" in reports.table(result, quick=False)) is said
+
+
+def test_what_others_took_is_a_share_of_all_that_was_spent_meanwhile() -> None:
+    assert usage.stolen(usage.Ticks(1000, 100), usage.Ticks(1200, 150)) == 0.25
+    assert usage.stolen(None, usage.Ticks(1, 0)) is None
+    assert usage.stolen(usage.Ticks(1, 0), usage.Ticks(1, 0)) is None
