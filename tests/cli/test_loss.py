@@ -89,7 +89,7 @@ def test_what_is_done_on_a_loss_is_the_users_choice(
     how: str, code: int, said: str, program: Program
 ) -> None:
     script = "trap 'echo USR1; exit 0' USR1; echo up; read x; echo on"
-    words = ("run", "a", "--ttl", "1s", "--on-lost", how, "--status-fd", "2", "-c", script)
+    words = ("run", "a", "--ttl", "3s", "--on-lost", how, "--status-fd", "2", "-c", script)
     process = program.start(*words)
     assert line(process) == "up"
     assert program.run("revoke", "a", "--reason", "audit", "--yes").returncode == 0

@@ -15,6 +15,7 @@ PROCESSES = 16
 FENCES_EACH = 8
 KILLS = 200
 ATTEMPTS = 20
+LONG_S = 60.0  # the lease of one that nobody freezes: a stall of the machine must not end it
 
 
 def freeze_a_writer(crew: Crew, *, guarded: bool) -> dict[str, int]:
@@ -26,7 +27,7 @@ def freeze_a_writer(crew: Crew, *, guarded: bool) -> dict[str, int]:
     first, second = crew.actors(2)
     before = first.ask("look")["value"]["value"]
     old = _freeze(first, guarded)
-    new = _value(second.ask("begin", guarded=guarded))
+    new = _value(second.ask("begin", guarded=guarded, ttl=LONG_S))
     assert new > old, "the lock gave out fences that do not grow"
     done = _count(second.ask("finish", guarded=guarded))
     first.thaw()
@@ -50,7 +51,7 @@ def freeze_before_a_read(crew: Crew) -> None:
     first, second = crew.actors(2)
     before = first.ask("look")["value"]["value"]
     old = _freeze(first, guarded=True)
-    new = _value(second.ask("begin", guarded=True))
+    new = _value(second.ask("begin", guarded=True, ttl=LONG_S))
     first.thaw()
     assert first.hear() == {"stale": {"offered": old, "highest": new}}
     assert _count(second.ask("finish", guarded=True)) == 1

@@ -28,9 +28,9 @@ class Actor:
         self._lease: fencelock.Lease | None = None
         self._value = 0
 
-    def begin(self, *, guarded: bool) -> int:
+    def begin(self, *, guarded: bool, ttl: float = TTL_S) -> int:
         """Take the lock and read the counter; the fence."""
-        lease = self._lease = self._client.lock("counter", ttl=TTL_S, timeout=30).acquire()
+        lease = self._lease = self._client.lock("counter", ttl=ttl, timeout=30).acquire()
         self._value = self._counter.enter(lease.fence) if guarded else self._counter.read()
         return lease.fence
 
