@@ -1,7 +1,8 @@
 """Hearing a server on an event loop, into room that is kept.
 
 A plain ``asyncio.Protocol`` is read for into a quarter of a megabyte that is made and given back
-each time, which takes longer than all that a lock's answer, some sixty bytes, needs otherwise.
+each time. Depending on what else is in memory, the system has to be asked for that anew each time,
+and it takes longer than to read a lock's answer of some sixty bytes.
 """
 
 from __future__ import annotations
