@@ -28,6 +28,11 @@ R = TypeVar("R")
 
 Flavor: TypeAlias = Literal["threads", "asyncio", "sim"]
 
+GRACE_S = 1.0
+"""The longest that a call outlasts its caller's deadline or cancellation: what is not done by then
+goes on in the background."""
+NO_LIMIT = float("inf")
+
 
 class Signal(Protocol):
     """A flag that can be waited for. It stays set until it is cleared; any thread may set it."""
@@ -114,6 +119,23 @@ class World(Protocol):
         """Wait until the flag is set (True) or the deadline has passed (False)."""
         ...
 
+    def until(self, moment: float) -> AbstractContextManager[object]:
+        """Let no wait inside the block outlast a moment, and refuse a block within a block.
+
+        Under threads and in the simulator every wait ends by ``limit()``, and whoever waited says
+        what it knows. asyncio cancels what the block awaits and turns that into OutcomeUnknown.
+        A block within a block of the same thread is a signal handler or a destructor that calls
+        what it interrupted: under threads that is a UsageError, since it would wait for itself.
+        """
+        ...
+
+    def limit(self) -> float:
+        """The moment by which the running call has to end; NO_LIMIT where there is none.
+
+        Whatever blocks a thread asks for it. asyncio has none: there the block ends the wait.
+        """
+        ...
+
     async def gather(
         self,
         thunks: Sequence[Callable[[], Awaitable[T]]],
@@ -129,7 +151,8 @@ class World(Protocol):
         ...
 
     async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
-        """Run to the end even if the caller is cancelled, and deliver that afterwards.
+        """Run to the end even if the caller is cancelled, and deliver that afterwards: once the
+        work has ended, or ``GRACE_S`` after the cancellation, when the work goes on by itself.
 
         Plain work waits for nothing but futures, looks neither at its task nor at its
         cancellation, and resolves an unknown outcome by itself, which is how a cancellation may

@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from typing import Any, TypeVar
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import UsageError
-from ..world import Adopted, Flavor, Job, Signal
+from ..world import NO_LIMIT, Adopted, Flavor, Job, Signal
+from .aio_limits import Limits
 from .aio_shield import Unbroken, shielded
 from .aio_worker import Worker
 from .host import HostWorld
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
 T = TypeVar("T")
+
+_UNLIMITED: AbstractContextManager[None] = nullcontext()
 
 
 class _Signal:
@@ -92,6 +99,7 @@ class AioWorld(HostWorld):
         self.loop = asyncio.get_running_loop()
         self.thread = threading.get_ident()
         self._background: set[asyncio.Task[Any]] = set()
+        self._limits = Limits(self)
 
     def admit(self) -> None:
         if asyncio.get_running_loop() is not self.loop:
@@ -120,6 +128,12 @@ class AioWorld(HostWorld):
             await asyncio.sleep(0)  # a loop around an overdue wait must not starve the others
             return signal.is_set()
         return await signal.wait(delay)
+
+    def until(self, moment: float) -> AbstractContextManager[object]:
+        return _UNLIMITED if moment == NO_LIMIT else self._limits.until(moment)
+
+    def limit(self) -> float:
+        return NO_LIMIT
 
     async def gather(
         self,
@@ -156,8 +170,8 @@ class AioWorld(HostWorld):
             work.close()
             raise
         if plain:
-            return await Unbroken(work, self.loop)
-        return await shielded(work, self.loop)
+            return await Unbroken(work, self.loop, self._background)
+        return await shielded(work, self.loop, self._background)
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         return _Task(self, self._start(work, label))

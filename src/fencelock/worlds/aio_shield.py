@@ -1,8 +1,9 @@
 """Work that no cancellation ends: what gives a lock back, and what undoes half an acquire.
 
-Two ways to the same promise, that the caller sees its cancellation only once the work has ended.
-``shielded`` lets the work run as a task of its own, whatever it does. ``Unbroken`` runs it within
-the task that asks, which is quicker, and is for work that waits for nothing but futures.
+Two ways to the same promise: the caller sees its cancellation once the work has ended, or
+``GRACE_S`` later, and then the work goes on in a task of its own. ``shielded`` lets the work run as
+such a task from the start, whatever it does. ``Unbroken`` runs it within the task that asks, which
+is quicker, and is for work that waits for nothing but futures.
 """
 
 from __future__ import annotations
@@ -13,43 +14,34 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ..errors import OutcomeUnknown
+from ..world import GRACE_S
 
 T = TypeVar("T")
+Tasks = set[asyncio.Task[Any]]
 
 
-async def shielded(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+async def shielded(
+    work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, background: Tasks
+) -> T:
     """Run the work to its end in a task of its own."""
-    task = loop.create_task(work)
-    # asyncio.run ends by cancelling every task that is registered, this one included.
-    asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        ended = loop.create_future()  # not the task itself: it must not be cancelled
-        task.add_done_callback(partial(_end, ended))
-        try:
-            await ended
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # looked at: the cancellation is what the caller must see
-        raise cancelled
-    return task.result()
+    return await _outcome(_begin(work, loop, background), loop, None)
 
 
 class Unbroken(Generic[T]):
-    """Work that runs within the task that awaits it, and that no cancellation ends.
+    """Work that runs within the task that awaits it, until that is cancelled.
 
-    The first cancellation reaches it as an unknown outcome, which it resolves. From then on the
-    task waits for other futures that follow those of the work: only they are cancelled. The
-    cancellation is kept until the work has ended.
+    The first cancellation reaches it as an unknown outcome, which it resolves, if it waits for its
+    first future then. From there on the work goes on in a task of its own.
     """
 
-    __slots__ = ("_loop", "_work")
+    __slots__ = ("_background", "_loop", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, background: Tasks
+    ) -> None:
         self._work = work
         self._loop = loop
+        self._background = background
 
     def __await__(self) -> Generator[Any, None, T]:
         work, cancelled = self._work, None
@@ -64,31 +56,101 @@ class Unbroken(Generic[T]):
                 awaited = work.throw(error)
             else:
                 awaited = work.send(None)
-            while True:
-                while awaited is None or not awaited.done():
-                    try:
-                        if awaited is None:  # it only lets others have a turn
-                            yield None
-                            break
-                        yield from self._follow(awaited)
-                    except asyncio.CancelledError as error:
-                        cancelled = error
-                awaited = work.send(None)
+            while cancelled is None:
+                try:
+                    yield from self._follow(awaited)
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                else:
+                    awaited = work.send(None)
         except StopIteration as stop:
             if cancelled is None:
                 return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+            raise cancelled from None
         except BaseException:
+            work.close()
             if cancelled is None:
                 raise
-        finally:
-            work.close()
-        raise cancelled
+            raise cancelled from None
+        task = _begin(self._go_on(awaited), self._loop, self._background)
+        return (yield from _outcome(task, self._loop, cancelled).__await__())
 
-    def _follow(self, awaited: asyncio.Future[Any]) -> asyncio.Future[None]:
-        awaited._asyncio_future_blocking = False  # what a task does with a future it is given
-        follower: asyncio.Future[None] = self._loop.create_future()
-        awaited.add_done_callback(partial(_end, follower))
-        return follower
+    async def _go_on(self, awaited: asyncio.Future[Any] | None) -> T:
+        """Run the work to its end from where it waits for a future."""
+        try:
+            while True:
+                await _Waiting(self, awaited)
+                awaited = self._work.send(None)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        finally:
+            self._work.close()
+
+    def _follow(self, awaited: asyncio.Future[Any] | None) -> Generator[Any, None, None]:
+        """Wait for a future of the work without being the one who is told of its outcome."""
+        if awaited is None:  # it only lets others have a turn
+            yield None
+        while awaited is not None and not awaited.done():
+            awaited._asyncio_future_blocking = False  # what a task does with a future it is given
+            follower: asyncio.Future[None] = self._loop.create_future()
+            awaited.add_done_callback(partial(_end, follower))
+            yield from follower
+
+
+class _Waiting:
+    """What the task that goes on with a work awaits."""
+
+    __slots__ = ("_awaited", "_work")
+
+    def __init__(self, work: Unbroken[Any], awaited: asyncio.Future[Any] | None) -> None:
+        self._work = work
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._work._follow(self._awaited)  # pyright: ignore[reportPrivateUsage]
+
+
+def _begin(
+    work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, background: Tasks
+) -> asyncio.Task[T]:
+    task = loop.create_task(work)
+    # asyncio.run ends by cancelling every task that is registered, this one included.
+    asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
+    background.add(task)
+    task.add_done_callback(background.discard)
+    return task
+
+
+async def _outcome(
+    task: asyncio.Task[T],
+    loop: asyncio.AbstractEventLoop,
+    cancelled: asyncio.CancelledError | None,
+) -> T:
+    """Wait for the task; a cancellation of the caller ends that after ``GRACE_S``."""
+    give_up = None if cancelled is None else loop.time() + GRACE_S
+    while not task.done() and (give_up is None or loop.time() < give_up):
+        ended = loop.create_future()  # not the task itself: it must not be cancelled
+        tell = partial(_end, ended)
+        task.add_done_callback(tell)
+        timer = None if give_up is None else loop.call_at(give_up, _end, ended, None)
+        try:
+            await ended
+        except asyncio.CancelledError as error:
+            cancelled, give_up = error, give_up or loop.time() + GRACE_S
+        finally:
+            task.remove_done_callback(tell)
+            if timer is not None:
+                timer.cancel()
+    if cancelled is None:
+        return task.result()
+    task.add_done_callback(_look)
+    raise cancelled
+
+
+def _look(task: asyncio.Task[Any]) -> None:
+    """Have seen what became of it: the cancellation is what the caller must see."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _end(waiter: asyncio.Future[None], _: object) -> None:

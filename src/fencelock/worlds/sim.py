@@ -19,7 +19,7 @@ from threading import RLock
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ..world import Adopted, Flavor, Job, Signal
+from ..world import NO_LIMIT, Adopted, Flavor, Job, Signal
 from .sim_scheduler import Endless, Scheduler
 from .sim_tasks import Cancelled, Flag, Process, Task
 
@@ -117,12 +117,24 @@ class SimWorld(Process):
 
     def wait(self, signal: Signal, deadline: float | None) -> CoroutineType[Any, Any, bool]:
         # The trap itself, and not a coroutine around it: every step goes through all that wait.
+        task = self.simulation.current
+        if task is not None and task.limit != NO_LIMIT:
+            deadline = task.limit if deadline is None else min(deadline, task.limit)
         if deadline is None:
             return self._park(signal)
         when = (deadline - self._ahead) / self._pace
         if self._ahead + self._pace * when < deadline:
             when = self.true_time(deadline)
         return self._park(signal, when)
+
+    def until(self, moment: float) -> AbstractContextManager[object]:
+        task = self.simulation.current
+        assert task is not None
+        return _Until(task, moment)
+
+    def limit(self) -> float:
+        task = self.simulation.current
+        return NO_LIMIT if task is None else task.limit
 
     async def gather(
         self,
@@ -163,6 +175,20 @@ class SimWorld(Process):
 
     def adopt(self, label: str) -> Adopted:
         return _Adopted(self.simulation)
+
+
+class _Until:
+    """A block of one task whose waits end by a moment."""
+
+    def __init__(self, task: Task, moment: float) -> None:
+        self._task = task
+        self._moment = moment
+
+    def __enter__(self) -> None:
+        self._task.limit = self._moment
+
+    def __exit__(self, *_: object) -> None:
+        self._task.limit = NO_LIMIT
 
 
 class _Spawned:

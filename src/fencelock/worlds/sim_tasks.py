@@ -89,6 +89,7 @@ class Task:
         "cancelling",
         "ended",
         "label",
+        "limit",
         "news",
         "process",
         "result",
@@ -102,6 +103,8 @@ class Task:
     def __init__(self, process: Process, work: Coroutine[Any, Any, Any], label: str) -> None:
         self.process = process
         self.label = label
+        self.limit = float("inf")
+        """The moment, on the clock of its process, by which its waits end."""
         self.ended = Flag()
         self.result: Any = None
         self.was_cancelled = False

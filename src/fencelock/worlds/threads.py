@@ -7,15 +7,20 @@ names the culprit.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
 from functools import partial
-from types import coroutine
-from typing import Any, ParamSpec, TypeVar, cast
+from types import FrameType, coroutine
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from ..world import Adopted, Flavor, Job, Signal
+from ..errors import UsageError
+from ..world import NO_LIMIT, Adopted, Flavor, Job, Signal
 from . import clock
 from .host import HostWorld
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -130,10 +135,51 @@ class _Signal:
 
 
 class _Here(threading.local):
-    """One object per thread. Thread idents are used again after a thread has ended; this is not."""
+    """What is known of each thread."""
 
     def __init__(self) -> None:
-        self.token = object()
+        self.token = object()  # thread idents are used again after a thread has ended; this is not
+        self.limit = NO_LIMIT
+        self.block: FrameType | None = None
+        """The frame whose ``until`` block this thread is in."""
+
+
+class _Until:
+    """A block whose waits end by a moment.
+
+    An exception from a signal handler may end a block before ``__exit__`` has done anything. So a
+    block is believed only while its frame is still on the stack, and a limit only within a block.
+    """
+
+    __slots__ = ("_here", "_moment")
+
+    def __init__(self, here: _Here, moment: float) -> None:
+        self._here = here
+        self._moment = moment
+
+    def __enter__(self) -> None:
+        here, frame = self._here, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        if here.block is not None and _is_within(here.block, frame):
+            raise UsageError(
+                "this thread is in the midst of a call of the same client: a signal handler or a "
+                "destructor that uses a client may wait for itself. Set a flag there, and act on "
+                "it once the call has returned; nothing was sent"
+            )
+        here.limit = self._moment
+        here.block = frame
+
+    def __exit__(self, *_: object) -> None:
+        self._here.block = None
+        self._here.limit = NO_LIMIT
+
+
+def _is_within(block: FrameType, frame: FrameType | None) -> bool:
+    """Whether a frame was called from within a block, directly or not."""
+    while frame is not None:
+        if frame is block:
+            return True
+        frame = frame.f_back
+    return False
 
 
 class ThreadsWorld(HostWorld):
@@ -144,7 +190,9 @@ class ThreadsWorld(HostWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self.who: Callable[[], Hashable] = partial(getattr, _Here(), "token")
+        self._here = here = _Here()
+        self.who: Callable[[], Hashable] = partial(getattr, here, "token")
+        self.limit: Callable[[], float] = partial(getattr, here, "limit")
         self._inline = _Inline()
 
     def facts(self) -> dict[str, str | int | float | bool | None]:
@@ -157,7 +205,11 @@ class ThreadsWorld(HostWorld):
         assert isinstance(signal, _Signal)
         if signal.is_set():
             return True
-        return signal.wait(None if deadline is None else max(0.0, deadline - self.now()))
+        moment = min(NO_LIMIT if deadline is None else deadline, self.limit())
+        return signal.wait(None if moment == NO_LIMIT else max(0.0, moment - self.now()))
+
+    def until(self, moment: float) -> AbstractContextManager[object]:
+        return _Until(self._here, moment)
 
     async def gather(
         self,
@@ -166,7 +218,7 @@ class ThreadsWorld(HostWorld):
         enough: Callable[[Sequence[T | Exception | None]], bool] | None = None,
     ) -> list[T | Exception | None]:
         answers: list[T | Exception | None] = [None] * len(thunks)
-        answered = threading.Semaphore(0)
+        answered, deadline = threading.Semaphore(0), min(deadline, self.limit())
 
         async def call(place: int, thunk: Callable[[], Awaitable[T]]) -> None:
             try:
