@@ -16,6 +16,7 @@ from .engine import Engine
 from .errors import (
     FencelockError,
     OutcomeUnknown,
+    Unavailable,
     Unsupported,
     UsageError,
 )
@@ -35,7 +36,7 @@ from .model import (
     wished,
 )
 from .spec import Spec
-from .world import World, sleep
+from .world import GRACE_S, NO_LIMIT, Signal, World, sleep
 
 ENDING_S = 0.002
 MANY = 100  # leases of one client from which on memory matters
@@ -63,7 +64,12 @@ class Core(Custody, Generic[L]):
         self._make_engine = make_engine
         self._make_lease = lease
         self._inherited: list[object] = []
+        self._openings: dict[int, Signal] = {}
+        """Who opens the engine now, by the generation that it is for."""
+        self._opened_in = -1
+        """The generation in which the engine was opened."""
         self._last = Grant("", "", 0, 0.0, 0.0, 0.0)
+        self._hinted = False
         self.closed = False
         self._begin()
 
@@ -76,14 +82,15 @@ class Core(Custody, Generic[L]):
     def traits(self) -> Traits:
         return self.engine.traits
 
-    async def open(self) -> None:
-        """Reach the engine."""
-        await self.engine.open()
-
     def __del__(self) -> None:
-        keeper = getattr(self, "keeper", None)
-        if keeper is not None and self.generation == self.world.generation():
-            keeper.stop()  # nobody can reach this client any more
+        if getattr(self, "keeper", None) is not None:
+            self.abandon_all()
+
+    def abandon_all(self) -> None:
+        """End background work without waiting: nobody can reach this client any more."""
+        if self.generation == self.world.generation():
+            self.keeper.stop()
+            self.pending.stop()
             self.engine.on_gone = None
             self.engine.abandon()
 
@@ -102,26 +109,66 @@ class Core(Custody, Generic[L]):
         while self._waitlist.attempts and self.world.now() < deadline:
             await sleep(self.world, ENDING_S)  # those who waited take their attempts back
         for tenure in [*self.keeper.held(), *self._abandoned]:
+            self.engine.spoil(tenure.grant)  # its body has not ended well, or not at all
             try:
-                await self.release(tenure, entirely=True)
+                if self.world.now() < deadline:
+                    await self.release(tenure, entirely=True, limit=deadline)
+                else:
+                    self.keeper.retire(tenure)
+                    self.pending.release(tenure.grant, lambda: None)
             except FencelockError as error:
                 observe.warn(f"{tenure.grant.name!r} was not released on closing: {error}")
             tenure.loss = tenure.loss or tenure.lost_error("session", "its client was closed")
+        await self.pending.close(deadline)
         await self.keeper.close(deadline)
         self.engine.on_gone = None
-        await self.engine.close()
+        try:
+            with self.world.until(max(deadline, self.world.now() + GRACE_S)):
+                await self.engine.close()
+        except OutcomeUnknown:
+            self.engine.abandon()  # it does not even answer to that
+
+    async def open(self) -> None:
+        """Reach the engine, if nobody has yet."""
+        with self.world.until(NO_LIMIT):
+            await self.ready()
 
     async def ready(self) -> None:
-        """See that the client can be used here; a forked child gets a link of its own."""
+        """See that the client can be used here: opened, once for all who come at the same time.
+
+        A forked child gets an engine of its own. The caller is in an ``until`` block.
+        """
+        world = self.world
         if self.closed:
             raise UsageError("this client is closed: connect again")
-        self.world.admit()
+        world.admit()
+        generation, mine = world.generation(), world.signal()
+        while self._opened_in != generation:
+            try:
+                signal = self._openings.setdefault(generation, mine)
+                if signal is not mine:
+                    if not await world.wait(signal, None):
+                        raise Unavailable("the engine was not reached in time; nothing was sent")
+                    continue
+                await self._open()
+                self._opened_in = generation
+            finally:
+                if self._openings.get(generation) is mine:
+                    del self._openings[generation]
+                    mine.set()
+
+    async def _open(self) -> None:
         if self.generation != self.world.generation():
             # The parent's engine and keeper must not even be collected here: closing them would
             # speak on the parent's connection.
-            self._inherited += [self.engine, self.keeper]
+            self._inherited += [self.engine, self.keeper, self.pending]
             self._begin()
+        try:
             await self.engine.open()
+        except BaseException:
+            self.engine.abandon()
+            self._begin()  # whoever comes next begins with an engine that knows nothing of this
+            raise
 
     def demand(self, safety: Safety | None, key: int | None = None) -> None:
         """Refuse what the engine cannot promise."""
@@ -140,57 +187,79 @@ class Core(Custody, Generic[L]):
     async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
         """Acquire within the timeout, or say who is in the way."""
         world = self.world
-        if self.closed or self.generation != world.generation():
-            await self.ready()
+        started = world.now()
+        limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
+        if self.closed or self._opened_in != world.generation():
+            with world.until(limit):
+                await self.ready()
         if world.cancels:  # threads may come from everywhere
             world.admit()
-        name, ttl, _, renew, max_hold, on_lost, reentrant, _, meta, key = spec
+        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key = spec
+        if safety is not None or key is not None:
+            self.demand(safety, key)  # once more: some engines know themselves only when open
         if reentrant and (lease := self._reenter(world.who(), name)) is not None:
             return lease
         if max_hold is not None and max_hold < ttl:
             ttl = max_hold
-        about, owner, heard = self._about.text(meta), world.owner(), bool(observe.subscribers)
+        about, owner = self._about.text(meta), world.owner()
         request = wished(name, owner, ttl, about, timeout != 0, key)
-        started = world.now() if heard or timeout else 0.0
-        engine, keeper, waitlist = self.engine, self.keeper, self._waitlist
+        engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
+        tenure: Tenure | None = None
         waitlist.attempts.add(owner)
         try:
             try:
-                answer = await engine.acquire(request)  # most go no further than here
+                with world.until(limit):
+                    answer: Grant | Busy | OutcomeUnknown = await engine.acquire(request)
             except OutcomeUnknown as error:
+                answer = error
+            if not isinstance(answer, Grant) or answer.valid_until <= world.now():
+                if isinstance(answer, Busy):
+                    if timeout == 0:
+                        return answer
+                    self._hint(name, about)
                 answer = await waiting.go_on(
-                    world, engine, request, timeout, started, waitlist, error
+                    world, engine, waitlist, pending, request, timeout, limit, answer
                 )
-            except BaseException:
-                await waiting.undo(world, engine, request)
-                raise
-            else:
-                if isinstance(answer, Busy) or answer.valid_until <= world.now():
-                    answer = await waiting.go_on(
-                        world, engine, request, timeout, started, waitlist, answer
-                    )
-            if isinstance(answer, Busy):
-                return answer
+                if isinstance(answer, Busy):
+                    return answer
             grant = answer if len(keeper.tenures) < MANY else self._alike(answer)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
             tenure = Tenure(grant, about, renew, hold_until, on_lost, self.generation)
-            try:
-                if waitlist.closed:
-                    waitlist.check()
-                keeper.add(tenure)
-            except Exception:  # no thread to be had: a lease that nobody looks after is not given
-                await self.release(tenure)
-                raise
+            lease = self._make_lease(self, tenure)  # from here on its collection is seen
+            if waitlist.closed:
+                waitlist.check()
+            keeper.add(tenure)
+            if reentrant:
+                self._remember(world.who(), name, lease)
+        except BaseException as error:
+            # Whatever it is (a cancellation, an exception of a signal handler, no thread to be
+            # had): the engine may have granted what nobody gets. Errors of ours that come before
+            # the grant have been dealt with.
+            if tenure is not None:
+                keeper.retire(tenure)
+            if tenure is not None or not isinstance(error, FencelockError):
+                await pending.withdraw(request, world.now() + GRACE_S)
+            raise
         finally:
             waitlist.attempts.discard(owner)
-        lease = self._make_lease(self, tenure)
-        if reentrant:
-            tenure.entry = (world.who(), name)
-            self._reentrant[tenure.entry] = weakref.ref(lease)
-        if heard:
+        if observe.subscribers:
             waited = world.now() - started
             observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
         return lease
+
+    def _hint(self, name: str, about: str) -> None:
+        """Say once what a wait that would never end looks like from here."""
+        if self._hinted or len(self.keeper) > MANY:
+            return
+        why = self.world.stalls()
+        if not why and any(t.grant.name == name and t.meta == about for t in self.keeper.held()):
+            why = (
+                f"it waits for {name!r}, which it holds itself: release that lease first, or "
+                "acquire with reentrant=True"
+            )
+        if why:
+            self._hinted = True
+            observe.warn(f"a blocking call ({about}): {why}")
 
     def _alike(self, grant: Grant) -> Grant:
         """Let grants of nearly the same moment share its numbers, which are then as old as the
@@ -203,10 +272,15 @@ class Core(Custody, Generic[L]):
             return grant
         return Grant(name, owner, fence, same_ttl, earlier, valid_until)
 
+    def _remember(self, who: Hashable, name: str, lease: L) -> None:
+        """Let the same thread or task enter again, without keeping either alive."""
+        entry = lease._tenure.entry = (id(who), name)  # pyright: ignore[reportPrivateUsage]
+        self._reentrant[entry] = (weakref.ref(who), weakref.ref(lease))
+
     def _reenter(self, who: Hashable, name: str) -> L | None:
-        reference = self._reentrant.get((who, name))
+        whose, reference = self._reentrant.get((id(who), name), (None, None))
         lease: L | None = reference() if reference is not None else None
-        if lease is None:
+        if lease is None or whose is None or whose() is not who:
             return None
         tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
         if self.remaining(tenure) <= 0:
@@ -225,17 +299,21 @@ class Core(Custody, Generic[L]):
         return self._make_lease(self, tenure)
 
     async def examine(self) -> list[Finding]:
-        await self.ready()
-        return await self.engine.examine()
+        with self.world.until(NO_LIMIT):
+            await self.ready()
+            return await self.engine.examine()
 
     async def inspect(self, name: str) -> State:
-        await self.ready()
-        return await self.engine.inspect(name)
+        with self.world.until(NO_LIMIT):
+            await self.ready()
+            return await self.engine.inspect(name)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        await self.ready()
-        return await self.engine.scan(prefix)
+        with self.world.until(NO_LIMIT):
+            await self.ready()
+            return await self.engine.scan(prefix)
 
     async def revoke(self, name: str, reason: str) -> bool:
-        await self.ready()
-        return await self.engine.revoke(name, reason)
+        with self.world.until(NO_LIMIT):
+            await self.ready()
+            return await self.engine.revoke(name, reason)

@@ -14,8 +14,9 @@ Rules for whoever writes one:
 * ``asked_at`` of a grant is read before the request is sent (use ``model.granted``). Only
   durations cross the wire.
 * ``release``, ``renew`` and ``withdraw`` are conditioned on the owner, never on the name alone.
-* Every call ends by itself: an engine that cannot answer raises ``Unavailable`` or
-  ``OutcomeUnknown`` in bounded time.
+  ``release`` and ``withdraw`` may be repeated at any time, and raise unless the store confirmed.
+* Every call ends by itself, by ``world.limit()`` at the latest: an engine that cannot answer raises
+  ``Unavailable`` when nothing was sent, and ``OutcomeUnknown`` when it may have been.
 
 Register a class in ``fencelock.engines`` or, from another package, by an entry point of the group
 ``fencelock.engines`` that is named after the URL scheme.
@@ -84,6 +85,10 @@ class Engine(ABC):
 
     takes_keys: bool = False
     """Whether a lock may be asked for by a number that other users of the store know."""
+
+    commits: bool = False
+    """Releasing commits the work of a transaction: a release that failed is raised, not retried
+    behind the caller's back."""
 
     on_gone: Callable[[Collection[str], Gone], None] | None = None
     """Set by the client. An engine that notices by itself that grants have ended tells their

@@ -109,6 +109,16 @@ class State(NamedTuple):
     waiters: tuple[Waiting, ...] = ()
 
 
+class Owed(NamedTuple):
+    """Something that a client is still taking back, because its engine has not confirmed it."""
+
+    name: str
+    what: Literal["withdraw", "release"]
+    """An attempt that is taken back, or a lock that is given back."""
+    since: float
+    """When it began, on the clock of the client."""
+
+
 class Finding(NamedTuple):
     """Something that an engine noticed about its own surroundings."""
 

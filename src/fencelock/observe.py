@@ -15,7 +15,7 @@ class Event(NamedTuple):
     """Something that happened to a name."""
 
     kind: str
-    """acquired, released, renew_failed, lost, callback_failed"""
+    """acquired, released, release_failed, renew_failed, lost, callback_failed"""
     name: str
     fence: int | None = None
     detail: str = ""

@@ -96,7 +96,14 @@ class World(Protocol):
         ...
 
     def who(self) -> Hashable:
-        """The thread or task that is running: equal exactly for the same one."""
+        """The thread or task that is running: the same object exactly for the same one.
+
+        It can be referred to weakly, and is: nothing here may keep a task alive.
+        """
+        ...
+
+    def stalls(self) -> str:
+        """What a long wait would stop here besides the caller, as a sentence; empty if nothing."""
         ...
 
     def facts(self) -> dict[str, str | int | float | bool | None]:

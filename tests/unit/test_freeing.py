@@ -6,25 +6,37 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencelock import OutcomeUnknown, Unavailable
+from fencelock import Misconfigured, OutcomeUnknown, Unavailable
+from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine
-from fencelock.logic.freeing import free, free_again
+from fencelock.logic import freeing
+from fencelock.logic.pending import Pending
 from fencelock.logic.tenure import Tenure
 from fencelock.model import Grant, granted
-from fencelock.worlds.threads import drive
+from fencelock.worlds.threads import ThreadsWorld, drive
 
 
 class _Answers(MemoryEngine):
     """Gives its answers to a release one after the other; None is one that is lost."""
 
-    def __init__(self, *answers: bool | None) -> None:
-        self._answers: Iterator[bool | None] = iter(answers)
+    def __init__(self, *answers: bool | Exception | None, commits: bool = False) -> None:
+        super().__init__(ThreadsWorld(), Address("memory"))
+        self.commits = commits
+        self.pending = Pending(self.world, self)
+        self._answers: Iterator[bool | Exception | None] = iter(answers)
 
     async def release(self, grant: Grant) -> bool:
-        answer = next(self._answers)
+        answer = next(self._answers, Unavailable("it has fallen silent"))
         if answer is None:
             raise OutcomeUnknown("no answer")
+        if isinstance(answer, Exception):
+            raise answer
         return answer
+
+
+async def free(engine: _Answers, tenure: Tenure, began: float | None = None) -> bool:
+    engine.world.now = lambda: 5.0 if began is None else began  # type: ignore[method-assign]
+    return await freeing.free(engine.world, engine, engine.pending, tenure, engine.world.now())
 
 
 @pytest.mark.parametrize(
@@ -53,13 +65,43 @@ def test_the_end_of_a_limited_hold_is_an_end_too() -> None:
     assert drive(free(_Answers(None, False), tenure, 11.0)) is False
 
 
-def test_what_was_not_freed_is_owed_until_it_is() -> None:
+@pytest.mark.parametrize("answers", [(None, None, None), (Unavailable("gone"),), (None,)])
+def test_what_was_not_confirmed_goes_on_in_the_background(
+    answers: tuple[Exception | None, ...],
+) -> None:
+    """An Unavailable after a try without an answer proves nothing, and what goes on may happen."""
     tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
-    with pytest.raises(Unavailable):  # nothing happened: that is the caller's to know
-        drive(free_again(_Answers(True), tenure, 5.0, Unavailable("no way to it")))
-    assert tenure.owed
+    engine = _Answers(*answers)
     with pytest.raises(OutcomeUnknown, match="frees itself within 30 s"):
-        drive(free(_Answers(None, None, None), tenure, 5.0))
+        drive(free(engine, tenure))
     assert tenure.owed
-    assert drive(free(_Answers(True), tenure, 5.0)) is True
+    assert [(owed.name, owed.what) for owed in engine.pending.owed()] == [("seat", "release")]
+    engine.pending.stop()
+
+
+def test_a_release_that_is_asked_again_settles_what_goes_on() -> None:
+    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    engine = _Answers(Unavailable("gone"))
+    engine.pending.stop()  # nobody but the caller tries again
+    with pytest.raises(OutcomeUnknown):
+        drive(free(engine, tenure))
+    engine._answers = iter([True])
+    assert drive(free(engine, tenure)) is True
     assert not tenure.owed
+    assert engine.pending.owed() == ()
+
+
+def test_a_refusal_that_asking_again_cannot_change_is_raised() -> None:
+    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    engine = _Answers(Misconfigured("no rights any more"))
+    with pytest.raises(Misconfigured):
+        drive(free(engine, tenure))
+    assert engine.pending.owed() == ()
+
+
+def test_a_commit_that_did_not_happen_is_not_tried_again_behind_the_callers_back() -> None:
+    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    engine = _Answers(Unavailable("gone"), True, commits=True)
+    with pytest.raises(Unavailable):
+        drive(free(engine, tenure))
+    assert engine.pending.owed() == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Hashable
 
 from ..checks import check_meta_size
@@ -18,18 +19,21 @@ class About:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._texts: dict[Hashable, str] = {}
+        self._texts: dict[int, tuple[weakref.ref[Hashable], str]] = {}
+        """By the id of the thread or task, which must not be kept alive: a task has a result."""
 
     def text(self, words: Meta) -> str:
         """Who asks, with their own words; one object for all leases that add none."""
         if words:
             return check_meta_size(json.dumps({**self._world.facts(), **words}))
         who = self._world.who()
-        text = self._texts.get(who)
-        if text is None:
-            if len(self._texts) >= TEXTS_MAX:
-                self._texts.clear()
-            text = self._texts[who] = json.dumps(self._world.facts())
+        known = self._texts.get(id(who))
+        if known is not None and known[0]() is who:
+            return known[1]
+        if len(self._texts) >= TEXTS_MAX:
+            self._texts.clear()
+        text = json.dumps(self._world.facts())
+        self._texts[id(who)] = (weakref.ref(who), text)
         return text
 
 

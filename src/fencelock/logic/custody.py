@@ -8,18 +8,19 @@ dropped or handed over. Nothing here acquires, and nothing knows whose client it
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
 from typing import Any
 
 from .. import observe
 from ..engine import Engine
 from ..errors import FencelockError, LeaseLost, SessionEnded
 from ..model import Grant, Meta
-from ..world import World
+from ..world import GRACE_S, NO_LIMIT, World
 from . import policy
 from .about import read_meta
-from .freeing import free, free_again
+from .freeing import free, free_again, settle
 from .keeper import Keeper
+from .pending import Pending
+from .telling import tell_unreleased
 from .tenure import Tenure
 
 
@@ -31,18 +32,21 @@ class Custody:
 
     def _take_charge(self, engine: Engine) -> None:
         """Begin in this process, with an engine that has granted nothing yet."""
-        self._reentrant: dict[tuple[Hashable, str], weakref.ref[Any]] = {}
-        """Leases that whoever holds them may enter again."""
+        self._reentrant: dict[tuple[int, str], tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+        """Leases that whoever holds them may enter again: by the id of the thread or task."""
         self._abandoned: list[Tenure] = []
         """Tenures whose leases were collected unreleased; the engine may hold them still."""
         self.engine = engine
         self.keeper = Keeper(self.world, engine)
+        self.pending = Pending(self.world, engine)
         engine.on_gone = self.keeper.heed
         self.generation = self.world.generation()  # last: from here on all of it is of use
 
-    async def release(self, tenure: Tenure, entirely: bool = False) -> bool:
+    async def release(
+        self, tenure: Tenure, entirely: bool = False, limit: float | None = None
+    ) -> bool:
         """Leave one level of a tenure; the last one gives the lock back."""
-        world, engine = self.world, self.engine
+        world, engine, pending = self.world, self.engine, self.pending
         if tenure.generation != world.generation():
             return False
         if tenure.rare is not None and tenure.count > 1 and not entirely:
@@ -54,17 +58,19 @@ class Custody:
         if tenure.rare is not None:
             if tenure.before_release is not None:
                 tenure.before_release()
-            self._reentrant.pop(tenure.entry, None)
-        held, began = self.keeper.retire(tenure), world.now()
-        if world.cancels:
-            freed = await world.shield(free(engine, tenure, began), engine.plain)
-        else:
-            try:  # as free() does, with one await less
-                freed = await engine.release(tenure.grant)
-            except BaseException as error:
-                freed = await free_again(engine, tenure, began, error)
-            if tenure.rare is not None:
-                tenure.owed = False
+            self._forget(tenure)
+        with world.until(limit if limit is not None else self._release_by()):
+            held, began = self.keeper.retire(tenure), world.now()
+            if world.cancels:
+                work = free(world, engine, pending, tenure, began)
+                freed = await world.shield(work, engine.plain)
+            else:
+                try:  # as free() does, with one await less
+                    freed = await engine.release(tenure.grant)
+                except BaseException as error:
+                    freed = await free_again(world, engine, pending, tenure, began, error)
+                if tenure.rare is not None:
+                    settle(pending, tenure)
         if tenure.loss is None and not freed and held:
             reason = "its record was gone when it was released"
             tenure.loss = tenure.lost_error("revoked", reason)
@@ -74,11 +80,23 @@ class Custody:
             observe.emit(observe.Event("released", name, fence, seconds=held_s))
         return freed
 
+    def _release_by(self) -> float:
+        """By when a release ends whose caller has set no limit; wires of asyncio know their own."""
+        return NO_LIMIT if self.world.cancels else self.world.now() + policy.RELEASE_S
+
+    def _forget(self, tenure: Tenure) -> None:
+        """Let nobody enter a tenure again. What is remembered may be a later one of the same."""
+        _, reference = self._reentrant.get(tenure.entry, (None, None))
+        lease = reference() if reference is not None else None
+        if lease is None or lease._tenure is tenure:
+            self._reentrant.pop(tenure.entry, None)
+
     async def leave(self, tenure: Tenure, error: BaseException | None) -> None:
         """End a ``with`` block: release, and raise if the body ran without the lock for any of
         its time.
 
-        An error of the body is never hidden; it gets a note instead.
+        An error of the body is never hidden; it gets a note instead. A release that was not
+        confirmed after a body that ended well is a warning and an event.
         """
         lost, failure = self.loss(tenure), None
         if error is not None and not self.is_foreign(tenure):
@@ -91,16 +109,21 @@ class Custody:
         trouble = tenure.lost_again(lost) if lost is not None else failure
         if trouble is None or isinstance(error, LeaseLost):
             return
-        if error is None:
+        if error is not None:
+            error.add_note(f"While this was raised: {trouble}")
+        elif lost is None and not self.engine.commits:
+            # The body ended well under the lock. An error here would make callers run it again.
+            tell_unreleased(tenure, trouble)
+        else:
             raise trouble
-        error.add_note(f"While this was raised: {trouble}")
 
     async def renew(self, tenure: Tenure, ttl: float | None) -> None:
         """Renew at once, with a new ttl if one is given."""
         self.check(tenure)
         if ttl is not None:
             tenure.ttl = ttl
-        await self.keeper.renew_now(tenure)
+        with self.world.until(max(self.world.now(), tenure.valid_until()) + GRACE_S):
+            await self.keeper.renew_now(tenure)
         self.check(tenure)
 
     def remaining(self, tenure: Tenure) -> float:
@@ -140,7 +163,8 @@ class Custody:
                 return False
             # A tenure that ends is noticed by the keeper; the nap is for a release and for suspend.
             nap = policy.earlier(deadline, self.world.now() + 1.0)
-            await self.world.wait(tenure.signal, nap)
+            with self.world.until(NO_LIMIT):
+                await self.world.wait(tenure.signal, nap)
             if deadline is not None and self.world.now() >= deadline:
                 return self.loss(tenure) is not None
         return True
@@ -157,7 +181,7 @@ class Custody:
         if tenure.released or tenure.loss is not None or self.is_foreign(tenure):
             return False
         self.keeper.drop(tenure)
-        self._reentrant.pop(tenure.entry, None)
+        self._forget(tenure)
         now = self.world.now()
         self._abandoned = [*(t for t in self._abandoned if t.remaining(now) > 0), tenure]
         return True
@@ -166,7 +190,7 @@ class Custody:
         """Stop looking after a tenure without releasing it: whoever gets the grant carries on."""
         self.check(tenure)
         self.keeper.retire(tenure)
-        self._reentrant.pop(tenure.entry, None)
+        self._forget(tenure)
         return tenure.grant
 
     def connection(self, tenure: Tenure) -> object:

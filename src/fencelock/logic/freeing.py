@@ -2,42 +2,73 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..engine import Engine
-from ..errors import OutcomeUnknown
+from ..errors import OutcomeUnknown, Unavailable
+from ..world import World
 from . import policy
+from .pending import Pending, is_definite
 from .tenure import Tenure
 
 
-async def free(engine: Engine, tenure: Tenure, began: float) -> bool:
+async def free(
+    world: World, engine: Engine, pending: Pending, tenure: Tenure, began: float
+) -> bool:
     """Ask the engine to free it, which begins now. No answer is resolved by asking again."""
     try:
         freed = await engine.release(tenure.grant)
     except BaseException as error:
-        return await free_again(engine, tenure, began, error)
+        return await free_again(world, engine, pending, tenure, began, error)
     if tenure.rare is not None:
-        tenure.owed = False
+        settle(pending, tenure)
     return freed
 
 
-async def free_again(engine: Engine, tenure: Tenure, began: float, error: BaseException) -> bool:
-    """Go on after the engine has raised: ask again where nobody knows what it did."""
+async def free_again(
+    world: World,
+    engine: Engine,
+    pending: Pending,
+    tenure: Tenure,
+    began: float,
+    error: BaseException,
+) -> bool:
+    """Go on after the engine has raised: ask again where nobody knows what it did.
+
+    What is not confirmed in time goes on in the background, and so its outcome is unknown even if
+    nothing has happened yet. Only where a release commits work is a definite failure the caller's
+    to know as such.
+    """
     tenure.owed = True
-    if not isinstance(error, OutcomeUnknown):
-        raise error
-    grant, tries = tenure.grant, 1
-    while True:
-        tries += 1
+    grant, unknown = tenure.grant, isinstance(error, OutcomeUnknown)
+    for _ in range(1, policy.UNKNOWN_TRIES if unknown else 1):
+        if world.now() >= min(began + policy.RELEASE_S, world.limit()):
+            break
         try:
             freed = await engine.release(grant)
-        except OutcomeUnknown as unknown:
-            if tries < policy.UNKNOWN_TRIES:
-                continue
-            raise OutcomeUnknown(
-                f"the release of {grant.name!r} was not answered ({unknown}): "
-                f"the lock frees itself within {grant.ttl:g} s at the latest",
-                until=grant.ttl,
-            ) from unknown
-        tenure.owed = False
+        except (OutcomeUnknown, Unavailable) as again:
+            error = again
+            continue
+        except BaseException as again:
+            error = again
+            break
+        settle(pending, tenure)
         # After a try without an answer, "not yours" most likely means that it was heard: unless the
         # lease was over before, and another may have come.
         return freed or (tenure.loss is None and began < tenure.valid_until())
+    if not unknown and (engine.commits or is_definite(error)):
+        raise error
+    pending.release(grant, partial(settle, pending, tenure))
+    if not isinstance(error, Exception):
+        raise error  # Ctrl-C: the caller knows more of it than we
+    raise OutcomeUnknown(
+        f"the release of {grant.name!r} was not confirmed ({error}): it goes on in the background "
+        f"(client.owed), and the lock frees itself within {grant.ttl:g} s at the latest",
+        until=grant.ttl,
+    ) from error
+
+
+def settle(pending: Pending, tenure: Tenure) -> None:
+    """The engine has confirmed a release."""
+    tenure.owed = False
+    pending.forget(tenure.grant.owner)

@@ -6,19 +6,21 @@
   holder in time.
 * A renewal that fails is tried again until the holder's own deadline; then, and not before, the
   lease is lost.
+* Nothing that a listener does (a log handler, a subscriber, a callback) runs in the keeper itself.
 * A tenure that has ended is never renewed again, and an answer that comes for it is thrown away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from .. import observe
 from ..engine import Engine
 from ..model import Gone, Grant, Loss, granted
 from ..world import Job, World, sleep
 from . import policy
-from .telling import tell_failure, tell_loss
+from .telling import Notifier, tell_failure, tell_loss
 from .tenure import Tenure
 
 NEVER = float("inf")
@@ -35,6 +37,8 @@ class Keeper:
     def __init__(self, world: World, engine: Engine) -> None:
         self._world = world
         self._engine = engine
+        self._generation = world.generation()
+        self._notifier = Notifier(world)
         self.tenures: dict[Tenure, None] = {}
         """Those that have not ended, in the order in which they came."""
         self._mutex = world.mutex()
@@ -85,7 +89,7 @@ class Keeper:
                 return
             error = tenure.loss = tenure.lost_error(loss, reason)
         self.drop(tenure)
-        tell_loss(self._world, tenure, error)
+        tell_loss(self._world, self._notifier, tenure, error)
 
     def heed(self, owners: Collection[str], gone: Gone) -> None:
         """The engine has noticed by itself that these grants have ended."""
@@ -130,10 +134,13 @@ class Keeper:
 
     async def _run(self) -> None:
         while not self._closing:
+            if self._world.generation() != self._generation:
+                return  # a forked child in which green threads go on: its parent renews
             try:
                 self._attend()
             except Exception as error:  # whatever it is, the keeper itself never dies of it
-                observe.warn(f"the keeper stumbled and goes on: {error!r}")
+                stumbled = f"the keeper stumbled and goes on: {error!r}"
+                self._notifier.tell(partial(observe.warn, stumbled))
                 await sleep(self._world, STUMBLE_S)
             await self._world.wait(self._wake, self._when())
             self._wake.clear()
@@ -189,6 +196,8 @@ class Keeper:
     async def _renew(self, due: list[Tenure]) -> None:
         try:
             for start in range(0, len(due), BATCH_MAX):
+                if self._world.generation() != self._generation:
+                    return
                 batch = [t for t in due[start : start + BATCH_MAX] if not t.ended]
                 if batch:
                     await self._renew_batch(batch)
@@ -259,7 +268,7 @@ class Keeper:
         for tenure in batch:
             tenure.failure = error
             tenure.attend_at = min(policy.retry_at(now, tenure.ttl), tenure.valid_until())
-        tell_failure(batch, error)
+        tell_failure(self._notifier, batch, error)
 
     def _schedule(self, tenure: Tenure) -> None:
         _, _, _, ttl, asked_at, valid_until = tenure.grant

@@ -6,7 +6,7 @@ be collected, and its collection is seen. A tenure ends once, in exactly one way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ..checks import TTL_MIN_S
@@ -51,7 +51,7 @@ class Tenure:
     """How often the same thread or task has entered it."""
     before_release: Seldom[Callable[[], None] | None] = Seldom(None)
     """Called before the lock is given back: what it protects may not be committed yet."""
-    entry: Seldom[tuple[Hashable, str]] = Seldom((None, ""))
+    entry: Seldom[tuple[int, str]] = Seldom((0, ""))
     """Under which key a re-entrant hold is found again."""
     failure: Seldom[Exception | None] = Seldom(None)
     """Why the last renewal failed, if it did."""

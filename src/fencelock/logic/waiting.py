@@ -1,19 +1,25 @@
 """The one waiting loop, for those whose first try did not do: subscribe, try again, wait with a
-deadline, undo.
+deadline, take back.
 
 It serves every engine. A push means "look again", and looking is asking ``acquire`` once more for
-the same owner; engines answer that idempotently. Whatever ends the loop without a grant (timeout,
-cancellation, an error, Ctrl-C) takes the attempt back, shielded, so that neither an orphan lock nor
-an orphan place in a queue stays.
+the same owner; engines answer that idempotently.
+
+* No engine call lasts longer than the caller's deadline and ``GRACE_S``. An attempt that ends
+  without a grant is taken back, in the background if need be, so that neither an orphan lock nor an
+  orphan queue entry stays.
+* A doubt is never forgotten. Once an outcome is unknown, only a proof makes it known: the engine
+  answered the same owner, or confirmed that the attempt was taken back. Until then the error is
+  ``OutcomeUnknown``, whatever was raised last.
 """
 
 from __future__ import annotations
 
 from ..engine import Engine
-from ..errors import OutcomeUnknown, Unavailable, UsageError
+from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
-from ..world import Signal, World, sleep
+from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
 from . import policy
+from .pending import Pending, grace, taken_back, unconfirmed
 
 
 class Waitlist:
@@ -37,46 +43,54 @@ class Waitlist:
             raise UsageError("this client was closed while it tried to acquire: connect again")
 
 
+def limit_of(started: float, timeout: float | None) -> float:
+    """The moment by which an attempt has ended, whatever the engine does."""
+    return NO_LIMIT if timeout is None else started + timeout + GRACE_S
+
+
 async def go_on(
     world: World,
     engine: Engine,
+    waitlist: Waitlist,
+    pending: Pending,
     request: Request,
     timeout: float | None,
-    started: float,
-    waitlist: Waitlist,
+    limit: float,
     first: Grant | Busy | OutcomeUnknown,
 ) -> Grant | Busy:
-    """Acquire within the timeout, or leave nothing behind.
+    """Acquire by the limit, or take the attempt back.
 
     The caller has asked the engine once, and ``first`` is what came of it: a no, a grant that is
-    over already, or no answer.
+    over already, or no answer. A cancellation or Ctrl-C is the caller's to take back.
     """
-    deadline = None if timeout is None else started + timeout
+    joins = False
     try:
-        if isinstance(first, Busy):
-            answer: Grant | Busy = first
-        else:
-            unknown = first if isinstance(first, OutcomeUnknown) else None
-            answer = await _insist(world, engine, request, unknown)
-        if timeout == 0 or isinstance(answer, Grant):
-            return answer
-        request = queued(request)
-        answer = await _contend(world, engine, request, deadline, waitlist, answer)
-        if isinstance(answer, Grant) and answer.valid_until <= world.now():
-            raise _too_late(request)  # ending the watch took longer than the lease lasts
-    except BaseException as error:
-        undone = await world.shield(_undo(engine, request))
-        if isinstance(error, OutcomeUnknown):
-            raise _verdict(request, error, undone) from error
+        with world.until(limit):
+            if isinstance(first, Busy):
+                answer: Grant | Busy = first
+            else:
+                unknown = first if isinstance(first, OutcomeUnknown) else None
+                answer = await _insist(world, engine, request, unknown, limit)
+            if timeout == 0 or isinstance(answer, Grant):
+                return answer
+            request, joins = queued(request), True
+            deadline = None if timeout is None else limit - GRACE_S
+            answer = await _contend(world, engine, request, deadline, limit, waitlist, answer)
+            if isinstance(answer, Grant) and answer.valid_until <= world.now():
+                raise _too_late(request)  # ending the watch took longer than the lease lasts
+    except FencelockError as error:
+        doubt = isinstance(error, OutcomeUnknown)
+        if not doubt and not joins:
+            raise
+        undone = await pending.withdraw(request, grace(world, limit))
+        if not undone:
+            raise unconfirmed(request, error) from error
+        if doubt:
+            raise taken_back(request, error) from error
         raise
-    if isinstance(answer, Busy):
-        await world.shield(_undo(engine, request))
+    if isinstance(answer, Busy) and not await pending.withdraw(request, grace(world, limit)):
+        raise unconfirmed(request, "it was not acquired in time, and the engine fell silent")
     return answer
-
-
-async def undo(world: World, engine: Engine, request: Request) -> None:
-    """Take an attempt back of which nobody knows how far it got."""
-    await world.shield(_undo(engine, request))
 
 
 async def _contend(
@@ -84,6 +98,7 @@ async def _contend(
     engine: Engine,
     request: Request,
     deadline: float | None,
+    limit: float,
     waitlist: Waitlist,
     first: Busy,
 ) -> Grant | Busy:
@@ -93,7 +108,7 @@ async def _contend(
     """
     busy, look = first, not first.queued
     signal = world.signal()
-    healthy_at = world.now()
+    failing_since: float | None = None
     waitlist.signals[signal] = None
     try:
         await engine.watch(request, signal)
@@ -104,16 +119,17 @@ async def _contend(
                 try:
                     handed = engine.handed(request)
                     if handed is None:
-                        answer = await _ask(world, engine, request)
+                        answer = await _ask(world, engine, request, limit)
                     elif handed.valid_until > world.now():
                         return handed
                     else:
-                        answer = await _insist(world, engine, request, None)
+                        answer = await _insist(world, engine, request, None, limit)
                     if isinstance(answer, Grant):
                         return answer
-                    busy, healthy_at = answer, world.now()
+                    busy, failing_since = answer, None
                 except Unavailable:  # a short outage costs nothing, a long one is ours to know
-                    if world.now() >= healthy_at + request.ttl:
+                    failing_since = world.now() if failing_since is None else failing_since
+                    if world.now() >= failing_since + request.ttl:
                         raise
                     busy = Busy(policy.RETRY_MAX_S)
             look, now = True, world.now()
@@ -126,33 +142,37 @@ async def _contend(
         waitlist.signals.pop(signal, None)
         try:
             await engine.unwatch(request)
+        except FencelockError:
+            pass  # nobody is told any more, and the connection that would tell is gone
         except BaseException:  # cancelled at this very moment: end the watch all the same
             await world.shield(engine.unwatch(request))
             raise
 
 
-async def _ask(world: World, engine: Engine, request: Request) -> Grant | Busy:
+async def _ask(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
     """Ask for an answer that can be believed."""
     try:
         answer = await engine.acquire(request)
     except OutcomeUnknown as error:
-        return await _insist(world, engine, request, error)
+        return await _insist(world, engine, request, error, limit)
     if isinstance(answer, Busy) or answer.valid_until > world.now():
         return answer
-    return await _insist(world, engine, request, None)
+    return await _insist(world, engine, request, None, limit)
 
 
 async def _insist(
-    world: World, engine: Engine, request: Request, unknown: OutcomeUnknown | None
+    world: World, engine: Engine, request: Request, unknown: OutcomeUnknown | None, limit: float
 ) -> Grant | Busy:
     """Ask again after a first answer that will not do.
 
-    No answer is resolved by asking again for the same owner. A grant that comes so late that it is
-    over already is given back.
+    No answer is resolved by asking again for the same owner; an engine that cannot be reached
+    meanwhile resolves nothing. A grant that comes so late that it is over already is given back.
     """
     for attempt in range(1, policy.UNKNOWN_TRIES):
         if unknown is None:
-            await engine.withdraw(request)
+            await _give_back(engine, request)
+        elif world.now() >= limit:
+            break
         else:
             request = request._replace(waits=False)  # it may be ours already: a bare no will not do
             await sleep(world, policy.RETRY_MIN_S * attempt)
@@ -161,43 +181,31 @@ async def _insist(
         except OutcomeUnknown as error:
             unknown = error
             continue
+        except Unavailable:
+            if unknown is None:
+                raise
+            continue
         if isinstance(answer, Busy) or answer.valid_until > world.now():
             return answer
         unknown = None
     if unknown is not None:
         raise unknown
-    await engine.withdraw(request)
+    await _give_back(engine, request)
     raise _too_late(request)
 
 
-async def _undo(engine: Engine, request: Request) -> bool:
-    """Take the attempt back; the ttl is the net when even that fails."""
-    for _ in range(policy.UNKNOWN_TRIES):
-        try:
-            await engine.withdraw(request)
-        except OutcomeUnknown:
-            continue
-        except Exception:
-            return False
-        return True
-    return False
+async def _give_back(engine: Engine, request: Request) -> None:
+    """Give a grant back that came too late to be of use."""
+    try:
+        await engine.withdraw(request)
+    except Unavailable as error:  # it was granted, so that there is something to take back
+        raise OutcomeUnknown(
+            f"a grant that came too late could not be given back: {error}"
+        ) from error
 
 
 def _too_late(request: Request) -> Unavailable:
     return Unavailable(
         f"the engine's answers for {request.name!r} took longer than the ttl of {request.ttl:g} s; "
         "nothing is held. Ask for a longer ttl, or see why the engine is slow"
-    )
-
-
-def _verdict(request: Request, error: OutcomeUnknown, undone: bool) -> Exception:
-    if undone:
-        return Unavailable(
-            f"the engine did not answer the request for {request.name!r} ({error}); "
-            "it was taken back and nothing is held. Try again"
-        )
-    return OutcomeUnknown(
-        f"the engine did not answer the request for {request.name!r} ({error}): it may be granted "
-        f"to nobody who knows, and frees itself within {request.ttl:g} s",
-        until=request.ttl,
     )

@@ -41,6 +41,9 @@ class HostWorld:
         self.now = clock.now
         self.generation = _forks.__len__
 
+    def stalls(self) -> str:
+        return ""
+
     def wall_us(self) -> int:
         return clock.wall_us()
 
@@ -63,7 +66,7 @@ class HostWorld:
             return mine
 
     def mutex(self) -> AbstractContextManager[object]:
-        return threading.Lock()
+        return threading.RLock()  # a signal handler may come while its own thread has it
 
     def identity(self) -> dict[str, str | int | float | bool | None]:
         return {"host": _HOST, "pid": os.getpid()}

@@ -86,6 +86,9 @@ class SimWorld(Process):
     def admit(self) -> None:
         """Everywhere in the simulation is right."""
 
+    def stalls(self) -> str:
+        return ""
+
     def wall_us(self) -> int:
         return int((WALL_S + self.wall_ahead + self.simulation.now) * 1e6)
 

@@ -85,6 +85,7 @@ class Task:
     """One coroutine of one process."""
 
     __slots__ = (
+        "__weakref__",
         "_work",
         "cancelling",
         "ended",

@@ -134,11 +134,17 @@ class _Signal:
             self._waiters.remove(waiter)
 
 
+class _Token:
+    """Stands for one thread. Its ident is used again after it has ended; this is not."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _Here(threading.local):
     """What is known of each thread."""
 
     def __init__(self) -> None:
-        self.token = object()  # thread idents are used again after a thread has ended; this is not
+        self.token = _Token()
         self.limit = NO_LIMIT
         self.block: FrameType | None = None
         """The frame whose ``until`` block this thread is in."""
@@ -194,6 +200,12 @@ class ThreadsWorld(HostWorld):
         self.who: Callable[[], Hashable] = partial(getattr, here, "token")
         self.limit: Callable[[], float] = partial(getattr, here, "limit")
         self._inline = _Inline()
+
+    def stalls(self) -> str:
+        events = sys.modules.get("asyncio.events")
+        if events is None or events._get_running_loop() is None:
+            return ""
+        return "it stops every task of the event loop of this thread: use fencelock.aio there"
 
     def facts(self) -> dict[str, str | int | float | bool | None]:
         return {**self.identity(), "thread": threading.current_thread().name}

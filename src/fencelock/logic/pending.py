@@ -1,0 +1,188 @@
+"""What a client still owes its engine: attempts and releases that were not confirmed in time.
+
+* An undo is recorded first and tried then: whatever interrupts the caller, the record stays.
+* The caller waits for it for a bounded time. One job of the client goes on in the background, with
+  a back-off that all share, until the engine has confirmed: a queue entry or a lock that nobody
+  knows of would else keep others out.
+* ``Engine.withdraw`` and ``Engine.release`` are conditioned on the owner, so that repeating them
+  harms nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .. import observe
+from ..engine import Engine
+from ..errors import EngineError, OutcomeUnknown, Unavailable
+from ..model import Grant, Owed, Request
+from ..world import GRACE_S, Job, World
+from . import policy
+
+PASS_S = 5.0  # the longest that one try in the background waits for an engine that is silent
+
+
+class _Undo:
+    """One of them."""
+
+    def __init__(
+        self,
+        owed: Owed,
+        call: Callable[[], Coroutine[Any, Any, object]],
+        confirmed: Callable[[], None] | None,
+    ) -> None:
+        self.owed = owed
+        self.call = call
+        self.confirmed = confirmed
+        self.is_tried = False
+        """Somebody is at it: the caller, or the job."""
+
+
+class Pending:
+    """The undos of one client that were not confirmed yet."""
+
+    def __init__(self, world: World, engine: Engine) -> None:
+        self._world = world
+        self._engine = engine
+        self._undos: dict[str, _Undo] = {}
+        self._generation = world.generation()
+        self._mutex = world.mutex()
+        self._wake = world.signal()
+        self._idle = world.signal()
+        self._job: Job | None = None
+        self._stopped = False
+
+    def owed(self) -> tuple[Owed, ...]:
+        """What was not confirmed yet, the oldest first."""
+        return tuple(undo.owed for undo in list(self._undos.values()))
+
+    async def withdraw(self, request: Request, limit: float) -> bool:
+        """Take an attempt back; False when that was not confirmed by the limit and goes on."""
+        owed = Owed(request.name, "withdraw", self._world.now())
+        undo = _Undo(owed, lambda: self._engine.withdraw(request), None)
+        self._undos[request.owner] = undo
+        undo.is_tried = True
+        try:
+            if limit > self._world.now():
+                await self._world.shield(self._try(request.owner, undo, limit))
+        finally:
+            undo.is_tried = False
+            if request.owner in self._undos:
+                self._start()
+        return request.owner not in self._undos
+
+    def release(self, grant: Grant, confirmed: Callable[[], None]) -> None:
+        """Go on with a release in the background."""
+        owed = Owed(grant.name, "release", self._world.now())
+        self._undos[grant.owner] = _Undo(owed, lambda: self._engine.release(grant), confirmed)
+        self._start()
+
+    def forget(self, owner: str) -> None:
+        """The engine has confirmed it to somebody else."""
+        self._undos.pop(owner, None)
+
+    def stop(self) -> None:
+        """Try no more."""
+        self._stopped = True
+        self._wake.set()
+
+    async def close(self, deadline: float) -> None:
+        """Try all of them at once and then until the deadline, then stop."""
+        if self._undos:
+            self._start()
+            if self._job is not None:
+                await self._world.wait(self._idle, deadline)
+        self.stop()
+        if self._undos:
+            names = ", ".join(sorted({repr(undo.owed.name) for undo in self._undos.values()})[:5])
+            observe.warn(
+                f"{len(self._undos)} request(s) were not confirmed when the client was closed "
+                f"({names}): what they left in the engine ends with its ttl"
+            )
+
+    async def _try(self, owner: str, undo: _Undo, limit: float) -> bool:
+        """Ask the engine until it has confirmed or cannot be reached, until the limit."""
+        for _ in range(policy.UNKNOWN_TRIES):
+            try:
+                with self._world.until(limit):
+                    await undo.call()
+            except OutcomeUnknown:
+                if self._world.now() < limit:
+                    continue
+                return False
+            except Exception:
+                return False
+            self._undos.pop(owner, None)
+            if undo.confirmed is not None:
+                undo.confirmed()
+            return True
+        return False
+
+    def _start(self) -> None:
+        with self._mutex:
+            if self._job is not None or self._stopped:
+                self._wake.set()
+                return
+            self._idle.clear()
+            try:
+                self._job = self._world.spawn(self._run(), "fencelock-pending")
+            except Exception as error:  # no thread to be had, or the loop is closed
+                observe.warn(f"what could not be undone is not tried again yet: {error!r}")
+
+    async def _run(self) -> None:
+        pause = policy.RETRY_MIN_S
+        while self._goes_on():
+            pause = policy.RETRY_MIN_S if await self._pass() else min(2 * pause, PASS_S)
+            await self._world.wait(self._wake, self._world.now() + pause)
+            self._wake.clear()
+
+    def _goes_on(self) -> bool:
+        with self._mutex:
+            foreign = self._world.generation() != self._generation  # a fork under green threads
+            if self._stopped or foreign or not self._undos:
+                self._job = None
+                self._idle.set()
+                return False
+            return True
+
+    async def _pass(self) -> bool:
+        """Try each of them, until one is not answered; True when all were confirmed."""
+        for owner, undo in list(self._undos.items()):
+            if undo.is_tried or self._stopped:
+                continue
+            undo.is_tried = True
+            try:
+                if not await self._try(owner, undo, self._world.now() + PASS_S):
+                    return False
+            finally:
+                undo.is_tried = False
+        return True
+
+
+def unconfirmed(request: Request, why: object) -> OutcomeUnknown:
+    """What to say of an attempt that could not be taken back in time."""
+    return OutcomeUnknown(
+        f"the engine has not confirmed that the request for {request.name!r} was taken back "
+        f"({why}): it may still be granted, to nobody who knows. Taking it back goes on in the "
+        f"background (client.owed); else the lock frees itself within {request.ttl:g} s of that",
+        until=request.ttl,
+    )
+
+
+def taken_back(request: Request, why: object) -> Unavailable:
+    """What to say of an attempt without an answer that was taken back."""
+    return Unavailable(
+        f"the engine did not answer the request for {request.name!r} ({why}); "
+        "it was taken back and nothing is held. Try again"
+    )
+
+
+def is_definite(error: BaseException) -> bool:
+    """Whether an engine's error says that asking again would be of no use."""
+    return isinstance(error, EngineError) and not isinstance(error, Unavailable)
+
+
+def grace(world: World, limit: float) -> float:
+    """By when an undo at the end of a call has to be confirmed."""
+    return min(limit, world.now() + GRACE_S)
