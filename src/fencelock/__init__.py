@@ -31,7 +31,7 @@ from .errors import (
     Unsupported,
     UsageError,
 )
-from .model import Holding, State, Traits, Waiting
+from .model import Holding, Owed, State, Traits, Waiting
 
 if TYPE_CHECKING:
     from . import aio as aio
@@ -56,6 +56,7 @@ __all__ = [
     "Misconfigured",
     "NotAcquired",
     "OutcomeUnknown",
+    "Owed",
     "Revoked",
     "SessionEnded",
     "StaleFence",

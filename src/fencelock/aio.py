@@ -1,11 +1,11 @@
 """fencelock for asyncio programs: the same names and signatures as ``sync.py``, awaited.
 
-The body of an ``async with`` is cancelled when its lease is lost, and the block raises LeaseLost. A
-client belongs to the event loop it was connected in.
+The body of an ``async with`` is cancelled when its lease is lost, and the block raises LeaseLost.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial, wraps
 from types import TracebackType
@@ -14,11 +14,12 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from . import body, engines
 from .checks import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .core import Core
-from .errors import LeaseLost
+from .engine import Address, Engine
+from .errors import LeaseLost, UsageError
 from .face import ClientFace, LeaseFace, LockFace, LostFace
 from .logic.about import not_in_time
-from .model import Busy, Holding, Meta, Safety, State
-from .spec import DEFAULT_TTL_S, Template, check_busy, make_spec
+from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
+from .spec import DEFAULT_TTL_S, Spec, Template, check_busy, make_spec
 from .worlds.aio import AioWorld
 
 __all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
@@ -27,43 +28,86 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def connect(url: str | None = None, **options: object) -> Connecting:
-    """Connect to an engine: ``client = await connect(url)`` or ``async with connect(url) as
+def connect(url: str | None = None, **options: object) -> Client:
+    """A client of an engine: ``client = await connect(url)`` or ``async with connect(url) as
     client:``.
+
+    It opens itself on first use, so that it can be declared where a module is imported. ``await``,
+    ``async with`` and ``open()`` reach the engine at once.
 
     Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder. Options of
     the engine are keyword arguments or query parameters of the URL.
     """
-    return Connecting(url, options)
+    engine, address = engines.resolve(url, options)
+    return Client(LoopCores(engine, address))
 
 
-class Connecting:
-    """What ``connect`` returns: await it for a client, or enter it to have that closed."""
+class LoopCores:
+    """The core of each event loop in which a client is used: connections belong to a loop."""
 
-    def __init__(self, url: str | None, options: dict[str, object]) -> None:
-        self._engine, self._address = engines.resolve(url, options)
-        self._client: Client | None = None
+    def __init__(self, engine: type[Engine], address: Address) -> None:
+        self.address = address
+        self.closed = False
+        self._engine = engine
+        self._cores: dict[asyncio.AbstractEventLoop, Core[Lease]] = {}
 
-    def __await__(self) -> Generator[Any, None, Client]:
-        return self._open().__await__()
+    @property
+    def traits(self) -> Traits:
+        for core in list(self._cores.values()):
+            return core.traits
+        return self._engine.traits
 
-    async def _open(self) -> Client:
+    def here(self) -> Core[Lease]:
+        """The core for the running loop."""
+        try:
+            return self._cores[asyncio.get_running_loop()]
+        except (KeyError, RuntimeError):
+            return self._begin()
+
+    def _begin(self) -> Core[Lease]:
+        if self.closed:
+            raise UsageError("this client is closed: connect again")
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise UsageError(
+                "a client of fencelock.aio is used inside a running event loop: await this in a "
+                "coroutine, or use fencelock.connect"
+            ) from None
+        for other in [other for other in self._cores if other.is_closed()]:
+            self._cores.pop(other).abandon_all()
         world = AioWorld()
-        core: Core[Lease] = Core(world, partial(self._engine, world, self._address), Lease)
-        await core.open()
-        return Client(core)
+        core: Core[Lease] = Core(world, partial(self._engine, world, self.address), Lease)
+        return self._cores.setdefault(loop, core)
 
-    async def __aenter__(self) -> Client:
-        self._client = await self._open()
-        return self._client
+    def open_core(self) -> Core[Lease] | None:
+        """The core for the running loop, if there is one."""
+        try:
+            return self._cores.get(asyncio.get_running_loop())
+        except RuntimeError:
+            return None
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.close()
+    def owed(self) -> tuple[Owed, ...]:
+        return tuple(owed for core in list(self._cores.values()) for owed in core.owed())
+
+    async def close(self) -> None:
+        """Close the core of this loop, and have those of other loops closed there."""
+        self.closed, here = True, asyncio.get_running_loop()
+        for loop, core in list(self._cores.items()):
+            if loop is here:
+                await core.close()
+            elif loop.is_closed():
+                core.abandon_all()
+            else:
+                asyncio.run_coroutine_threadsafe(core.close(), loop)
 
 
 class Client(ClientFace):
-    """A connection to one engine. The tasks of one event loop share it."""
+    """A client of one engine.
+
+    The tasks of an event loop share its connections; another loop gets connections of its own, and
+    so does a forked child.
+    """
 
     def lock(
         self,
@@ -89,8 +133,8 @@ class Client(ClientFace):
         lock, in a store that locks by numbers.
         """
         spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key)
-        self._core.demand(spec.safety, spec.key)
-        return Lock(self._core, spec)
+        self._demand(spec)
+        return Lock(self._cores, spec)
 
     def locked(
         self,
@@ -116,7 +160,7 @@ class Client(ClientFace):
         spec = make_spec(
             "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
         )
-        self._core.demand(spec.safety, spec.key)
+        self._demand(spec)
         check_busy(busy)
 
         def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
@@ -124,7 +168,7 @@ class Client(ClientFace):
 
             @wraps(function)
             async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-                lock = Lock(self._core, spec._replace(name=template.name(args, kwargs)))
+                lock = Lock(self._cores, spec._replace(name=template.name(args, kwargs)))
                 skip = busy == "skip"
                 lease = await (lock.try_acquire(timeout=timeout) if skip else lock.acquire())
                 if lease is None:
@@ -157,11 +201,26 @@ class Client(ClientFace):
         """
         return await self._core.revoke(check_name(name), check_reason(reason))
 
+    def _demand(self, spec: Spec) -> None:
+        """Refuse at once what the engine cannot promise; outside a loop, acquiring does it."""
+        core = self._cores.open_core() if isinstance(self._cores, LoopCores) else self._core
+        if core is not None:
+            core.demand(spec.safety, spec.key)
+
+    async def open(self) -> None:
+        """Reach the engine now, or raise: else the first call does."""
+        await self._core.open()
+
     async def close(self) -> None:
         """Release what is held and let go of the engine. Closing twice does nothing."""
-        await self._core.close()
+        if not self._cores.closed:
+            await self._cores.close()
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Client:
+        await self.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -181,7 +240,7 @@ class Lock(LockFace["Lease"]):
         lock's own.
         """
         wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
-        answer = await self._core.attempt(self._spec, wait)
+        answer = await self._cores.here().attempt(self._spec, wait)
         if isinstance(answer, Busy):
             raise not_in_time(self.name, wait, answer)
         lease: Lease = answer
@@ -189,13 +248,18 @@ class Lock(LockFace["Lease"]):
 
     async def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
         """Return a lease, or None when it is not had within the timeout (by default: at once)."""
-        answer = await self._core.attempt(self._spec, check_timeout(timeout))
+        answer = await self._cores.here().attempt(self._spec, check_timeout(timeout))
         return None if isinstance(answer, Busy) else answer
 
     async def __aenter__(self) -> Lease:
         lease = await self.acquire()
-        self._blocks.enter(self._core.world.who(), lease)
-        return await lease.__aenter__()
+        self._blocks.enter(self._cores.here().world.who(), lease)
+        try:
+            return await lease.__aenter__()
+        except BaseException as error:  # it is over already: nobody will leave this block
+            self._blocks.remove(lease)
+            await lease.__aexit__(type(error), error, None)
+            raise
 
     async def __aexit__(
         self,
@@ -203,7 +267,7 @@ class Lock(LockFace["Lease"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._blocks.leave(self._core.world.who()).__aexit__(kind, error, traceback)
+        await self._blocks.leave(self._cores.here().world.who()).__aexit__(kind, error, traceback)
 
 
 class Lease(LeaseFace):
@@ -231,6 +295,7 @@ class Lease(LeaseFace):
         return await self._core.release(self._tenure)
 
     async def __aenter__(self) -> Lease:
+        self.check()
         body.enter(self._tenure)
         return self
 

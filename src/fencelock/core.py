@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
 from . import observe
-from .engine import Engine
+from .engine import Address, Engine
 from .errors import (
     FencelockError,
     OutcomeUnknown,
@@ -29,6 +29,7 @@ from .model import (
     Finding,
     Grant,
     Holding,
+    Owed,
     Safety,
     State,
     Traits,
@@ -81,6 +82,18 @@ class Core(Custody, Generic[L]):
     @property
     def traits(self) -> Traits:
         return self.engine.traits
+
+    @property
+    def address(self) -> Address:
+        return self.engine.address
+
+    def here(self) -> Core[L]:
+        """The core for whoever calls: this one."""
+        return self
+
+    def owed(self) -> tuple[Owed, ...]:
+        """What was not confirmed yet and goes on in the background."""
+        return self.pending.owed()
 
     def __del__(self) -> None:
         if getattr(self, "keeper", None) is not None:

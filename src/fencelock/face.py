@@ -7,38 +7,72 @@ signatures.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, SupportsIndex, TypeVar
 
 from .core import Core
 from .logic.blocks import Blocks
 from .logic.tenure import Tenure
-from .model import Meta, Traits
+from .model import Meta, Owed, Traits
 from .spec import Spec
 
 B = TypeVar("B")
 
 if TYPE_CHECKING:
+    from .engine import Address
+
     AnyCore = Core[Any]
 
 
-class ClientFace:
-    """A connection to one engine."""
+class Cores(Protocol):
+    """Where a client finds the core for whoever calls: one for all, or one for each event loop."""
 
-    def __init__(self, core: AnyCore) -> None:
-        self._core = core
+    closed: bool
+
+    @property
+    def address(self) -> Address: ...
+
+    @property
+    def traits(self) -> Traits: ...
+
+    def here(self) -> AnyCore:
+        """The core for whoever calls."""
+        ...
+
+    def owed(self) -> tuple[Owed, ...]: ...
+
+    async def close(self) -> None: ...
+
+
+class ClientFace:
+    """A client of one engine."""
+
+    def __init__(self, cores: Cores) -> None:
+        self._cores = cores
+
+    @property
+    def _core(self) -> AnyCore:
+        return self._cores.here()
 
     @property
     def traits(self) -> Traits:
-        """What the engine promises, as configured."""
-        return self._core.traits
+        """What the engine promises, as configured; some know all of it only once they are open."""
+        return self._cores.traits
 
     @property
     def url(self) -> str:
         """Where the engine is, without its password."""
-        return self._core.engine.address.public
+        return self._cores.address.public
+
+    @property
+    def owed(self) -> tuple[Owed, ...]:
+        """What the engine has not confirmed yet and the client goes on to take back."""
+        return self._cores.owed()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a client cannot be copied or pickled: hand on its URL and connect there")
 
     def __repr__(self) -> str:
-        return f"<{_path(self)} {self.url}{' (closed)' if self._core.closed else ''}>"
+        return f"<{_path(self)} {self.url}{' (closed)' if self._cores.closed else ''}>"
 
 
 class LockFace(Generic[B]):
@@ -47,8 +81,8 @@ class LockFace(Generic[B]):
     It holds no lease: threads or tasks may share it and use it again and again.
     """
 
-    def __init__(self, core: AnyCore, spec: Spec) -> None:
-        self._core = core
+    def __init__(self, cores: Cores, spec: Spec) -> None:
+        self._cores = cores
         self._spec = spec
         self._blocks: Blocks[B] = Blocks()
 
@@ -56,6 +90,9 @@ class LockFace(Generic[B]):
     def name(self) -> str:
         """What is locked."""
         return self._spec.name
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("a lock cannot be copied or pickled: describe it again with another client")
 
     def __repr__(self) -> str:
         return f"<{_path(self)} {self.name!r} ttl={self._spec.ttl:g}>"

@@ -33,7 +33,10 @@ R = TypeVar("R")
 
 
 def connect(url: str | None = None, **options: object) -> Client:
-    """Connect to an engine: ``connect("sqlite:///locks.db")``.
+    """A client of an engine: ``connect("sqlite:///locks.db")``.
+
+    It opens itself on first use, so that it can be declared where a module is imported. ``with``
+    and ``open()`` reach the engine at once.
 
     Without a URL, ``FENCELOCK_URL`` decides, and else a file in the user's state folder. Options of
     the engine are keyword arguments or query parameters of the URL.
@@ -41,7 +44,6 @@ def connect(url: str | None = None, **options: object) -> Client:
     engine, address = engines.resolve(url, options)
     world = ThreadsWorld()
     core: Core[Lease] = Core(world, partial(engine, world, address), Lease)
-    drive(core.open())
     _open.add(core)
     return Client(core)
 
@@ -76,8 +78,8 @@ class Client(ClientFace):
         lock, in a store that locks by numbers.
         """
         spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key)
-        self._core.demand(spec.safety, spec.key)
-        return Lock(self._core, spec)
+        self._cores.here().demand(spec.safety, spec.key)
+        return Lock(self._cores, spec)
 
     def locked(
         self,
@@ -111,7 +113,7 @@ class Client(ClientFace):
 
             @wraps(function)
             def call(*args: P.args, **kwargs: P.kwargs) -> R:
-                lock = Lock(self._core, spec._replace(name=template.name(args, kwargs)))
+                lock = Lock(self._cores, spec._replace(name=template.name(args, kwargs)))
                 skip = busy == "skip"
                 lease = lock.try_acquire(timeout=timeout) if skip else lock.acquire()
                 if lease is None:
@@ -144,11 +146,16 @@ class Client(ClientFace):
         """
         return drive(self._core.revoke(check_name(name), check_reason(reason)))
 
+    def open(self) -> None:
+        """Reach the engine now, or raise: else the first call does."""
+        drive(self._core.open())
+
     def close(self) -> None:
         """Release what is held and let go of the engine. Closing twice does nothing."""
         drive(self._core.close())
 
     def __enter__(self) -> Client:
+        self.open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,7 +175,7 @@ class Lock(LockFace["Lease"]):
         lock's own.
         """
         wait = self._spec.timeout if timeout == "default" else check_timeout(timeout)
-        answer = drive(self._core.attempt(self._spec, wait))
+        answer = drive(self._cores.here().attempt(self._spec, wait))
         if isinstance(answer, Busy):
             raise not_in_time(self.name, wait, answer)
         lease: Lease = answer
@@ -176,12 +183,17 @@ class Lock(LockFace["Lease"]):
 
     def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
         """Return a lease, or None when it is not had within the timeout (by default: at once)."""
-        answer = drive(self._core.attempt(self._spec, check_timeout(timeout)))
+        answer = drive(self._cores.here().attempt(self._spec, check_timeout(timeout)))
         return None if isinstance(answer, Busy) else answer
 
     def __enter__(self) -> Lease:
         lease = self.acquire()
-        self._blocks.enter(self._core.world.who(), lease)
+        try:
+            self._blocks.enter(self._cores.here().world.who(), lease)
+        except BaseException as error:  # of a signal handler: nobody will leave this block
+            self._blocks.remove(lease)
+            lease.__exit__(type(error), error, None)
+            raise
         return lease
 
     def __exit__(
@@ -190,7 +202,7 @@ class Lock(LockFace["Lease"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._blocks.leave(self._core.world.who()).__exit__(kind, error, traceback)
+        self._blocks.leave(self._cores.here().world.who()).__exit__(kind, error, traceback)
 
 
 class Lease(LeaseFace):
@@ -218,6 +230,7 @@ class Lease(LeaseFace):
         return drive(self._core.release(self._tenure))
 
     def __enter__(self) -> Lease:
+        self.check()
         return self
 
     def __exit__(

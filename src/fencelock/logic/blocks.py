@@ -44,3 +44,11 @@ class Blocks(Generic[B]):
         if not stack:
             del self._stacks[who]
         return block
+
+    def remove(self, block: B) -> None:
+        """A block was not entered after all."""
+        for who, stack in list(self._stacks.items()):
+            if block in stack:
+                stack.remove(block)
+                if not stack:
+                    del self._stacks[who]
