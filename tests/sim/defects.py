@@ -17,6 +17,7 @@ from fencelock.engines import memory
 from fencelock.engines.memory import Store
 from fencelock.logic import policy, waiting
 from fencelock.logic.keeper import Keeper
+from fencelock.logic.pending import Pending
 from fencelock.logic.tenure import Tenure
 from fencelock.logic.waiting import Waitlist
 from fencelock.model import Busy, Gone, Grant, Request, granted
@@ -42,19 +43,20 @@ class Defect(NamedTuple):
 def forget_to_undo(patch: Patch) -> None:
     """A cancelled or timed out acquire leaves its lock and its place in the queue."""
 
-    async def undo(engine: Engine, request: Request) -> bool:
+    async def withdraw(*_: object) -> bool:
         return True
 
-    patch.setattr(waiting, "_undo", undo)
+    patch.setattr(Pending, "withdraw", withdraw)
 
 
 def let_a_cancellation_through(patch: Patch) -> None:
-    """The clean-up of a cancelled acquire is itself cancelled."""
+    """The clean-up of a cancelled acquire is itself cancelled, and does not go on afterwards."""
 
     async def shield(self: Task, work: Coroutine[Any, Any, T]) -> T:
         return await work
 
     patch.setattr(Task, "shield", shield)
+    patch.setattr(Pending, "_start", lambda _: None)
 
 
 def take_a_push_for_a_grant(patch: Patch) -> None:
@@ -65,8 +67,9 @@ def take_a_push_for_a_grant(patch: Patch) -> None:
         engine: Engine,
         request: Request,
         deadline: float | None,
-        _: Waitlist,
-        __: Busy,
+        _: float,
+        __: Waitlist,
+        ___: Busy,
     ) -> Grant | Busy:
         signal = world.signal()
         await engine.watch(request, signal)

@@ -67,7 +67,7 @@ def test_what_is_no_lock_file_is_refused_and_left_as_it_is(what: str, tmp_path: 
     make(path)
     before = fingerprint(tmp_path)
     with pytest.raises(Misconfigured, match=words) as caught:
-        fencelock.connect(url_of(path))
+        fencelock.connect(url_of(path)).open()
     assert not caught.value.may_have_happened
     assert fingerprint(tmp_path) == before
 
@@ -79,7 +79,7 @@ def test_a_refusal_can_be_repeated(tmp_path: Path) -> None:
     messages = set()
     for _ in range(3):
         with pytest.raises(Misconfigured) as caught:
-            fencelock.connect(url_of(path))
+            fencelock.connect(url_of(path)).open()
         messages.add(str(caught.value))
     assert len(messages) == 1
 
@@ -87,7 +87,7 @@ def test_a_refusal_can_be_repeated(tmp_path: Path) -> None:
 def test_a_missing_folder_is_named_and_not_made(tmp_path: Path) -> None:
     """A typo in a path must not leave folders behind."""
     with pytest.raises(Misconfigured, match=r"the folder .*/no does not exist: make it, or choose"):
-        fencelock.connect(url_of(tmp_path / "no" / "locks.db"))
+        fencelock.connect(url_of(tmp_path / "no" / "locks.db")).open()
     assert fingerprint(tmp_path) == {}
 
 
@@ -97,7 +97,7 @@ def test_a_missing_folder_is_named_and_not_made(tmp_path: Path) -> None:
 def test_a_url_without_a_file_is_told_how_to_name_one(url: str) -> None:
     """Two slashes instead of three is the common mistake."""
     with pytest.raises(Misconfigured, match=r"names no file: write sqlite:///relative\.db"):
-        fencelock.connect(url)
+        fencelock.connect(url).open()
 
 
 def test_a_nul_in_a_path_is_refused() -> None:
@@ -109,7 +109,7 @@ def test_a_nul_in_a_path_is_refused() -> None:
 def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:
     """The operating system says so, in our tree."""
     with pytest.raises(EngineError):
-        fencelock.connect(url_of(tmp_path / ("x" * 300)))
+        fencelock.connect(url_of(tmp_path / ("x" * 300))).open()
 
 
 @pytest.mark.parametrize(

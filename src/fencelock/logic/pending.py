@@ -4,6 +4,8 @@
 * The caller waits for it for a bounded time. One job of the client goes on in the background, with
   a back-off that all share, until the engine has confirmed: a queue entry or a lock that nobody
   knows of would else keep others out.
+* A request that had no answer may land after the undo that was sent on another connection. So the
+  undo of such an attempt is repeated once, a while after it was confirmed.
 * ``Engine.withdraw`` and ``Engine.release`` are conditioned on the owner, so that repeating them
   harms nobody.
 """
@@ -21,6 +23,7 @@ from ..world import GRACE_S, Job, World
 from . import policy
 
 PASS_S = 5.0  # the longest that one try in the background waits for an engine that is silent
+ECHO_S = 2.0  # after which a request that had no answer has landed, or never will
 
 
 class _Undo:
@@ -30,13 +33,18 @@ class _Undo:
         self,
         owed: Owed,
         call: Callable[[], Coroutine[Any, Any, object]],
-        confirmed: Callable[[], None] | None,
+        confirmed: Callable[[], None] | None = None,
+        echoes: bool = False,
     ) -> None:
         self.owed = owed
         self.call = call
-        self.confirmed = confirmed
+        self.on_confirmed = confirmed
+        self.echoes = echoes
+        """It is to be repeated once it was confirmed."""
+        self.is_confirmed = False
         self.is_tried = False
         """Somebody is at it: the caller, or the job."""
+        self.due = 0.0
 
 
 class Pending:
@@ -55,14 +63,17 @@ class Pending:
 
     def owed(self) -> tuple[Owed, ...]:
         """What was not confirmed yet, the oldest first."""
-        return tuple(undo.owed for undo in list(self._undos.values()))
+        return tuple(undo.owed for undo in list(self._undos.values()) if not undo.is_confirmed)
 
-    async def withdraw(self, request: Request, limit: float) -> bool:
-        """Take an attempt back; False when that was not confirmed by the limit and goes on."""
+    async def withdraw(self, request: Request, limit: float, doubted: bool = True) -> bool:
+        """Take an attempt back; False when that was not confirmed by the limit and goes on.
+
+        Doubted is an attempt of which a request may still be under way.
+        """
         owed = Owed(request.name, "withdraw", self._world.now())
-        undo = _Undo(owed, lambda: self._engine.withdraw(request), None)
-        self._undos[request.owner] = undo
+        undo = _Undo(owed, lambda: self._engine.withdraw(request), echoes=doubted)
         undo.is_tried = True
+        self._undos[request.owner] = undo
         try:
             if limit > self._world.now():
                 await self._world.shield(self._try(request.owner, undo, limit))
@@ -70,7 +81,7 @@ class Pending:
             undo.is_tried = False
             if request.owner in self._undos:
                 self._start()
-        return request.owner not in self._undos
+        return undo.is_confirmed
 
     def release(self, grant: Grant, confirmed: Callable[[], None]) -> None:
         """Go on with a release in the background."""
@@ -89,15 +100,17 @@ class Pending:
 
     async def close(self, deadline: float) -> None:
         """Try all of them at once and then until the deadline, then stop."""
+        for undo in list(self._undos.values()):
+            undo.due, undo.echoes = 0.0, False
         if self._undos:
             self._start()
             if self._job is not None:
                 await self._world.wait(self._idle, deadline)
         self.stop()
-        if self._undos:
-            names = ", ".join(sorted({repr(undo.owed.name) for undo in self._undos.values()})[:5])
+        if owed := self.owed():
+            names = ", ".join(sorted({repr(one.name) for one in owed})[:5])
             observe.warn(
-                f"{len(self._undos)} request(s) were not confirmed when the client was closed "
+                f"{len(owed)} request(s) were not confirmed when the client was closed "
                 f"({names}): what they left in the engine ends with its ttl"
             )
 
@@ -113,11 +126,18 @@ class Pending:
                 return False
             except Exception:
                 return False
-            self._undos.pop(owner, None)
-            if undo.confirmed is not None:
-                undo.confirmed()
+            self._confirm(owner, undo)
             return True
         return False
+
+    def _confirm(self, owner: str, undo: _Undo) -> None:
+        undo.is_confirmed = True
+        if undo.on_confirmed is not None:
+            undo.on_confirmed()
+        if undo.echoes:
+            undo.echoes, undo.due = False, self._world.now() + ECHO_S
+        else:
+            self._undos.pop(owner, None)
 
     def _start(self) -> None:
         with self._mutex:
@@ -134,7 +154,9 @@ class Pending:
         pause = policy.RETRY_MIN_S
         while self._goes_on():
             pause = policy.RETRY_MIN_S if await self._pass() else min(2 * pause, PASS_S)
-            await self._world.wait(self._wake, self._world.now() + pause)
+            now = self._world.now()
+            soonest = min((undo.due for undo in list(self._undos.values())), default=now)
+            await self._world.wait(self._wake, max(soonest, now + pause))
             self._wake.clear()
 
     def _goes_on(self) -> bool:
@@ -147,9 +169,9 @@ class Pending:
             return True
 
     async def _pass(self) -> bool:
-        """Try each of them, until one is not answered; True when all were confirmed."""
+        """Try each that is due, until one is not answered; True when all were confirmed."""
         for owner, undo in list(self._undos.items()):
-            if undo.is_tried or self._stopped:
+            if undo.is_tried or self._stopped or undo.due > self._world.now():
                 continue
             undo.is_tried = True
             try:

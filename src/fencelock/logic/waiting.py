@@ -82,13 +82,13 @@ async def go_on(
         doubt = isinstance(error, OutcomeUnknown)
         if not doubt and not joins:
             raise
-        undone = await pending.withdraw(request, grace(world, limit))
+        undone = await pending.withdraw(request, grace(world, limit), doubt)
         if not undone:
             raise unconfirmed(request, error) from error
         if doubt:
             raise taken_back(request, error) from error
         raise
-    if isinstance(answer, Busy) and not await pending.withdraw(request, grace(world, limit)):
+    if isinstance(answer, Busy) and not await pending.withdraw(request, grace(world, limit), False):
         raise unconfirmed(request, "it was not acquired in time, and the engine fell silent")
     return answer
 
@@ -115,7 +115,7 @@ async def _contend(
         while True:
             if waitlist.closed:
                 waitlist.check()
-            if look:
+            if look and world.now() < limit:
                 try:
                     handed = engine.handed(request)
                     if handed is None:
