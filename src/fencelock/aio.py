@@ -75,7 +75,7 @@ class LoopCores:
                 "coroutine, or use fencelock.connect"
             ) from None
         for other in [other for other in self._cores if other.is_closed()]:
-            self._cores.pop(other).abandon_all()
+            _abandon(self._cores.pop(other))
         world = AioWorld()
         core: Core[Lease] = Core(world, partial(self._engine, world, self.address), Lease)
         return self._cores.setdefault(loop, core)
@@ -97,9 +97,17 @@ class LoopCores:
             if loop is here:
                 await core.close()
             elif loop.is_closed():
-                core.abandon_all()
+                _abandon(core)
             else:
                 asyncio.run_coroutine_threadsafe(core.close(), loop)
+
+
+def _abandon(core: Core[Lease]) -> None:
+    """Let go of what belongs to a loop that is closed: its transports cannot be told any more."""
+    try:
+        core.abandon_all()
+    except RuntimeError:
+        pass
 
 
 class Client(ClientFace):
@@ -267,7 +275,9 @@ class Lock(LockFace["Lease"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._blocks.leave(self._cores.here().world.who()).__aexit__(kind, error, traceback)
+        lease = self._blocks.last(self._cores.here().world.who())
+        self._blocks.remove(lease)
+        await lease.__aexit__(kind, error, traceback)
 
 
 class Lease(LeaseFace):

@@ -52,6 +52,14 @@ class HasTenure(Protocol):
     def _tenure(self) -> Tenure: ...
 
 
+class _Opening:
+    """One attempt to open the engine."""
+
+    def __init__(self, ended: Signal) -> None:
+        self.generation = -1
+        self.ended = ended
+
+
 L = TypeVar("L", bound=HasTenure)
 
 
@@ -65,8 +73,9 @@ class Core(Custody, Generic[L]):
         self._make_engine = make_engine
         self._make_lease = lease
         self._inherited: list[object] = []
-        self._openings: dict[int, Signal] = {}
-        """Who opens the engine now, by the generation that it is for."""
+        self._mutex = world.mutex()
+        self._opening: Callable[[], _Opening | None] = lambda: None
+        """Who opens the engine now. Weakly: an exception may end it at any bytecode."""
         self._opened_in = -1
         """The generation in which the engine was opened."""
         self._last = Grant("", "", 0, 0.0, 0.0, 0.0)
@@ -114,12 +123,15 @@ class Core(Custody, Generic[L]):
         self.closed = True
         if self.generation != self.world.generation():
             return  # a forked child: all that is open belongs to the parent
+        if self._opened_in != self.generation:
+            self.abandon_all()  # nobody has used it
+            return
         await self.world.shield(self._let_go())  # half a close would renew what nobody can release
 
     async def _let_go(self) -> None:
         deadline = self.world.now() + CLOSE_S
         self._waitlist.close()
-        while self._waitlist.attempts and self.world.now() < deadline:
+        while self._waitlist.attempts and self.world.now() < deadline - CLOSE_S / 2:
             await sleep(self.world, ENDING_S)  # those who waited take their attempts back
         for tenure in [*self.keeper.held(), *self._abandoned]:
             self.engine.spoil(tenure.grant)  # its body has not ended well, or not at all
@@ -155,20 +167,25 @@ class Core(Custody, Generic[L]):
         if self.closed:
             raise UsageError("this client is closed: connect again")
         world.admit()
-        generation, mine = world.generation(), world.signal()
+        generation, mine = world.generation(), _Opening(world.signal())
         while self._opened_in != generation:
+            with self._mutex:
+                other = self._opening()
+                if other is None or other.generation != generation:
+                    mine.generation = generation
+                    self._opening = weakref.ref(mine)
+                    other = None
+            if other is not None:
+                until = min(world.limit(), world.now() + 1.0)  # it may have been interrupted
+                if not await world.wait(other.ended, until) and until == world.limit():
+                    raise Unavailable("the engine was not reached in time; nothing was sent")
+                continue
             try:
-                signal = self._openings.setdefault(generation, mine)
-                if signal is not mine:
-                    if not await world.wait(signal, None):
-                        raise Unavailable("the engine was not reached in time; nothing was sent")
-                    continue
                 await self._open()
                 self._opened_in = generation
             finally:
-                if self._openings.get(generation) is mine:
-                    del self._openings[generation]
-                    mine.set()
+                mine.generation = -1
+                mine.ended.set()
 
     async def _open(self) -> None:
         if self.generation != self.world.generation():
@@ -244,6 +261,10 @@ class Core(Custody, Generic[L]):
             keeper.add(tenure)
             if reentrant:
                 self._remember(world.who(), name, lease)
+            if observe.subscribers:
+                waited = world.now() - started
+                observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
+            return lease
         except BaseException as error:
             # Whatever it is (a cancellation, an exception of a signal handler, no thread to be
             # had): the engine may have granted what nobody gets. Errors of ours that come before
@@ -251,14 +272,11 @@ class Core(Custody, Generic[L]):
             if tenure is not None:
                 keeper.retire(tenure)
             if tenure is not None or not isinstance(error, FencelockError):
+                world.unbound()
                 await pending.withdraw(request, world.now() + GRACE_S)
             raise
         finally:
             waitlist.attempts.discard(owner)
-        if observe.subscribers:
-            waited = world.now() - started
-            observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
-        return lease
 
     def _hint(self, name: str, about: str) -> None:
         """Say once what a wait that would never end looks like from here."""

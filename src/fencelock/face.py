@@ -165,7 +165,8 @@ class LeaseFace:
         raise TypeError("a lease cannot be copied or pickled: hand on its fence instead")
 
     def __del__(self) -> None:
-        if not self._tenure.released and self._core.abandon(self._tenure):
+        tenure = getattr(self, "_tenure", None)  # an exception may come before it has one
+        if tenure is not None and not tenure.released and self._core.abandon(tenure):
             warnings.warn(
                 f"the lease on {self.name!r} was dropped without release() and is renewed no more: "
                 f"the lock is free in {self.ttl:g} s at the latest",

@@ -202,7 +202,20 @@ class Lock(LockFace["Lease"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._blocks.leave(self._cores.here().world.who()).__exit__(kind, error, traceback)
+        blocks, who = self._blocks, self._cores.here().world.who
+        try:
+            lease = blocks.last(who())
+        except FencelockError:
+            raise
+        except BaseException:  # of a signal handler: nobody will come again to leave this block
+            lease = blocks.last(who())
+            blocks.remove(lease)
+            lease.__exit__(kind, error, traceback)
+            raise
+        try:
+            lease.__exit__(kind, error, traceback)
+        finally:
+            blocks.remove(lease)
 
 
 class Lease(LeaseFace):

@@ -136,6 +136,13 @@ class World(Protocol):
         """
         ...
 
+    def unbound(self) -> None:
+        """End the block that an exception of a signal handler may have kept from ending itself.
+
+        For handlers of exceptions, before they ask the engine once more.
+        """
+        ...
+
     def limit(self) -> float:
         """The moment by which the running call has to end; NO_LIMIT where there is none.
 

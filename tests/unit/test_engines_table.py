@@ -268,7 +268,7 @@ def test_an_engine_gets_its_address_with_options_read(monkeypatch: pytest.Monkey
 
     plant(monkeypatch, "curious_engine", Curious=Curious)
     monkeypatch.setitem(engines.TABLE, "curious", "curious_engine:Curious")
-    fencelock.connect("curious://u:p%40@h:1/x?size=3").close()
+    fencelock.connect("curious://u:p%40@h:1/x?size=3").open()
     assert Curious.seen == [Address("curious", (("h", 1),), "/x", "u", "p@", {"size": 3})]
 
 

@@ -72,7 +72,8 @@ def test_both_flavors_have_the_same_members(name: str) -> None:
 
 # fmt: off
 SURFACE = {
-    "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "close", "traits", "url"},
+    "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "open", "close", "traits",
+               "url", "owed"},
     "Lock": {"acquire", "try_acquire", "name"},
     "Lease": {"name", "fence", "ttl", "meta", "remaining", "check", "lost", "reason", "renewals",
               "renew", "release", "connection", "__bool__"},
@@ -119,7 +120,7 @@ def test_the_comparison_sees_differences() -> None:
 
 
 WAITING = {
-    "Client": {"holders", "inspect", "scan", "revoke", "close", "__enter__", "__exit__"},
+    "Client": {"holders", "inspect", "scan", "revoke", "open", "close", "__enter__", "__exit__"},
     "Lock": {"acquire", "try_acquire", "__enter__", "__exit__"},
     "Lease": {"renew", "release", "__enter__", "__exit__"},
     "Lost": {"wait"},

@@ -211,19 +211,6 @@ def test_a_client_that_is_closed_says_so() -> None:
             call()
 
 
-def test_a_client_of_another_event_loop_says_so() -> None:
-    """A client belongs to the loop it was connected in."""
-
-    async def connect() -> aio.Client:
-        return await aio.connect("memory://odd")
-
-    async def use(client: aio.Client) -> None:
-        with pytest.raises(UsageError, match="connect once in each loop"):
-            await client.lock("seat").acquire()
-
-    asyncio.run(use(asyncio.run(connect())))
-
-
 def test_an_async_client_outside_of_any_loop_is_refused() -> None:
     """``asyncio.run`` is what is missing."""
     connecting = aio.connect("memory://odd")

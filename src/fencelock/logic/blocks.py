@@ -26,8 +26,8 @@ class Blocks(Generic[B]):
         """A block was entered."""
         self._stacks.setdefault(who, []).append(block)
 
-    def leave(self, who: Hashable) -> B:
-        """The innermost block of this thread or task is left.
+    def last(self, who: Hashable) -> B:
+        """The innermost block of this thread or task, which is about to be left.
 
         A block may be left by another task than the one that entered it (an exit stack closed
         elsewhere does that). With only one stack open there is no doubt which is meant.
@@ -39,16 +39,14 @@ class Blocks(Generic[B]):
                     "keep the lease from acquire() and release that"
                 )
             who = next(iter(self._stacks))
-        stack = self._stacks[who]
-        block = stack.pop()
-        if not stack:
-            del self._stacks[who]
-        return block
+        return self._stacks[who][-1]
 
     def remove(self, block: B) -> None:
-        """A block was not entered after all."""
+        """A block was left, or not entered after all: the innermost one of it is forgotten."""
         for who, stack in list(self._stacks.items()):
-            if block in stack:
-                stack.remove(block)
-                if not stack:
-                    del self._stacks[who]
+            for place in range(len(stack) - 1, -1, -1):
+                if stack[place] is block:
+                    del stack[place]
+                    if not stack:
+                        del self._stacks[who]
+                    return

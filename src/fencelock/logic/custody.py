@@ -8,6 +8,7 @@ dropped or handed over. Nothing here acquires, and nothing knows whose client it
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 from .. import observe
@@ -46,6 +47,24 @@ class Custody:
         self, tenure: Tenure, entirely: bool = False, limit: float | None = None
     ) -> bool:
         """Leave one level of a tenure; the last one gives the lock back."""
+        try:
+            return await self._release(tenure, entirely, limit)
+        except FencelockError:
+            raise
+        except BaseException:
+            # Of a signal handler, at any bytecode: its caller will not come again.
+            self._release_later(tenure)
+            raise
+
+    def _release_later(self, tenure: Tenure) -> None:
+        """Have a lock given back in the background, unless that is under way or done."""
+        if not self.world.cancels and not self.is_foreign(tenure):
+            self.world.unbound()
+            self.keeper.retire(tenure)
+            tenure.owed = True
+            self.pending.release(tenure.grant, partial(settle, self.pending, tenure))
+
+    async def _release(self, tenure: Tenure, entirely: bool, limit: float | None) -> bool:
         world, engine, pending = self.world, self.engine, self.pending
         if tenure.generation != world.generation():
             return False
@@ -98,13 +117,18 @@ class Custody:
         An error of the body is never hidden; it gets a note instead. A release that was not
         confirmed after a body that ended well is a warning and an event.
         """
-        lost, failure = self.loss(tenure), None
-        if error is not None and not self.is_foreign(tenure):
-            self.engine.spoil(tenure.grant)
+        failure: FencelockError | None = None
         try:
+            lost = self.loss(tenure)
+            if error is not None and not self.is_foreign(tenure):
+                self.engine.spoil(tenure.grant)
             await self.release(tenure)
         except FencelockError as raised:
             failure = raised
+        except BaseException:
+            if not tenure.released and tenure.count <= 1:
+                self._release_later(tenure)
+            raise
         lost = lost or tenure.loss
         trouble = tenure.lost_again(lost) if lost is not None else failure
         if trouble is None or isinstance(error, LeaseLost):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..engine import Engine
-from ..errors import OutcomeUnknown, Unavailable
+from ..errors import FencelockError, OutcomeUnknown, Unavailable
 from ..world import World
 from . import policy
 from .pending import Pending, is_definite
@@ -59,8 +59,8 @@ async def free_again(
     if not unknown and (engine.commits or is_definite(error)):
         raise error
     pending.release(grant, partial(settle, pending, tenure))
-    if not isinstance(error, Exception):
-        raise error  # Ctrl-C: the caller knows more of it than we
+    if not isinstance(error, FencelockError):
+        raise error  # Ctrl-C, or an exception of another signal handler: it is the caller's
     raise OutcomeUnknown(
         f"the release of {grant.name!r} was not confirmed ({error}): it goes on in the background "
         f"(client.owed), and the lock frees itself within {grant.ttl:g} s at the latest",

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import observe
 from ..engine import Engine
-from ..errors import EngineError, OutcomeUnknown, Unavailable
+from ..errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ..model import Grant, Owed, Request
 from ..world import GRACE_S, Job, World
 from . import policy
@@ -124,7 +124,7 @@ class Pending:
                 if self._world.now() < limit:
                     continue
                 return False
-            except Exception:
+            except FencelockError:
                 return False
             self._confirm(owner, undo)
             return True
@@ -177,6 +177,9 @@ class Pending:
             try:
                 if not await self._try(owner, undo, self._world.now() + PASS_S):
                     return False
+            except Exception as error:  # a defect of the engine: the others are owed all the same
+                observe.warn(f"{undo.owed.what} of {undo.owed.name!r} failed: {error!r}")
+                return False
             finally:
                 undo.is_tried = False
         return True

@@ -41,6 +41,9 @@ class HostWorld:
         self.now = clock.now
         self.generation = _forks.__len__
 
+    def unbound(self) -> None:
+        """Blocks end themselves where no exception comes between two bytecodes."""
+
     def stalls(self) -> str:
         return ""
 

@@ -86,6 +86,9 @@ class SimWorld(Process):
     def admit(self) -> None:
         """Everywhere in the simulation is right."""
 
+    def unbound(self) -> None:
+        """Blocks end themselves: there are no signals here."""
+
     def stalls(self) -> str:
         return ""
 

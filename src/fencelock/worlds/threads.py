@@ -7,6 +7,7 @@ names the culprit.
 
 from __future__ import annotations
 
+import _thread
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
@@ -73,21 +74,48 @@ def _innermost(work: Any) -> str:
 
 
 class _Thread:
-    """A job that runs in a daemon thread of its own."""
+    """A job that runs in a daemon thread of its own.
+
+    ``Thread.start`` waits, in Python, for the thread to have begun, and an exception of a signal
+    handler leaves it half done. Handlers run in the main thread only: there, another thread starts.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, None], label: str) -> None:
-        self._thread = threading.Thread(target=drive, args=(work,), name=label, daemon=True)
+        self._work = work
+        self._label = label
+        self._ended = _Signal()
+        self._ident = 0
         try:
-            self._thread.start()
+            if threading.current_thread() is threading.main_thread():
+                _thread.start_new_thread(self._start, ())
+            else:
+                self._start_here()
         except RuntimeError:  # no thread to be had: the caller decides, the coroutine must not leak
             work.close()
             raise
 
+    def _start_here(self) -> None:
+        threading.Thread(target=self._run, name=self._label, daemon=True).start()
+
+    def _start(self) -> None:
+        try:
+            self._start_here()
+        except RuntimeError:  # then in this one, which has no name
+            self._run()
+
+    def _run(self) -> None:
+        self._ident = threading.get_ident()
+        try:
+            drive(self._work)
+        finally:
+            self._ended.set()
+
     async def join(self, deadline: float | None) -> bool:
-        if self._thread is threading.current_thread():
+        if self._ident == threading.get_ident() and not self._ended.is_set():
             return False
-        self._thread.join(None if deadline is None else max(0.0, deadline - clock.now()))
-        return not self._thread.is_alive()
+        return self._ended.is_set() or self._ended.wait(
+            None if deadline is None else max(0.0, deadline - clock.now())
+        )
 
 
 class _Inline:
@@ -219,6 +247,10 @@ class ThreadsWorld(HostWorld):
             return True
         moment = min(NO_LIMIT if deadline is None else deadline, self.limit())
         return signal.wait(None if moment == NO_LIMIT else max(0.0, moment - self.now()))
+
+    def unbound(self) -> None:
+        self._here.block = None
+        self._here.limit = NO_LIMIT
 
     def until(self, moment: float) -> AbstractContextManager[object]:
         return _Until(self._here, moment)
