@@ -12,7 +12,7 @@ from .. import observe
 from ..errors import NotAcquired
 from . import codes, terminal
 from .options import lock_arguments, wish_of
-from .signals import ENDING, Signals
+from .signals import Signals
 
 if TYPE_CHECKING:
     from ..sync import Lease
@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Hold until stdin closes, a signal comes or the lease is lost."""
-    from .waiting import obtain, reach
+    from .waiting import give_back, obtain, reach
 
     wish = wish_of(options)
     observe.redirect(terminal.say if options.verbose else lambda _: None)
@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
             if terminal.is_terminal(sys.stdin) and not wish.quiet:
                 terminal.say("Ctrl-D releases it")
             number = _until_the_end(lease, signals)
-            released = lease.release()
+            released = give_back(lease, signals)
             if not released or lease.reason is not None:
                 lease.check()  # raises: it is lost
     except NotAcquired as error:
@@ -61,9 +61,8 @@ def _until_the_end(lease: Lease, signals: Signals) -> int:
     while lease:
         ready, _, _ = select.select([0, signals.fileno()], [], [], min(TICK_S, lease.ttl / 4))
         if signals.fileno() in ready:
-            for number in signals.take():
-                if number in ENDING:
-                    return number
+            if number := signals.ending():
+                return number
         if 0 in ready and not os.read(0, 65536):
             break
     return 0

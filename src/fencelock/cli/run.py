@@ -126,10 +126,14 @@ class _Run:
         return outcome.exit_code()
 
     def _release(self, lease: Lease) -> None:
+        from .waiting import give_back
+
+        lost = not lease
         try:
-            lease.release()
+            give_back(lease, self._signals)
         except FencelockError as error:
-            self._warn(str(error))
+            if not lost:  # else it has been told
+                self._warn(str(error))
 
     def _environment(self, lease: Lease) -> dict[str, str]:
         return {

@@ -12,7 +12,7 @@ from . import clock, codes, terminal
 from .durations import seconds
 from .listing import holding_facts, holdings_table
 from .options import number_of, prefix_of
-from .signals import ENDING, Signals
+from .signals import Signals
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +29,9 @@ def main(options: argparse.Namespace) -> int:
     prefix, interval = prefix_of(options.prefix), max(seconds(options.interval), 0.01)
     show = _Table(prefix) if not options.json and terminal.is_terminal(sys.stdout) else _Stream()
     with Signals() as signals, reach(options.url, signals) as client:
-        signals.settle()
         looks = 0
         while True:
-            show.update(client.scan(prefix), client.url)
+            show.update(signals.call(lambda: client.scan(prefix), label="scan"), client.url)
             looks += 1
             if looks == options.count:
                 return codes.OK
@@ -44,9 +43,8 @@ def _nap(signals: Signals, until: float) -> int:
     """Sleep; the number of a signal that ends us, or 0."""
     while (left := until - clock.now()) > 0:
         select.select([signals.fileno()], [], [], left)
-        for number in signals.take():
-            if number in ENDING:
-                return number
+        if number := signals.ending():
+            return number
     return 0
 
 
