@@ -14,7 +14,12 @@ _PLAIN = dict.fromkeys(map(ord, "/-_.~"))  # stands in a path as it is
 
 def default_url() -> str:
     """The engine where none is named: ``FENCELOCK_URL``, else a file in the user's state folder."""
-    if url := os.environ.get("FENCELOCK_URL"):
+    if (url := os.environ.get("FENCELOCK_URL")) is not None:
+        if not url.strip():
+            raise Misconfigured(
+                "FENCELOCK_URL is set and empty, so it is not clear which engine is meant: name "
+                "one, or unset it to lock in a file of this user's own"
+            )
         return url
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     folder = os.path.join(state, "fencelock")

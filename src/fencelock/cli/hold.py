@@ -30,12 +30,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Hold until stdin closes, a signal comes or the lease is lost."""
-    from .waiting import give_back, obtain, reach
+    from .waiting import check_excludes, give_back, obtain, reach
 
     wish = wish_of(options)
     observe.redirect(terminal.say if options.verbose else lambda _: None)
     try:
-        with Signals() as signals, reach(options.url, signals) as client:
+        with Signals() as signals, reach(options, signals) as client:
+            check_excludes(client, options)
             lease = obtain(client, wish, signals)
             if options.json:
                 terminal.emit({"event": "held", "name": lease.name, "fence": lease.fence})
@@ -60,9 +61,8 @@ def _until_the_end(lease: Lease, signals: Signals) -> int:
     """Wait for EOF (0), a signal (its number) or the loss of the lease (0)."""
     while lease:
         ready, _, _ = select.select([0, signals.fileno()], [], [], min(TICK_S, lease.ttl / 4))
-        if signals.fileno() in ready:
-            if number := signals.ending():
-                return number
+        if signals.fileno() in ready and (number := signals.ending()):
+            return number
         if 0 in ready and not os.read(0, 65536):
             break
     return 0

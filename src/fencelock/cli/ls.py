@@ -6,7 +6,7 @@ import argparse
 
 from . import codes, terminal
 from .listing import holding_facts, holdings_table
-from .options import prefix_of
+from .options import connected, prefix_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,10 +16,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """List what is held."""
-    from ..sync import connect
-
     prefix = prefix_of(options.prefix)
-    with connect(options.url) as client:
+    with connected(options) as client:
         holdings = client.scan(prefix)
         if options.json:
             locks = [holding_facts(holding) for holding in holdings]

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..errors import FencelockError
 from . import codes, terminal
+from .options import engine_arguments
 from .signals import Interrupted
 
 VERBS: dict[str, str] = {
@@ -36,6 +37,8 @@ VERBS: dict[str, str] = {
     "schema": "print the tables that an engine needs in a database",
     "completion": "print a completion script for a shell",
 }
+
+UNCONNECTED = ("demo", "schema", "completion")  # they speak to no engine
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
@@ -146,7 +149,8 @@ def parser_of(name: str) -> tuple[Parser, Any]:
     )
     verb.arguments(parser)
     add = parser.add_argument
-    add("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
+    if name not in UNCONNECTED:
+        engine_arguments(parser)
     add("--json", action="store_true", help="answer in JSON")
     add("-v", "--verbose", action="store_true", help="say more, and show tracebacks")
     return parser, verb

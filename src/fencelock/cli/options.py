@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..checks import check_name, check_prefix, check_ttl
 from ..errors import UsageError
@@ -12,6 +12,9 @@ from ..model import Scalar
 from . import codes
 from .codes import WrongLine
 from .durations import seconds
+
+if TYPE_CHECKING:
+    from ..sync import Client
 
 
 class Wish(NamedTuple):
@@ -106,19 +109,28 @@ def meta_of(pairs: Sequence[str]) -> dict[str, str]:
     return words
 
 
-def without_secrets(url: str) -> str:
-    """A URL that others may see: without its password, and without options that look like one."""
-    head, _, query = url.partition("?")
-    scheme, separator, rest = head.partition("://")
-    netloc, slash, path = rest.partition("/")
-    credentials, at, hosts = netloc.rpartition("@")
-    kept = "&".join(pair for pair in query.split("&") if pair and not _is_secret(pair))
-    user = credentials.partition(":")[0]
-    return f"{scheme}{separator}{user}{at if user else ''}{hosts}{slash}{path}" + (
-        f"?{kept}" if kept else ""
+def engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which engine, for every verb that speaks to one."""
+    parser.add_argument("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
+    parser.add_argument(
+        "--scope",
+        choices=("host", "network"),
+        help="refuse an engine that excludes fewer: all processes of this host, or of all hosts",
     )
 
 
-def _is_secret(pair: str) -> bool:
-    key = pair.partition("=")[0].lower()
-    return any(word in key for word in ("pass", "secret", "token", "key", "auth", "credential"))
+def url_of(options: argparse.Namespace) -> str | None:
+    """The engine that was named, as an option or as an argument."""
+    place: str | None = getattr(options, "place", None)
+    url: str | None = options.url
+    if place is not None and url is not None:
+        raise WrongLine(f"two engines are named, --url and {place!r}: name one of them")
+    return url if place is None else place
+
+
+def connected(options: argparse.Namespace) -> Client:
+    """A client of the engine that was named, or of the default one."""
+    from ..sync import connect
+
+    demanded = {} if options.scope is None else {"scope": options.scope}
+    return connect(url_of(options), **demanded)

@@ -22,7 +22,8 @@ class Order(NamedTuple):
 
     wish: Wish
     command: list[str]
-    url: str | None
+    options: argparse.Namespace
+    """The same as it was read: which engine is meant."""
     max_runtime: float | None
     plan: Plan
     grace: float
@@ -51,7 +52,7 @@ def read(options: argparse.Namespace) -> Order:
     return Order(
         wish=wish._replace(quiet=options.quiet or options.json),
         command=command,
-        url=options.url,
+        options=options,
         max_runtime=optional(options.max_runtime),
         plan=_plan(options.on_lost, grace, wish.ttl),
         grace=grace,

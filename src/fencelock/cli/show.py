@@ -9,7 +9,7 @@ from ..model import State
 from . import codes, terminal
 from .durations import brief
 from .listing import holding_facts, table, waiting_facts, words_of
-from .options import name_of
+from .options import connected, name_of
 from .waiting import who
 
 
@@ -19,10 +19,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Show one lock."""
-    from ..sync import connect
-
     name = name_of(options.name)
-    with connect(options.url) as client:
+    with connected(options) as client:
         state = client.inspect(name)
         if options.json:
             terminal.emit({"url": client.url, **facts(state)})

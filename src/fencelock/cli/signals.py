@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, TypeVar
 
 from . import clock
 
@@ -162,7 +162,7 @@ def _note(number: int, frame: FrameType | None) -> None:
     """Python has written the number into the pipe."""
 
 
-def leave(code: int) -> int | NoReturn:
+def leave(code: int) -> int:
     """Return the exit code, or end the process with it when a call is left behind: on its way out
     the interpreter would close the client once more, and wait for a server that does not answer.
     """

@@ -16,7 +16,7 @@ from ..errors import Misconfigured, UsageError
 from ..judge.nemesis import FAULTS, read_faults
 from . import codes, terminal
 from .durations import seconds
-from .options import number_of
+from .options import connected, number_of, url_of
 
 if TYPE_CHECKING:
     from ..judge.run import Orders, Progress, Run
@@ -84,7 +84,10 @@ def _orders(options: argparse.Namespace) -> Orders:
     from ..judge.peers import check_library
     from ..judge.run import Orders
 
-    url = options.place or options.url or default_url()
+    url = url_of(options)
+    url = default_url() if url is None else url
+    if options.scope is not None:
+        connected(options).close()  # refuses an engine that does not do
     length = seconds(options.seconds)
     if not 1 <= length <= SECONDS_MAX:
         raise UsageError(f"--seconds must be 1 to {SECONDS_MAX:g}, not {length:g}")

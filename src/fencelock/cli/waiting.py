@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
@@ -10,11 +11,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ..errors import FencelockError, NotAcquired, OutcomeUnknown
+from ..errors import FencelockError, Misconfigured, NotAcquired, OutcomeUnknown
 from ..model import Meta, Scalar, State
 from . import clock, terminal
 from .durations import brief
-from .options import Wish
+from .options import Wish, connected
 from .signals import Interrupted, Late, Signals
 
 if TYPE_CHECKING:
@@ -28,14 +29,12 @@ CLOSE_S = 5.0
 
 
 @contextmanager
-def reach(url: str | None, signals: Signals) -> Generator[Client, None, None]:
+def reach(options: argparse.Namespace, signals: Signals) -> Generator[Client, None, None]:
     """Connect, and close in the end; a signal ends either.
 
     Closing ends a wait for a lock that a signal has interrupted, and takes the attempt back.
     """
-    from ..sync import connect
-
-    client = signals.call(lambda: connect(url), label="connect")
+    client = signals.call(lambda: connected(options), label="connect")
     try:
         yield client
     except BaseException as error:
@@ -51,6 +50,31 @@ def _close(client: Client, signals: Signals, within: float) -> None:
         signals.call(client.close, until, label="close")
     except (Late, Interrupted):
         pass  # what could not be taken back ends with its ttl
+
+
+def check_excludes(client: Client, options: argparse.Namespace) -> None:
+    """Refuse locks that no other process could meet, and say which engine was taken unasked."""
+    if client.traits.scope == "process":
+        raise Misconfigured(
+            f"{client.url} keeps its locks in one process, and this one would have them for "
+            "itself: name a file (sqlite:///locks.db) or a server"
+        )
+    named = options.url is not None or "FENCELOCK_URL" in os.environ
+    if not named and not options.quiet and not options.json and terminal.is_terminal(sys.stderr):
+        terminal.say(
+            f"no engine was named (--url, FENCELOCK_URL): using {client.url}, which excludes "
+            "only your own processes on this host"
+        )
+
+
+def check_portable(client: Client, what: str) -> None:
+    """Refuse a lease that would end together with this process."""
+    if not client.traits.portable:
+        raise Misconfigured(
+            f"a lease of {client.url} ends with the process that acquired it, and {what} ends at "
+            "once: use fencelock run or hold, or an engine whose leases outlive a process, such as "
+            "sqlite, redis, etcd, or postgresql and mysql with mode=lease"
+        )
 
 
 def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> Lease:

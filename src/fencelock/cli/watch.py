@@ -28,7 +28,7 @@ def main(options: argparse.Namespace) -> int:
 
     prefix, interval = prefix_of(options.prefix), max(seconds(options.interval), 0.01)
     show = _Table(prefix) if not options.json and terminal.is_terminal(sys.stdout) else _Stream()
-    with Signals() as signals, reach(options.url, signals) as client:
+    with Signals() as signals, reach(options, signals) as client:
         looks = 0
         while True:
             show.update(signals.call(lambda: client.scan(prefix), label="scan"), client.url)

@@ -37,7 +37,26 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
     """Return the engine class and the address that a URL and options mean."""
     address = parse(default_url() if url is None else url, options)
     engine = find(address.scheme)
-    return engine, address._replace(options=read_options(engine, address.options))
+    given = dict(address.options)
+    _demand(engine, address.public, given.pop("scope", None))
+    return engine, address._replace(options=read_options(engine, given))
+
+
+def _demand(engine: type[Engine], place: str, scope: object) -> None:
+    """Refuse an engine that excludes fewer than is demanded. Every engine has this option."""
+    if scope is None:
+        return
+    if scope not in ("host", "network"):
+        raise Misconfigured(f"scope is host or network, not {scope!r}")
+    if engine.traits.scope in ("network", "machine" if scope == "host" else "network"):
+        return
+    whom = "threads of one process" if engine.traits.scope == "process" else "processes of one host"
+    advice = "an engine that all hosts reach, such as redis://, postgresql:// or etcd://"
+    raise Misconfigured(
+        f"{place} excludes only {whom}, and scope={scope} was demanded: name "
+        f"{advice if scope == 'network' else 'a file (sqlite:///locks.db) or a server'}, as the "
+        "URL or in FENCELOCK_URL"
+    )
 
 
 def find(scheme: str) -> type[Engine]:
