@@ -10,7 +10,7 @@ import pytest
 
 import fencelock
 from tests.cli.engines import PLACES, fresh, silence
-from tests.cli.program import Process, Program, end, eventually
+from tests.cli.program import Process, Program, children, end, eventually, line, watchdog_of
 
 SOON_S = 8.0  # a second or so, on a machine that does other things too
 VERBS = {
@@ -134,3 +134,39 @@ def test_a_signal_ends_it_while_it_connects_to_a_frozen_server(
         process = program.start(*words(verb, engine))
         hear(process, 1)
         ends(process, signal.SIGTERM)
+
+
+def test_a_frozen_server_is_told_once_and_not_waited_for(engine: str, program: Program) -> None:
+    """The lease is lost, the command is stopped, and that was the last word."""
+    process = program.start("run", "a", "--ttl", "3s", "-c", "echo up; exec sleep 60")
+    hear(process, 2)
+    assert line(process) == "up"
+    with silence(engine, program.url):
+        ran = end(process)
+    assert ran.returncode == 79
+    *before, last = ran.stderr.splitlines()
+    assert "lost 'a'" in last, ran.stderr
+    assert len(before) <= 1, "that it could not be renewed"
+
+
+def test_a_lock_that_could_not_be_released_is_told(engine: str, program: Program) -> None:
+    """The command has done its work, and its exit code says so."""
+    process = program.start("run", "a", "--ttl", "20s", "-c", "echo up; read x; exit 3")
+    hear(process, 2)
+    assert line(process) == "up"
+    with silence(engine, program.url):
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        eventually(lambda: not commands(process))
+        process.send_signal(signal.SIGTERM)
+        begun = time.monotonic()
+        ran = end(process)
+        assert time.monotonic() < begun + SOON_S
+    assert ran.returncode == 3
+    assert "'a'" in ran.stderr
+
+
+def commands(process: Process) -> list[int]:
+    """The children of a wrapper but for its watchdog."""
+    return [pid for pid in children(process.pid) if pid != watchdog_of(process)]

@@ -147,6 +147,7 @@ def test_no_client_outlives_the_torture(program: Program, number: signal.Signals
     [
         (["--faults", "pause,earthquake"], 78, "there is no fault 'earthquake'; known: pause"),
         (["--faults", ","], 78, "no fault is named"),
+        (["--faults", "lose"], 78, "none of these faults can happen here (lose): sqlite is"),
         (["--seconds", "0"], 78, "--seconds must be 1 to 3600"),
         (["--seconds", "2", "--ttl", "5"], 78, "--ttl 5 is longer than --seconds 2"),
         (["--ttl", "0"], 78, "--ttl"),

@@ -79,7 +79,11 @@ class _Run:
             with reach(self._order.options, self._signals) as client:
                 check_excludes(client, self._order.options)
                 lease = self._acquire(client)
-                return lease if isinstance(lease, int) else self._hold(lease, client.url)
+                if isinstance(lease, int):
+                    return lease
+                if client.traits.portable:  # else it ends with us
+                    self._watchdog.tell(f"lease {self._heritage(lease)}")
+                return self._hold(lease, client.url)
         except Interrupted as interrupted:
             self._status.outcome = "interrupted"
             return codes.SIGNALLED + interrupted.number
@@ -137,15 +141,26 @@ class _Run:
             if not lost:  # else it has been told
                 self._warn(str(error))
 
+    def _heritage(self, lease: Lease) -> str:
+        """What the watchdog needs to release the lock, should we be killed."""
+        import json
+
+        from .capability import VARIABLE, packed
+
+        return json.dumps({VARIABLE: packed(lease), "FENCELOCK_URL": self._url()})
+
+    def _url(self) -> str:
+        url: str | None = self._order.options.url
+        return default_url() if url is None else url
+
     def _environment(self, lease: Lease, engine: str) -> dict[str, str]:
         """The command's, who may lock by the same engine: with its password, as we know it."""
-        url = self._order.options.url
         return {
             **os.environ,
             "FENCELOCK_NAME": lease.name,
             "FENCELOCK_FENCE": str(lease.fence),
             "FENCELOCK_TTL": f"{lease.ttl:g}",
-            "FENCELOCK_URL": default_url() if url is None else url,
+            "FENCELOCK_URL": self._url(),
             "FENCELOCK_ENGINE": engine,
             "FENCELOCK_LEASE_FD": str(self._watchdog.lease_pipe),
         }
