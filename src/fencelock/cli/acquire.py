@@ -11,6 +11,7 @@ from ..errors import NotAcquired
 from ..model import Grant
 from . import codes, terminal
 from .capability import VARIABLE, hand_over, pack
+from .codes import failure
 from .durations import brief
 from .options import lock_arguments, wish_of
 from .signals import Signals
@@ -50,6 +51,8 @@ def main(options: argparse.Namespace) -> int:
     except NotAcquired as error:
         if not wish.quiet:
             terminal.say(str(error))
+        if options.json:
+            terminal.emit(failure(error, wish.busy_code))
         return wish.busy_code
     return codes.OK
 

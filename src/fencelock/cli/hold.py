@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .. import observe
 from ..errors import NotAcquired
 from . import codes, terminal
+from .codes import failure
 from .options import lock_arguments, wish_of
 from .signals import Signals
 
@@ -51,6 +52,8 @@ def main(options: argparse.Namespace) -> int:
     except NotAcquired as error:
         if not wish.quiet:
             terminal.say(str(error))
+        if options.json:
+            terminal.emit(failure(error, wish.busy_code))
         return wish.busy_code
     if options.json:
         terminal.emit({"event": "released", "name": wish.name, "fence": lease.fence})

@@ -10,8 +10,10 @@ from .options import connected, prefix_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="names that begin")
-    parser.add_argument("-q", "--quiet", action="store_true", help="names only, one a line")
+    parser.add_argument(
+        "prefix", metavar="PREFIX", nargs="?", default="", help="only names that begin with this"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="names only, one per line")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -28,5 +30,6 @@ def main(options: argparse.Namespace) -> int:
         elif holdings:
             terminal.lines(holdings_table(holdings))
         else:
-            terminal.say(f"nothing is held at {client.url}")
+            which = f"no lock whose name begins with {prefix!r}" if prefix else "no lock"
+            terminal.say(f"{which} is held at {client.url}")
     return codes.OK

@@ -25,7 +25,7 @@ class Wish(NamedTuple):
     timeout: float | None
     meta: dict[str, Scalar]
     busy_code: int
-    """The exit code when the lock is not had in time."""
+    """The exit code when the lock is not acquired in time."""
     quiet: bool
 
 
@@ -41,7 +41,7 @@ def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> Non
         metavar="CODE",
         type=number_of(lowest_code, 255),
         default=codes.NOT_ACQUIRED,
-        help=f"exit code when the lock is not had in time (default {codes.NOT_ACQUIRED})",
+        help=f"exit code when it is not acquired in time (default {codes.NOT_ACQUIRED})",
     )
     add("--ttl", metavar="DUR", default="30s", help="length of the lease (default 30s)")
     add("--meta", metavar="K=V", action="append", default=[], help="shown to whoever asks")

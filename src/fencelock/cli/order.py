@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The options, with flock's spellings where it has them."""
     lock_arguments(parser, lowest_code=0)
     add = parser.add_argument
-    add("--skip-ok", action="store_true", help="exit 0 when the lock is not had in time")
+    add("--skip-ok", action="store_true", help="exit 0 when it is not acquired in time")
     add("--grace", metavar="DUR", help="from TERM to KILL (default: 5s, or a quarter of the ttl)")
     add("--on-lost", metavar="HOW", default="term", help="term (default), kill, warn, signal:NAME")
     add("--max-runtime", metavar="DUR", help="stop the command after this long")

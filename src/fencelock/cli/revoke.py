@@ -39,6 +39,7 @@ def main(options: argparse.Namespace) -> int:
     with connected(options) as client:
         holders = client.holders(name)
         if holders and not options.yes and not _agrees(holders[0]):
+            terminal.say("nothing was revoked")
             return codes.DECLINED
         revoked = bool(holders) and client.revoke(name, reason)
         _tell(options.json, client, name, holders, revoked)

@@ -123,7 +123,7 @@ class _Run:
             status.error = str(error)
             outcome = Outcome(error.code)
         status.held_s = clock.now() - started
-        self._release(lease)
+        self._release(lease, told=outcome.lost_reason is not None)
         status.renewals = lease.renewals
         if lease.reason is not None and outcome.lost_reason is None:
             status.lost_reason = lease.reason
@@ -131,14 +131,14 @@ class _Run:
         self._note(f"the command ended with {outcome.code} after {brief(status.held_s)}")
         return outcome.exit_code()
 
-    def _release(self, lease: Lease) -> None:
+    def _release(self, lease: Lease, told: bool) -> None:
+        """Release; that this failed is no news once a loss was told."""
         from .waiting import give_back
 
-        lost = not lease
         try:
             give_back(lease, self._signals)
         except FencelockError as error:
-            if not lost:  # else it has been told
+            if not told:
                 self._warn(str(error))
 
     def _heritage(self, lease: Lease) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..model import State
+from ..model import Holding, State
 from . import codes, terminal
 from .durations import brief
 from .listing import holding_facts, table, waiting_facts, words_of
@@ -39,6 +39,12 @@ def facts(state: State) -> dict[str, object]:
     }
 
 
+def _left(holding: Holding) -> str:
+    """A renewal may give more time than the lease began with."""
+    left = brief(holding.remaining)
+    return f"{left} of {brief(holding.ttl)}" if holding.remaining <= holding.ttl else left
+
+
 def words(state: State) -> list[str]:
     """One lock for people."""
     wanted = terminal.colors(sys.stdout)
@@ -49,7 +55,7 @@ def words(state: State) -> list[str]:
         lines += [
             f"{terminal.fitting(state.name)} is {held} by {terminal.fitting(who(holding.meta))}",
             f"  for      {brief(holding.age)}",
-            f"  left     {brief(holding.remaining)} of {brief(holding.ttl)}, unless it is renewed",
+            f"  left     {_left(holding)}, unless it is renewed",
             f"  fence    {holding.fence}",
         ]
         if extra := words_of(holding.meta):

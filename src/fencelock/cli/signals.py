@@ -153,9 +153,15 @@ class _Call(Generic[T]):
         self._tell()
 
     def result(self) -> T:
-        if self._error is not None:
-            raise self._error
-        return self._answer[0]
+        """What it returned or raised, once: an error kept here would keep its frames alive, and
+        all that they have open, until the interpreter ends."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._answer.pop()
+        try:
+            raise error
+        finally:
+            del error
 
 
 def _note(number: int, frame: FrameType | None) -> None:

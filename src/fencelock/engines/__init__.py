@@ -108,10 +108,27 @@ def _with_drivers(engine: type[Engine], scheme: str) -> type[Engine]:
 
 def _missing(driver: str, scheme: str) -> Misconfigured:
     if scheme in TABLE:
-        return Misconfigured(
-            f'{scheme}:// needs the package {driver}: pip install "fencelock[{scheme}]"'
-        )
+        return Misconfigured(f"{scheme}:// needs the package {driver}: {_install(scheme)}")
     return Misconfigured(f"{scheme}:// needs the package {driver}: pip install {driver}")
+
+
+def _install(extra: str) -> str:
+    """The command that installs an extra, from where this package itself came from."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        direct = json.loads(distribution("fencelock").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        direct = {}
+    source = urlsplit(str(direct.get("url", "")))
+    if source.scheme == "file":
+        flag = "-e " if direct.get("dir_info", {}).get("editable") else ""
+        return f'pip install {flag}"{unquote(source.path)}[{extra}]"'
+    if vcs := direct.get("vcs_info", {}).get("vcs"):
+        return f'pip install "fencelock[{extra}] @ {vcs}+{direct["url"]}"'
+    return f'pip install "fencelock[{extra}]"'
 
 
 def _meant(scheme: str) -> str:
