@@ -41,7 +41,7 @@ def unpack(text: str) -> Grant:
         return Grant(check_name(name), owner, check_fence(fence), check_ttl(ttl), 0.0, 0.0)
     except (binascii.Error, ValueError, TypeError, RecursionError):
         raise WrongLine(
-            f"this is no lease: pass what fencelock acquire printed, or leave {VARIABLE} to it"
+            f"this is not a lease: pass what fencelock acquire printed, or set {VARIABLE} to it"
         ) from None
 
 

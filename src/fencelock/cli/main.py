@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
         return [action for action in self._actions if action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        hint = "the command stands after --; " if self.prog == "fencelock run" else ""
+        hint = "write the command after --; " if self.prog == "fencelock run" else ""
         raise WrongLine(f"{message} ({hint}see {self.prog} --help)")
 
 

@@ -91,7 +91,7 @@ def number_of(lowest: int, highest: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
             raise argparse.ArgumentTypeError(
-                f"{text!r} is no whole number from {lowest} to {highest}"
+                f"{text!r} is not a whole number from {lowest} to {highest}"
             )
         return int(text)
 
@@ -129,8 +129,10 @@ def url_of(options: argparse.Namespace) -> str | None:
 
 
 def connected(options: argparse.Namespace) -> Client:
-    """A client of the engine that was named, or of the default one."""
+    """An open client of the engine that was named, or of the default one."""
     from ..sync import connect
 
     demanded = {} if options.scope is None else {"scope": options.scope}
-    return connect(url_of(options), **demanded)
+    client = connect(url_of(options), **demanded)
+    client.open()
+    return client

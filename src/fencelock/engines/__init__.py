@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module, util
+from typing import Any
 
 from ..address import default_url, parse
 from ..engine import Address, Engine, read_options
@@ -118,10 +119,11 @@ def _install(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import unquote, urlsplit
 
+    direct: Any = {}
     try:
         direct = json.loads(distribution("fencelock").read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
-        direct = {}
+        pass
     source = urlsplit(str(direct.get("url", "")))
     if source.scheme == "file":
         flag = "-e " if direct.get("dir_info", {}).get("editable") else ""
