@@ -31,8 +31,8 @@ def test_a_script_carries_its_lease_over_every_engine(
     assert program.run("acquire", "a", "-n").returncode == 75
     assert program.json("renew", lease, "--ttl", "2m")["ttl_s"] == 120
     assert program.json("show", "a")["holders"][0]["remaining_s"] > 60
-    shown = program.run("show", "a").stdout
-    assert "of 1m00s" not in shown, "it has more time than it began with"
+    words = program.run("show", "a").stdout
+    assert "of 1m00s" not in words, "it has more time than it began with"
     assert program.json("release", lease)["released"] is True
     assert program.json("show", "a")["holders"] == []
     assert program.run("renew", lease).returncode == 79
