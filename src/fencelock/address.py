@@ -14,7 +14,12 @@ _PLAIN = dict.fromkeys(map(ord, "/-_.~"))  # stands in a path as it is
 
 def default_url() -> str:
     """The engine where none is named: ``FENCELOCK_URL``, else a file in the user's state folder."""
-    if url := os.environ.get("FENCELOCK_URL"):
+    if (url := os.environ.get("FENCELOCK_URL")) is not None:
+        if not url.strip():
+            raise Misconfigured(
+                "FENCELOCK_URL is set and empty, so it is not clear which engine is meant: name "
+                "one, or unset it to lock in a file of this user's own"
+            )
         return url
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     folder = os.path.join(state, "fencelock")
@@ -34,7 +39,7 @@ def parse(url: object, options: Mapping[str, object]) -> Address:
         raise Misconfigured(f"an engine URL must be a str, not {type(url).__name__}: {_EXAMPLE}")
     scheme, separator, rest = url.strip().partition("://")
     if not separator or not scheme.replace("+", "").replace("-", "").isalnum():
-        raise Misconfigured(f"{_redact(url)!r} is no engine URL: {_EXAMPLE}")
+        raise Misconfigured(f"{_redact(url)!r} is not an engine URL: {_EXAMPLE}")
     _refuse_stray_at(rest)
     rest, _, query = rest.partition("?")
     netloc, slash, path = rest.partition("/")
@@ -102,7 +107,7 @@ def _host(text: str) -> tuple[str, int | None]:
         raise Misconfigured("an IPv6 address in a URL stands in brackets, as in [::1]:6379")
     if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         # It is not repeated: it may be a password whose host was forgotten.
-        raise Misconfigured("a port of the URL is no number from 1 to 65535: write host:port")
+        raise Misconfigured("a port of the URL is not a number from 1 to 65535: write host:port")
     if not host:
         raise Misconfigured("a host is missing in the URL: write host:port")
     return host, int(port) if port else None

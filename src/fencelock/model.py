@@ -146,6 +146,9 @@ class Traits(NamedTuple):
     """A lock can be taken from its holder, where the engine has that verb at all."""
     scan: bool = True
     """Locks can be listed, where the engine has that verb at all."""
+    portable: bool = False
+    """A grant outlives the process that acquired it, for as long as its ttl: another process that
+    knows the owner can renew and release it."""
 
 
 # On the hot path a named tuple is made as the plain one that it is, in half the time.

@@ -13,7 +13,6 @@ from fencelock.cli import capability, order
 from fencelock.cli.codes import WrongLine
 from fencelock.cli.durations import brief, seconds
 from fencelock.cli.main import parser_of
-from fencelock.cli.options import without_secrets
 from fencelock.cli.plan import Plan
 from fencelock.cli.waiting import describe
 from fencelock.errors import UsageError
@@ -166,22 +165,6 @@ def test_what_is_no_lease_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         capability.unpack(f"fl1.{text}")
     assert len(text) < 12 or text not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("url", "public"),
-    [
-        ("sqlite:///locks.db", "sqlite:///locks.db"),
-        ("sqlite:////a/b@c:d.db", "sqlite:////a/b@c:d.db"),
-        ("redis://joe:pw@h:1/0", "redis://joe@h:1/0"),
-        ("redis://:pw@h:1/0", "redis://h:1/0"),
-        ("redis://joe:p@w@h1,h2:2", "redis://joe@h1,h2:2"),
-        ("postgresql://joe@h/db?mode=row&password=pw", "postgresql://joe@h/db?mode=row"),
-        ("x://h?sslkey=a&auth_token=b", "x://h"),
-    ],
-)
-def test_a_url_is_shown_without_its_secrets(url: str, public: str) -> None:
-    assert without_secrets(url) == public
 
 
 def test_the_live_line_says_place_holder_and_time() -> None:

@@ -105,6 +105,33 @@ def test_kill_9_of_the_wrapper_kills_a_command_that_ignores_term(program: Progra
     eventually(lambda: not program.marked())
 
 
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_kill_9_of_the_wrapper_frees_the_lock_once_the_command_has_ended(
+    stubborn: bool, program: Program
+) -> None:
+    """Nobody waits for the end of the ttl; not before the command is gone."""
+    trap = "trap '' TERM;" if stubborn else ""
+    script = f"{trap} echo up; while :; do sleep 0.01; done"
+    process = program.start("run", "a", "--ttl", "10m", "--grace", "500ms", "-c", script)
+    assert line(process) == "up"
+    with program.client() as client:
+        process.kill()
+        eventually(lambda: not client.holders("a"))
+        assert process.stdout is not None
+        assert process.stdout.read() == "", "the last of its group has closed it"
+    eventually(lambda: not program.marked())
+
+
+def test_kill_9_of_the_wrapper_keeps_the_lock_of_a_command_that_goes_on(program: Program) -> None:
+    process = program.start("run", "a", "--on-lost", "warn", "-c", "echo up; read x")
+    assert line(process) == "up"
+    watchdog = watchdog_of(process)
+    with program.client() as client:
+        process.kill()
+        eventually(lambda: watchdog not in program.marked())
+        assert client.holders("a")
+
+
 def test_kill_9_of_the_wrapper_before_it_could_name_the_command(program: Program) -> None:
     """The watchdog finds the command by its pipe."""
     program.add_to_path(program.folder)

@@ -151,3 +151,23 @@ def test_control_characters_of_others_do_not_reach_the_terminal(
 ) -> None:
     with program.client() as client, client.lock("seat", meta={"command": "\x1b]0;evil\x07"}):
         assert "\x1b]0;evil" not in typing("show", "seat").see("held", "[ended with 0]")
+
+
+@pytest.mark.parametrize("words", [["run", "a", "--", "true"], ["hold", "a"], ["acquire", "a"]])
+def test_a_person_is_told_which_engine_is_used_when_none_was_named(
+    words: list[str], program: Program, typing: Start
+) -> None:
+    del program.environment["FENCELOCK_URL"]
+    typist = typing(*words)
+    typist.see("no engine was named", "sqlite:///", "this host")
+    typist.type("\x04")
+    assert typist.see("[ended with 0]").count("no engine was named") == 1
+
+
+@pytest.mark.parametrize("options", [["-q"], ["--url", "sqlite:///b.db"]])
+def test_nobody_is_told_who_knows_or_does_not_ask(
+    options: list[str], program: Program, typing: Start
+) -> None:
+    del program.environment["FENCELOCK_URL"]
+    assert "no engine" not in typing("run", "a", *options, "--", "true").see("[ended with 0]")
+    assert program.run("run", "a", "--", "true").stderr == "", "no terminal, nothing to say"

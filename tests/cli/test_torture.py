@@ -147,15 +147,16 @@ def test_no_client_outlives_the_torture(program: Program, number: signal.Signals
     [
         (["--faults", "pause,earthquake"], 78, "there is no fault 'earthquake'; known: pause"),
         (["--faults", ","], 78, "no fault is named"),
+        (["--faults", "lose"], 78, "none of these faults can happen here (lose): sqlite is"),
         (["--seconds", "0"], 78, "--seconds must be 1 to 3600"),
         (["--seconds", "2", "--ttl", "5"], 78, "--ttl 5 is longer than --seconds 2"),
         (["--ttl", "0"], 78, "--ttl"),
-        (["--clients", "1"], 125, "no whole number from 2 to 64"),
+        (["--clients", "1"], 125, "not a whole number from 2 to 64"),
         (["--library", "guesswork"], 78, "there is no library 'guesswork' to compare; known"),
         (["--library", "redis-py"], 78, "redis-py cannot use sqlite://: it needs redis://"),
         (["--html", "missing/page.html"], 78, "missing/page.html cannot be written"),
         (["memory://here"], 78, "lives in one process, and a torture needs several"),
-        (["nonsense"], 78, "is no engine URL"),
+        (["nonsense"], 78, "is not an engine URL"),
         (["redis://127.0.0.1:1/0"], 69, "127.0.0.1:1"),
     ],
 )

@@ -27,7 +27,9 @@ def test_ls_lists_what_is_held_under_a_prefix(program: Program) -> None:
         assert [row.split()[0] for row in rows] == ["b:1", "b:2"]
     ran = program.run("ls")
     assert (ran.returncode, ran.stdout) == (0, "")
-    assert "nothing is held" in ran.stderr
+    assert ran.stderr == f"fencelock: no lock is held at {program.url}\n"
+    with program.client() as client, client.lock("a"):
+        assert "no lock whose name begins with 'b:' is held" in program.run("ls", "b:").stderr
 
 
 def test_show_tells_holder_and_queue(program: Program) -> None:
@@ -218,3 +220,65 @@ def test_every_verb_answers_in_json(program: Program) -> None:
         verb for verb in VERBS if f'json("{verb}"' in text or f'"{verb}", "a", "--json"' in text
     }
     assert asked | {"run", "watch"} == set(VERBS)
+
+
+ERRORS = {
+    "ls": ["ls"],
+    "doctor": ["doctor"],
+    "acquire": ["acquire", "a"],
+    "hold": ["hold", "a"],
+    "watch": ["watch"],
+    "revoke": ["revoke", "a", "--reason", "over", "--yes"],
+    "bench": ["bench"],
+}
+
+
+@pytest.mark.parametrize("verb", ERRORS)
+def test_with_json_an_error_is_an_object_too(verb: str, program: Program) -> None:
+    ran = program.run(*ERRORS[verb], "--json", "--url", "redis://127.0.0.1:1/0")
+    assert ran.returncode == 69
+    facts = json.loads(ran.stdout)
+    assert (facts["schema"], facts["exit_code"]) == (1, 69)
+    error = facts["error"]
+    assert (error["type"], error["may_have_happened"]) == ("Unavailable", False)
+    assert f"fencelock: {error['message']}\n" == ran.stderr
+
+
+def test_with_json_a_busy_lock_and_a_wrong_line_are_objects_too(program: Program) -> None:
+    with program.client() as client, client.lock("a"):
+        for verb in ("acquire", "hold"):
+            facts = json.loads(program.run(verb, "a", "-n", "-E", "9", "--json").stdout)
+            assert (facts["error"]["type"], facts["exit_code"]) == ("NotAcquired", 9)
+    for words in (["ls", "--nonsense"], ["watch", "--interval", "0"]):
+        facts = json.loads(program.run(*words, "--json").stdout)
+        assert (facts["error"]["type"], facts["exit_code"]) == ("UsageError", 125)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["watch", "--interval", "0"], "--interval is at least 10ms, not 0"),
+        (["doctor", "--url", "memory://a", "memory://b"], "two engines are named"),
+        (["bench", "--url", "memory://a", "memory://b"], "two engines are named"),
+        (["torture", "--url", "memory://a", "memory://b"], "two engines are named"),
+        (["demo", "--url", "memory://"], "unrecognized arguments: --url"),
+        (["schema", "mysql", "--url", "memory://"], "unrecognized arguments: --url"),
+        (["completion", "bash", "--url", "memory://"], "unrecognized arguments: --url"),
+        (["aquire", "a"], "there is no verb 'aquire': did you mean acquire?"),
+        (["rnu"], "there is no verb 'rnu': did you mean run?"),
+        (["xyzzy"], "there is no verb 'xyzzy'; the verbs are run, ls"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_refused(
+    words: list[str], message: str, program: Program
+) -> None:
+    ran = program.run(*words)
+    assert (ran.returncode, ran.stdout) == (125, "")
+    assert message in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_fits_a_terminal_of_80_columns(verb: str, program: Program) -> None:
+    shown = program.run(*filter(None, [verb]), "--help").stdout.splitlines()
+    assert max(map(len, shown)) < 80

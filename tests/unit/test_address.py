@@ -71,7 +71,7 @@ def test_credentials_are_percent_decoded(url: str, user: str | None, password: s
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "x", "6379a", "٣"])
 def test_what_is_no_port_is_refused(port: str) -> None:
-    with pytest.raises(Misconfigured, match="is no number from 1 to 65535: write host:port"):
+    with pytest.raises(Misconfigured, match="is not a number from 1 to 65535: write host:port"):
         parse(f"redis://h:{port}/0", {})
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -183,11 +184,59 @@ def test_an_entry_point_that_leads_nowhere_is_named(
 # Drivers
 
 
+def installed(monkeypatch: pytest.MonkeyPatch, direct: str | None) -> None:
+    """Let the package have come from an index (None), or from where this text of pip's says."""
+    found = SimpleNamespace(read_text=lambda name: direct)
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: found)
+
+
+@pytest.mark.parametrize(
+    ("direct", "command"),
+    [
+        (None, 'pip install "fencelock[memory]"'),
+        ("broken", 'pip install "fencelock[memory]"'),
+        (
+            '{"url": "file:///home/me/fence%20lock", "dir_info": {"editable": true}}',
+            'pip install -e "/home/me/fence lock[memory]"',
+        ),
+        ('{"url": "file:///src/it", "dir_info": {}}', 'pip install "/src/it[memory]"'),
+        (
+            '{"url": "https://example.org/it", "vcs_info": {"vcs": "git"}}',
+            'pip install "fencelock[memory] @ git+https://example.org/it"',
+        ),
+    ],
+)
+def test_a_missing_driver_comes_from_where_the_package_came_from(
+    direct: str | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed(monkeypatch, direct)
+    monkeypatch.setattr("fencelock.engines.memory.MemoryEngine.drivers", ("nowhere",))
+    with pytest.raises(fencelock.Misconfigured, match=re.escape(command)):
+        fencelock.connect("memory://")
+
+
+@pytest.mark.parametrize("url", ["memory://", "memory://?scope=host"])
+def test_scope_is_an_option_of_every_engine(url: str) -> None:
+    for scope in ("host", "network"):
+        with pytest.raises(Misconfigured, match="threads of one process"):
+            fencelock.connect(url, scope=scope)
+    with pytest.raises(Misconfigured, match="scope is host or network, not 'world'"):
+        fencelock.connect(url, scope="world")
+
+
+def test_scope_refuses_a_file_where_a_network_is_demanded(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/locks.db"
+    fencelock.connect(url, scope="host").close()
+    with pytest.raises(Misconfigured, match=r"processes of one host.*redis://.*FENCELOCK_URL"):
+        fencelock.connect(f"{url}?scope=network")
+
+
 def test_a_missing_driver_names_the_exact_command(monkeypatch: pytest.MonkeyPatch) -> None:
     class NeedyEngine(MemoryEngine):
         schemes = ("needy", "needys")  # type: ignore[assignment]  # memory has one
         drivers: ClassVar = ("no_such_driver",)
 
+    installed(monkeypatch, None)
     plant(monkeypatch, "needy_engine", NeedyEngine=NeedyEngine)
     for scheme in NeedyEngine.schemes:
         monkeypatch.setitem(engines.TABLE, scheme, "needy_engine:NeedyEngine")
@@ -201,6 +250,7 @@ def test_a_missing_driver_names_the_exact_command(monkeypatch: pytest.MonkeyPatc
 def test_a_driver_that_is_imported_at_once_is_missed_in_the_same_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    installed(monkeypatch, None)
     (tmp_path / "eager_engine.py").write_text("import no_such_driver.client\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(engines.TABLE, "eager", "eager_engine:EagerEngine")
@@ -275,6 +325,7 @@ def test_an_engine_gets_its_address_with_options_read(monkeypatch: pytest.Monkey
 def test_a_driver_inside_a_package_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    installed(monkeypatch, None)
     monkeypatch.setattr("fencelock.engines.memory.MemoryEngine.drivers", ("nowhere.inside",))
     with pytest.raises(fencelock.Misconfigured, match=r'pip install "fencelock\[memory\]"'):
         fencelock.connect("memory://")

@@ -10,5 +10,7 @@ from __future__ import annotations
 def entry() -> int:
     """The console script."""
     from .main import main
+    from .signals import leave
 
-    return main()
+    code = main()
+    return leave(code)

@@ -11,8 +11,9 @@ from ..errors import NotAcquired
 from ..model import Grant
 from . import codes, terminal
 from .capability import VARIABLE, hand_over, pack
+from .codes import failure
 from .durations import brief
-from .options import lock_arguments, wish_of, without_secrets
+from .options import lock_arguments, wish_of
 from .signals import Signals
 
 if TYPE_CHECKING:
@@ -38,16 +39,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Acquire and hand over to whoever reads our stdout."""
-    from .waiting import obtain, reach
+    from .waiting import check_excludes, check_portable, obtain, reach
 
     wish = wish_of(options, pid=os.getppid())  # the script: this process is gone when it holds
     try:
-        with Signals() as signals, reach(options.url, signals) as client:
+        with Signals() as signals, reach(options, signals) as client:
+            check_excludes(client, options)
+            check_portable(client, "fencelock acquire")
             lease = obtain(client, wish, signals, renew=False)
             _print(options, client, hand_over(client, lease))
     except NotAcquired as error:
         if not wish.quiet:
             terminal.say(str(error))
+        if options.json:
+            terminal.emit(failure(error, wish.busy_code))
         return wish.busy_code
     return codes.OK
 
@@ -64,7 +69,7 @@ def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
             "FENCELOCK_TTL": f"{grant.ttl:g}",
             VARIABLE: lease,
         }
-        if options.url is not None and without_secrets(options.url) == options.url:
+        if options.url is not None:
             exports["FENCELOCK_URL"] = options.url  # renew and release find the same engine
         for key, value in exports.items():
             terminal.out(f"export {key}={shlex.quote(value)}")

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from . import codes, terminal
-from .options import number_of
+from .options import connected, number_of, url_of
 
 if TYPE_CHECKING:
     from ..sync import Client
@@ -25,13 +25,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Measure pairs of acquire and release, and the way of a lock from one process to another."""
-    from ..sync import connect
-
-    url = options.place or options.url
-    with connect(url) as client:
+    with connected(options) as client:
         pair = _figures(_pairs(client, options))
         across = options.handoffs and client.traits.scope != "process"
-        handoff = _figures(_handoffs(client, url, options.handoffs)) if across else None
+        handoff = _figures(_handoffs(client, url_of(options), options.handoffs)) if across else None
     if options.json:
         terminal.emit({"url": client.url, "pair_us": pair, "handoff_us": handoff})
     else:

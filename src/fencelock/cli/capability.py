@@ -41,7 +41,7 @@ def unpack(text: str) -> Grant:
         return Grant(check_name(name), owner, check_fence(fence), check_ttl(ttl), 0.0, 0.0)
     except (binascii.Error, ValueError, TypeError, RecursionError):
         raise WrongLine(
-            f"this is no lease: pass what fencelock acquire printed, or leave {VARIABLE} to it"
+            f"this is not a lease: pass what fencelock acquire printed, or set {VARIABLE} to it"
         ) from None
 
 
@@ -55,7 +55,7 @@ def given(argument: str | None) -> Grant:
     return unpack(text)
 
 
-# A lease belongs to its client, which renews it and releases it when it closes. These two are the
+# A lease belongs to its client, which renews it and releases it when it closes. These are the
 # only places where the command line reaches behind the public face for that.
 
 
@@ -63,6 +63,11 @@ def hand_over(client: Client, lease: Lease) -> Grant:
     """Let the lease outlive this process."""
     core, tenure = client._core, lease._tenure  # pyright: ignore[reportPrivateUsage]
     return core.hand_over(tenure)
+
+
+def packed(lease: Lease) -> str:
+    """The text of a lease that its client goes on to look after."""
+    return pack(lease._tenure.grant)  # pyright: ignore[reportPrivateUsage]
 
 
 def take_over(client: Client, grant: Grant) -> Lease:

@@ -76,7 +76,7 @@ def _spawn(command: Sequence[str], environment: Mapping[str, str]) -> int:
     except OSError as error:
         if isinstance(error, PermissionError) and not _is_anywhere(command[0]):
             raise CannotRun(f"{command[0]!r} was not found", codes.NOT_FOUND) from None
-        reason = "it is no program" if error.errno == errno.ENOEXEC else error.strerror
+        reason = "it is not a program" if error.errno == errno.ENOEXEC else error.strerror
         raise CannotRun(f"{command[0]!r} cannot be run: {reason}", codes.NOT_EXECUTABLE) from None
     except ValueError as error:  # a NUL in an argument
         raise CannotRun(f"the command cannot be run: {error}", codes.NOT_EXECUTABLE) from None

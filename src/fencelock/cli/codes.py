@@ -28,12 +28,17 @@ NOT_FOUND = 127
 SIGNALLED = 128
 
 TABLE: tuple[tuple[str, str], ...] = (
-    ("0-255", "the command's own exit code"),
+    ("0-255", "run: the command's own exit code; other verbs: 0 when it was done"),
+    (str(DECLINED), "revoke: you said no, and nothing was revoked"),
     (str(UNREACHABLE), "the engine cannot be reached or cannot serve now"),
-    (str(NOT_ACQUIRED), "the lock was not had in time (-E changes it, --skip-ok makes it 0)"),
+    (str(NOT_ACQUIRED), "not acquired in time (-E changes this code, --skip-ok makes it 0)"),
     (str(DENIED), "refused by the engine's access control"),
-    (str(MISCONFIGURED), "bad configuration: a URL, a name or a ttl that cannot be"),
+    (
+        str(MISCONFIGURED),
+        "bad configuration: the URL, a name, a ttl, or an unsuitable engine",
+    ),
     (str(LOST), "the lease was lost and the command was stopped"),
+    (str(BROKEN), "torture: a promise was broken"),
     (str(TIMED_OUT), "--max-runtime was hit and the command was stopped"),
     (str(FAILED), "fencelock itself failed, or the command line cannot be read"),
     (str(NOT_EXECUTABLE), "the command was found but cannot be run"),
@@ -61,6 +66,14 @@ def of(error: FencelockError) -> int:
     if isinstance(error, EngineError | OutcomeUnknown):
         return UNREACHABLE
     return FAILED
+
+
+def failure(error: Exception, code: int) -> dict[str, object]:
+    """An error for programs."""
+    happened = isinstance(error, FencelockError) and error.may_have_happened
+    kind = "UsageError" if isinstance(error, WrongLine) else type(error).__name__
+    about = {"type": kind, "message": str(error), "may_have_happened": happened}
+    return {"error": about, "exit_code": code}
 
 
 def text() -> str:

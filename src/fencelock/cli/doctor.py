@@ -14,6 +14,7 @@ from ..errors import FencelockError
 from ..model import Finding
 from . import codes, terminal
 from .durations import brief
+from .options import connected
 
 if TYPE_CHECKING:
     from ..sync import Client
@@ -45,7 +46,7 @@ class Report(NamedTuple):
 
 def main(options: argparse.Namespace) -> int:
     """Examine and report; a problem is an exit code."""
-    report = examine(options.place or options.url)
+    report = examine(options)
     if options.json:
         terminal.emit(
             {
@@ -60,12 +61,10 @@ def main(options: argparse.Namespace) -> int:
     return codes.OK if report.can_lock else codes.MISCONFIGURED
 
 
-def examine(url: str | None) -> Report:
+def examine(options: argparse.Namespace) -> Report:
     """Try every step with a lock of our own, and ask the engine about itself."""
-    from ..sync import connect
-
     times: dict[str, float] = {}
-    with _timed(times, "connect", lambda: connect(url)) as client:
+    with _timed(times, "connect", lambda: connected(options)) as client:
         fences = [_round_trip(client, times) for _ in range(ROUNDS)]
         findings = [*_traits(client), _fences(fences), *_slow(times), *_of_engine(client)]
         return Report(client.url, times, findings)

@@ -27,7 +27,9 @@ def seconds(text: str) -> float:
     lower = plain.lower()
     if _PARTS.fullmatch(lower):
         return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(lower))
-    raise WrongLine(f"{text!r} is no duration: write 500ms, 30s, 1m30s, 2h, PT30S or plain seconds")
+    raise WrongLine(
+        f"{text!r} is not a duration: write 500ms, 30s, 1m30s, 2h, PT30S or plain seconds"
+    )
 
 
 def brief(duration: float) -> str:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from .. import observe
 from ..errors import NotAcquired
 from . import codes, terminal
+from .codes import failure
 from .options import lock_arguments, wish_of
-from .signals import ENDING, Signals
+from .signals import Signals
 
 if TYPE_CHECKING:
     from ..sync import Lease
@@ -30,12 +31,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Hold until stdin closes, a signal comes or the lease is lost."""
-    from .waiting import obtain, reach
+    from .waiting import check_excludes, give_back, obtain, reach
 
     wish = wish_of(options)
     observe.redirect(terminal.say if options.verbose else lambda _: None)
     try:
-        with Signals() as signals, reach(options.url, signals) as client:
+        with Signals() as signals, reach(options, signals) as client:
+            check_excludes(client, options)
             lease = obtain(client, wish, signals)
             if options.json:
                 terminal.emit({"event": "held", "name": lease.name, "fence": lease.fence})
@@ -44,12 +46,14 @@ def main(options: argparse.Namespace) -> int:
             if terminal.is_terminal(sys.stdin) and not wish.quiet:
                 terminal.say("Ctrl-D releases it")
             number = _until_the_end(lease, signals)
-            released = lease.release()
+            released = give_back(lease, signals)
             if not released or lease.reason is not None:
                 lease.check()  # raises: it is lost
     except NotAcquired as error:
         if not wish.quiet:
             terminal.say(str(error))
+        if options.json:
+            terminal.emit(failure(error, wish.busy_code))
         return wish.busy_code
     if options.json:
         terminal.emit({"event": "released", "name": wish.name, "fence": lease.fence})
@@ -60,10 +64,8 @@ def _until_the_end(lease: Lease, signals: Signals) -> int:
     """Wait for EOF (0), a signal (its number) or the loss of the lease (0)."""
     while lease:
         ready, _, _ = select.select([0, signals.fileno()], [], [], min(TICK_S, lease.ttl / 4))
-        if signals.fileno() in ready:
-            for number in signals.take():
-                if number in ENDING:
-                    return number
+        if signals.fileno() in ready and (number := signals.ending()):
+            return number
         if 0 in ready and not os.read(0, 65536):
             break
     return 0

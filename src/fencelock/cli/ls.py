@@ -6,20 +6,20 @@ import argparse
 
 from . import codes, terminal
 from .listing import holding_facts, holdings_table
-from .options import prefix_of
+from .options import connected, prefix_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="names that begin")
-    parser.add_argument("-q", "--quiet", action="store_true", help="names only, one a line")
+    parser.add_argument(
+        "prefix", metavar="PREFIX", nargs="?", default="", help="only names that begin with this"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="names only, one per line")
 
 
 def main(options: argparse.Namespace) -> int:
     """List what is held."""
-    from ..sync import connect
-
     prefix = prefix_of(options.prefix)
-    with connect(options.url) as client:
+    with connected(options) as client:
         holdings = client.scan(prefix)
         if options.json:
             locks = [holding_facts(holding) for holding in holdings]
@@ -30,5 +30,6 @@ def main(options: argparse.Namespace) -> int:
         elif holdings:
             terminal.lines(holdings_table(holdings))
         else:
-            terminal.say(f"nothing is held at {client.url}")
+            which = f"no lock whose name begins with {prefix!r}" if prefix else "no lock"
+            terminal.say(f"{which} is held at {client.url}")
     return codes.OK

@@ -17,6 +17,8 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..errors import FencelockError
 from . import codes, terminal
+from .codes import WrongLine, failure
+from .options import engine_arguments
 from .signals import Interrupted
 
 VERBS: dict[str, str] = {
@@ -31,21 +33,34 @@ VERBS: dict[str, str] = {
     "revoke": "take a lock from its holder",
     "doctor": "see whether locking works here, and what would break a promise",
     "bench": "measure how fast locks are here",
-    "torture": "break clients and links on purpose, and see whether the locks hold",
+    "torture": "break clients and links on purpose, and see whether locks hold",
     "demo": "see a frozen holder being refused",
     "schema": "print the tables that an engine needs in a database",
     "completion": "print a completion script for a shell",
 }
 
+UNCONNECTED = ("demo", "schema", "completion")  # they speak to no engine
 
-class Help(argparse.RawDescriptionHelpFormatter):
-    """As wide as the terminal, up to a hundred columns.
+
+class Help(argparse.HelpFormatter):
+    """As wide as the terminal, up to a hundred columns; indented lines are left as they are.
 
     argparse would ask for that again at every argument, in a module of its own.
     """
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=min(terminal.size(sys.stdout)[0], 100) - 2)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(_filled(part, width) for part in text.strip("\n").split("\n\n"))
+
+
+def _filled(paragraph: str, width: int) -> str:
+    if "\n " in f"\n{paragraph}":
+        return paragraph  # an example or a table
+    from textwrap import fill
+
+    return fill(" ".join(paragraph.split()), width)
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,9 +71,8 @@ class Parser(argparse.ArgumentParser):
         return [action for action in self._actions if action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        hint = "the command stands after --; " if self.prog == "fencelock run" else ""
-        terminal.say(f"{message} ({hint}see {self.prog} --help)")
-        raise SystemExit(codes.FAILED)
+        hint = "write the command after --; " if self.prog == "fencelock run" else ""
+        raise WrongLine(f"{message} ({hint}see {self.prog} --help)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,13 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = words[: words.index("--")] if "--" in words else words
     terminal.prepare()
-    code = _guarded(words, verbose="-v" in own or "--verbose" in own)
+    json = "--json" in own and own[0] != "run"  # its stdout is the command's
+    code = _guarded(words, verbose="-v" in own or "--verbose" in own, json=json)
     if code and own[:1] == ["acquire"] and "--shell" in own:
         terminal.out(f"(exit {code})")  # or eval would swallow the failure
     return _flushed(code)
 
 
-def _guarded(words: list[str], verbose: bool) -> int:
+def _guarded(words: list[str], verbose: bool, json: bool) -> int:
     try:
         return _dispatch(words)
     except SystemExit as stop:
@@ -87,6 +102,8 @@ def _guarded(words: list[str], verbose: bool) -> int:
         terminal.say(str(error))
         if verbose:
             terminal.traceback(error)
+        if json:
+            terminal.emit(failure(error, codes.of(error)))
         return codes.of(error)
     except Exception as error:
         terminal.say(
@@ -94,6 +111,8 @@ def _guarded(words: list[str], verbose: bool) -> int:
         )
         if verbose:
             terminal.traceback(error)
+        if json:
+            terminal.emit(failure(error, codes.FAILED))
         return codes.FAILED
 
 
@@ -128,9 +147,16 @@ def _dispatch(words: list[str]) -> int:
     top.add_argument("verb", nargs="?", metavar="VERB", help="what to do: one of the verbs below")
     options = top.parse_args(words[:1])
     if options.verb is not None:
-        top.error(f"{options.verb!r} is no verb; known: {', '.join(VERBS)}")
+        top.error(f"there is no verb {options.verb!r}{_meant(options.verb)}")
     top.print_help()
     return codes.OK
+
+
+def _meant(word: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.lower(), VERBS, 1, 0.5)
+    return f": did you mean {close[0]}?" if close else f"; the verbs are {', '.join(VERBS)}"
 
 
 def parser_of(name: str) -> tuple[Parser, Any]:
@@ -146,7 +172,8 @@ def parser_of(name: str) -> tuple[Parser, Any]:
     )
     verb.arguments(parser)
     add = parser.add_argument
-    add("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
+    if name not in UNCONNECTED:
+        engine_arguments(parser)
     add("--json", action="store_true", help="answer in JSON")
     add("-v", "--verbose", action="store_true", help="say more, and show tracebacks")
     return parser, verb
@@ -155,6 +182,6 @@ def parser_of(name: str) -> tuple[Parser, Any]:
 def _overview() -> str:
     lines = [f"  {name:<11} {summary}" for name, summary in VERBS.items()]
     return (
-        "verbs:\n" + "\n".join(lines) + "\n\nexit codes of run:\n" + codes.text() + "\n\n"
+        "verbs:\n" + "\n".join(lines) + "\n\nexit codes:\n" + codes.text() + "\n\n"
         "fencelock VERB --help tells more."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..checks import check_name, check_prefix, check_ttl
 from ..errors import UsageError
@@ -12,6 +12,9 @@ from ..model import Scalar
 from . import codes
 from .codes import WrongLine
 from .durations import seconds
+
+if TYPE_CHECKING:
+    from ..sync import Client
 
 
 class Wish(NamedTuple):
@@ -22,7 +25,7 @@ class Wish(NamedTuple):
     timeout: float | None
     meta: dict[str, Scalar]
     busy_code: int
-    """The exit code when the lock is not had in time."""
+    """The exit code when the lock is not acquired in time."""
     quiet: bool
 
 
@@ -38,7 +41,7 @@ def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> Non
         metavar="CODE",
         type=number_of(lowest_code, 255),
         default=codes.NOT_ACQUIRED,
-        help=f"exit code when the lock is not had in time (default {codes.NOT_ACQUIRED})",
+        help=f"exit code when it is not acquired in time (default {codes.NOT_ACQUIRED})",
     )
     add("--ttl", metavar="DUR", default="30s", help="length of the lease (default 30s)")
     add("--meta", metavar="K=V", action="append", default=[], help="shown to whoever asks")
@@ -88,7 +91,7 @@ def number_of(lowest: int, highest: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
             raise argparse.ArgumentTypeError(
-                f"{text!r} is no whole number from {lowest} to {highest}"
+                f"{text!r} is not a whole number from {lowest} to {highest}"
             )
         return int(text)
 
@@ -106,19 +109,30 @@ def meta_of(pairs: Sequence[str]) -> dict[str, str]:
     return words
 
 
-def without_secrets(url: str) -> str:
-    """A URL that others may see: without its password, and without options that look like one."""
-    head, _, query = url.partition("?")
-    scheme, separator, rest = head.partition("://")
-    netloc, slash, path = rest.partition("/")
-    credentials, at, hosts = netloc.rpartition("@")
-    kept = "&".join(pair for pair in query.split("&") if pair and not _is_secret(pair))
-    user = credentials.partition(":")[0]
-    return f"{scheme}{separator}{user}{at if user else ''}{hosts}{slash}{path}" + (
-        f"?{kept}" if kept else ""
+def engine_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which engine, for every verb that speaks to one."""
+    parser.add_argument("--url", help="the engine (default: FENCELOCK_URL, else the embedded one)")
+    parser.add_argument(
+        "--scope",
+        choices=("host", "network"),
+        help="refuse an engine that excludes fewer: all processes of this host, or of all hosts",
     )
 
 
-def _is_secret(pair: str) -> bool:
-    key = pair.partition("=")[0].lower()
-    return any(word in key for word in ("pass", "secret", "token", "key", "auth", "credential"))
+def url_of(options: argparse.Namespace) -> str | None:
+    """The engine that was named, as an option or as an argument."""
+    place: str | None = getattr(options, "place", None)
+    url: str | None = options.url
+    if place is not None and url is not None:
+        raise WrongLine(f"two engines are named, --url and {place!r}: name one of them")
+    return url if place is None else place
+
+
+def connected(options: argparse.Namespace) -> Client:
+    """An open client of the engine that was named, or of the default one."""
+    from ..sync import connect
+
+    demanded = {} if options.scope is None else {"scope": options.scope}
+    client = connect(url_of(options), **demanded)
+    client.open()
+    return client

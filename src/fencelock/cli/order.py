@@ -22,7 +22,8 @@ class Order(NamedTuple):
 
     wish: Wish
     command: list[str]
-    url: str | None
+    options: argparse.Namespace
+    """The same as it was read: which engine is meant."""
     max_runtime: float | None
     plan: Plan
     grace: float
@@ -33,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """The options, with flock's spellings where it has them."""
     lock_arguments(parser, lowest_code=0)
     add = parser.add_argument
-    add("--skip-ok", action="store_true", help="exit 0 when the lock is not had in time")
+    add("--skip-ok", action="store_true", help="exit 0 when it is not acquired in time")
     add("--grace", metavar="DUR", help="from TERM to KILL (default: 5s, or a quarter of the ttl)")
     add("--on-lost", metavar="HOW", default="term", help="term (default), kill, warn, signal:NAME")
     add("--max-runtime", metavar="DUR", help="stop the command after this long")
@@ -51,7 +52,7 @@ def read(options: argparse.Namespace) -> Order:
     return Order(
         wish=wish._replace(quiet=options.quiet or options.json),
         command=command,
-        url=options.url,
+        options=options,
         max_runtime=optional(options.max_runtime),
         plan=_plan(options.on_lost, grace, wish.ttl),
         grace=grace,

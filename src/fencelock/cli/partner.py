@@ -29,7 +29,10 @@ class Partner:
     def __init__(self, url: str | None, name: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fencelock.cli.partner", name],
-            env={**os.environ, "FENCELOCK_URL": url or default_url()},  # not where ps shows it
+            env={
+                **os.environ,
+                "FENCELOCK_URL": default_url() if url is None else url,
+            },  # not where ps shows it
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -44,6 +44,8 @@ class Watch:
         self.until: float | None = None
         """The end of the lease."""
         self.kill_at: float | None = None
+        self.killed = False
+        """KILL was due, and was sent."""
         self.ended = False
         """The lease counts as over: the pipe of the command is closed."""
 
@@ -62,7 +64,7 @@ class Watch:
         """The wrapper is gone. If it was killed by an outer one, there is no time left."""
         signals = self.lose(now)
         if self.plan.nested and self.plan.kill:
-            self.kill_at = None
+            self.kill_at, self.killed = None, True
             return [signal.SIGKILL]
         return signals
 
@@ -80,7 +82,7 @@ class Watch:
 
     def _overdue(self, now: float) -> list[int]:
         if self.kill_at is not None and now >= self.kill_at:
-            self.kill_at = None
+            self.kill_at, self.killed = None, True
             return [signal.SIGKILL]
         return []
 

@@ -7,6 +7,7 @@ import argparse
 from ..errors import LeaseLost
 from . import codes, terminal
 from .capability import VARIABLE, given, take_over
+from .options import connected
 
 EPILOG = f"""\
 LEASE is what fencelock acquire printed; without it {VARIABLE} is read. Exit code {codes.LOST}: the
@@ -20,10 +21,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Release, or say that there was nothing of ours to release."""
-    from ..sync import connect
-
     grant = given(options.lease)
-    with connect(options.url) as client:
+    with connected(options) as client:
         freed = take_over(client, grant).release()
     if options.json:
         terminal.emit({"name": grant.name, "fence": grant.fence, "released": freed})

@@ -8,7 +8,7 @@ from ..checks import check_ttl
 from . import codes, terminal
 from .capability import VARIABLE, given, hand_over, take_over
 from .durations import brief
-from .options import optional
+from .options import connected, optional
 
 EPILOG = f"""\
 LEASE is what fencelock acquire printed; without it {VARIABLE} is read. Exit code {codes.LOST}: the
@@ -24,12 +24,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Renew, or say that the lease is lost."""
     from .. import observe
-    from ..sync import connect
 
     grant, ttl = given(options.lease), optional(options.ttl)
     ttl = grant.ttl if ttl is None else check_ttl(ttl, "--ttl")
     observe.redirect(lambda _: None)  # a loss is an error here, and said once
-    with connect(options.url) as client:
+    with connected(options) as client:
         lease = take_over(client, grant._replace(ttl=ttl))
         lease.renew()
         left = lease.remaining()

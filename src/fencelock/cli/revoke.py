@@ -12,7 +12,7 @@ from . import codes, terminal
 from .codes import WrongLine
 from .durations import brief
 from .listing import holding_facts
-from .options import name_of
+from .options import connected, name_of
 from .waiting import who
 
 if TYPE_CHECKING:
@@ -33,14 +33,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Revoke after asking."""
-    from ..sync import connect
-
     name, reason = name_of(options.name), check_reason(options.reason)
     if not options.yes and not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         raise WrongLine("revoke asks before it acts, and nobody is there to answer: pass --yes")
-    with connect(options.url) as client:
+    with connected(options) as client:
         holders = client.holders(name)
         if holders and not options.yes and not _agrees(holders[0]):
+            terminal.say("nothing was revoked")
             return codes.DECLINED
         revoked = bool(holders) and client.revoke(name, reason)
         _tell(options.json, client, name, holders, revoked)

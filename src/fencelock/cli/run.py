@@ -12,7 +12,6 @@ from ..errors import FencelockError, NotAcquired
 from . import clock, codes, terminal
 from .child import CannotRun
 from .durations import brief
-from .options import without_secrets
 from .order import Order, arguments, read, status_fd
 from .plan import MARGIN_S
 from .signals import Interrupted, Signals
@@ -28,9 +27,11 @@ __all__ = ["EPILOG", "USAGE", "arguments", "main"]
 USAGE = "fencelock run NAME [options] -- CMD [ARG ...]"
 EPILOG = f"""\
 The command is stopped before the lease can end: TERM at its end - grace - {MARGIN_S:g}s, KILL at
-its end - {MARGIN_S:g}s, by a watchdog process of its own. The command finds FENCELOCK_NAME,
-FENCELOCK_FENCE, FENCELOCK_TTL and FENCELOCK_URL in its environment, and in FENCELOCK_LEASE_FD the
-number of a pipe that reaches EOF when the lease is lost.
+its end - {MARGIN_S:g}s, by a watchdog process of its own. The command finds
+FENCELOCK_NAME, FENCELOCK_FENCE, FENCELOCK_TTL, FENCELOCK_URL and
+FENCELOCK_ENGINE (the URL without its password, for logs) in its environment,
+and in FENCELOCK_LEASE_FD the number of a pipe that reaches EOF when the lease
+is lost.
 
 durations: 500ms 30s 1m30s 2h PT30S, or plain seconds
 
@@ -70,14 +71,19 @@ class _Run:
         self._failing = False
 
     def main(self) -> int:
-        from .waiting import reach
+        from .waiting import check_excludes, reach
 
         observe.redirect(self._note)  # what matters of it is said below, once
         unsubscribe = observe.subscribe(self._see)
         try:
-            with reach(self._order.url, self._signals) as client:
+            with reach(self._order.options, self._signals) as client:
+                check_excludes(client, self._order.options)
                 lease = self._acquire(client)
-                return lease if isinstance(lease, int) else self._hold(lease)
+                if isinstance(lease, int):
+                    return lease
+                if client.traits.portable:  # else it ends with us
+                    self._watchdog.tell(f"lease {self._heritage(lease)}")
+                return self._hold(lease, client.url)
         except Interrupted as interrupted:
             self._status.outcome = "interrupted"
             return codes.SIGNALLED + interrupted.number
@@ -103,21 +109,21 @@ class _Run:
         self._note(f"acquired {lease.name!r}, fence {lease.fence}, in {brief(self._status.wait_s)}")
         return lease
 
-    def _hold(self, lease: Lease) -> int:
+    def _hold(self, lease: Lease, engine: str) -> int:
         """Run the command under the lease."""
         order, status, started = self._order, self._status, clock.now()
         supervisor = Supervisor(
             lease, self._signals, self._watchdog, order.max_runtime, order.grace, self._warn
         )
         try:
-            outcome = supervisor.run(order.command, self._environment(lease))
+            outcome = supervisor.run(order.command, self._environment(lease, engine))
             status.ran(outcome)
         except CannotRun as error:
             self._warn(str(error))
             status.error = str(error)
             outcome = Outcome(error.code)
         status.held_s = clock.now() - started
-        self._release(lease)
+        self._release(lease, told=outcome.lost_reason is not None)
         status.renewals = lease.renewals
         if lease.reason is not None and outcome.lost_reason is None:
             status.lost_reason = lease.reason
@@ -125,19 +131,37 @@ class _Run:
         self._note(f"the command ended with {outcome.code} after {brief(status.held_s)}")
         return outcome.exit_code()
 
-    def _release(self, lease: Lease) -> None:
-        try:
-            lease.release()
-        except FencelockError as error:
-            self._warn(str(error))
+    def _release(self, lease: Lease, told: bool) -> None:
+        """Release; that this failed is no news once a loss was told."""
+        from .waiting import give_back
 
-    def _environment(self, lease: Lease) -> dict[str, str]:
+        try:
+            give_back(lease, self._signals)
+        except FencelockError as error:
+            if not told:
+                self._warn(str(error))
+
+    def _heritage(self, lease: Lease) -> str:
+        """What the watchdog needs to release the lock, should we be killed."""
+        import json
+
+        from .capability import VARIABLE, packed
+
+        return json.dumps({VARIABLE: packed(lease), "FENCELOCK_URL": self._url()})
+
+    def _url(self) -> str:
+        url: str | None = self._order.options.url
+        return default_url() if url is None else url
+
+    def _environment(self, lease: Lease, engine: str) -> dict[str, str]:
+        """The command's, who may lock by the same engine: with its password, as we know it."""
         return {
             **os.environ,
             "FENCELOCK_NAME": lease.name,
             "FENCELOCK_FENCE": str(lease.fence),
             "FENCELOCK_TTL": f"{lease.ttl:g}",
-            "FENCELOCK_URL": without_secrets(self._order.url or default_url()),
+            "FENCELOCK_URL": self._url(),
+            "FENCELOCK_ENGINE": engine,
             "FENCELOCK_LEASE_FD": str(self._watchdog.lease_pipe),
         }
 

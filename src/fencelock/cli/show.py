@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..model import State
+from ..model import Holding, State
 from . import codes, terminal
 from .durations import brief
 from .listing import holding_facts, table, waiting_facts, words_of
-from .options import name_of
+from .options import connected, name_of
 from .waiting import who
 
 
@@ -19,10 +19,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Show one lock."""
-    from ..sync import connect
-
     name = name_of(options.name)
-    with connect(options.url) as client:
+    with connected(options) as client:
         state = client.inspect(name)
         if options.json:
             terminal.emit({"url": client.url, **facts(state)})
@@ -41,6 +39,12 @@ def facts(state: State) -> dict[str, object]:
     }
 
 
+def _left(holding: Holding) -> str:
+    """A renewal may give more time than the lease began with."""
+    left = brief(holding.remaining)
+    return f"{left} of {brief(holding.ttl)}" if holding.remaining <= holding.ttl else left
+
+
 def words(state: State) -> list[str]:
     """One lock for people."""
     wanted = terminal.colors(sys.stdout)
@@ -51,7 +55,7 @@ def words(state: State) -> list[str]:
         lines += [
             f"{terminal.fitting(state.name)} is {held} by {terminal.fitting(who(holding.meta))}",
             f"  for      {brief(holding.age)}",
-            f"  left     {brief(holding.remaining)} of {brief(holding.ttl)}, unless it is renewed",
+            f"  left     {_left(holding)}, unless it is renewed",
             f"  fence    {holding.fence}",
         ]
         if extra := words_of(holding.meta):

@@ -1,22 +1,31 @@
 """Signals to the wrapper: they end its wait, and while the command runs they are passed on.
 
-Python runs handlers only in the main thread between two instructions, so the numbers also go to a
-pipe that the supervisor's loop reads.
+Python runs signal handlers only in the main thread, and only between two instructions: a main
+thread that sleeps in a driver, a socket or a lock hears nothing. So it never sleeps there. Calls to
+the engine run in a thread of their own (``Signals.call``), and the main thread sleeps in a
+``select`` on the pipe into which Python writes the number of each signal. This holds for every
+engine, whatever its driver does.
 
-A wait is ended by an exception, and only at the one place where the main thread sleeps for its
-turn: there nothing is half done, and the withdrawal that follows leaves neither a lock nor a place
-in the queue behind. A signal that comes at another moment is tried again until it is that moment,
-or until the lock is had and given back. While we still connect there is nothing to leave behind,
-and a signal ends that wherever it is.
+A signal ends the *wait for* such a call and not the call itself. Closing the client does that, in
+bounded time: it ends every wait for a lock and takes the attempt back (``waiting.reach``). A call
+that does not even then end, because the server does not answer, is left behind, and the process
+ends without it (``leave``).
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
-from collections.abc import Generator
-from contextlib import contextmanager
+import sys
+import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import Generic, TypeVar
+
+from . import clock
+
+T = TypeVar("T")
 
 FORWARDED = tuple(
     getattr(signal, name)
@@ -24,8 +33,9 @@ FORWARDED = tuple(
     if hasattr(signal, name)
 )
 ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-AGAIN_S = 0.02
-LESS_OFTEN = 2  # each time, because a wait of the kernel's own begins anew with every signal
+NEVER = float("inf")
+
+_calls: list[_Call[object]] = []
 
 
 class Interrupted(BaseException):
@@ -34,6 +44,10 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
+
+
+class Late(Exception):
+    """A call to the engine has not ended in time. It goes on in its thread."""
 
 
 class Signals:
@@ -45,10 +59,8 @@ class Signals:
         os.set_blocking(self._write, False)
         self._before: dict[int, object] = {}
         self._old_fd = -1
-        self._waiting = True
-        self._connecting = False
-        self._pending: int | None = None
-        self._again = AGAIN_S
+        self.unanswered = False
+        """A call was left behind: the engine is not worth waiting for."""
 
     def fileno(self) -> int:
         """Readable when a signal has come."""
@@ -56,10 +68,10 @@ class Signals:
 
     def __enter__(self) -> Signals:
         self._old_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for number in (*FORWARDED, signal.SIGALRM, signal.SIGCHLD):
+        for number in (*FORWARDED, signal.SIGCHLD):
             if signal.getsignal(number) is signal.SIG_IGN and number in FORWARDED:
                 continue  # nohup and friends: what was ignored stays ignored, for the child too
-            self._before[number] = signal.signal(number, self._handle)
+            self._before[number] = signal.signal(number, _note)
         return self
 
     def __exit__(
@@ -68,42 +80,37 @@ class Signals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.set_wakeup_fd(self._old_fd)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() itself gave us
-        os.close(self._read)
-        os.close(self._write)
+        # The pipe stays open: a call that was left behind may still write to it, and the number
+        # of a closed descriptor would be somebody else's by then.
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._waiting or number not in (*ENDING, signal.SIGALRM):
-            return
-        if number != signal.SIGALRM and self._pending is None:
-            self._pending = number
-        if self._pending is not None and (number == signal.SIGALRM or self._again == AGAIN_S):
-            signal.setitimer(signal.ITIMER_REAL, self._again)
-            self._again *= LESS_OFTEN
-        if self._pending is not None and (self._connecting or _asleep(frame)):
-            self._waiting = False  # a second one must not break the withdrawal
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            raise Interrupted(self._pending)
+    def call(
+        self, work: Callable[[], T], until: float = NEVER, grace: float = 0.0, label: str = "call"
+    ) -> T:
+        """Run a call that may block in a thread of its own, and return what it returns.
 
-    @contextmanager
-    def connecting(self) -> Generator[None, None, None]:
-        """Nobody holds or queues yet."""
-        self._connecting = True
-        try:
-            yield
-        finally:
-            self._connecting = False
+        Raise Late when the call has not ended at that moment of the clock, and Interrupted when a
+        signal comes that ends us: with a grace, only if the call has not ended that long after it.
+        """
+        call, number = _Call(work, self.wake, f"fencelock-{label}"), 0
+        while not call.done:
+            now = clock.now()
+            if now >= until:
+                self.unanswered = True
+                raise Interrupted(number) if number else Late(label)
+            select.select([self._read], [], [], None if until == NEVER else until - now)
+            if not number and (number := self.ending()):
+                until = min(until, clock.now() + grace)
+        if number and not grace:
+            raise Interrupted(number)  # both came at once, and the signal was taken from the pipe
+        return call.result()
 
     def settle(self) -> None:
         """The wait is over: raise if a signal came that ends it, and pass later ones on."""
-        self._waiting = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number in self.take():
-            if number in ENDING:
-                raise Interrupted(number)
+        if number := self.ending():
+            raise Interrupted(number)
 
     def wake(self) -> None:
         """Make the loop look, from any thread."""
@@ -111,6 +118,10 @@ class Signals:
             os.write(self._write, b"\0")
         except OSError:
             pass
+
+    def ending(self) -> int:
+        """The first signal that has come since the last call and ends us, or 0."""
+        return next((number for number in self.take() if number in ENDING), 0)
 
     def take(self) -> list[int]:
         """The numbers that have come since the last call."""
@@ -120,12 +131,53 @@ class Signals:
             return []
 
 
-def _asleep(frame: FrameType | None) -> bool:
-    """Whether the main thread sleeps in the wait of its World, and nowhere else."""
-    while frame is not None and frame.f_globals.get("__name__") == "threading":
-        frame = frame.f_back
-    return (
-        frame is not None
-        and frame.f_code.co_name == "wait"
-        and frame.f_globals.get("__name__") == "fencelock.worlds.threads"
-    )
+class _Call(Generic[T]):
+    """A call in a daemon thread, which tells when it has ended."""
+
+    def __init__(self, work: Callable[[], T], tell: Callable[[], object], label: str) -> None:
+        self._work = work
+        self._tell = tell
+        self._answer: list[T] = []
+        self._error: BaseException | None = None
+        self.done = False
+        _calls[:] = [call for call in _calls if not call.done]
+        _calls.append(self)  # type: ignore[arg-type]  # looked at only for whether it has ended
+        threading.Thread(target=self._run, name=label, daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._answer.append(self._work())
+        except BaseException as error:  # raised where the result is wanted
+            self._error = error
+        self.done = True
+        self._tell()
+
+    def result(self) -> T:
+        """What it returned or raised, once: an error kept here would keep its frames alive, and
+        all that they have open, until the interpreter ends."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._answer.pop()
+        try:
+            raise error
+        finally:
+            del error
+
+
+def _note(number: int, frame: FrameType | None) -> None:
+    """Python has written the number into the pipe."""
+
+
+def leave(code: int) -> int:
+    """Return the exit code, or end the process with it when a call is left behind: on its way out
+    the interpreter would close the client once more, and wait for a server that does not answer.
+    """
+    if all(call.done for call in _calls):
+        return code
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it was closed
+                stream.flush()
+        except (OSError, ValueError):
+            pass
+    os._exit(code)

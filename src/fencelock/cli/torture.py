@@ -16,7 +16,7 @@ from ..errors import Misconfigured, UsageError
 from ..judge.nemesis import FAULTS, read_faults
 from . import codes, terminal
 from .durations import seconds
-from .options import number_of
+from .options import connected, number_of, url_of
 
 if TYPE_CHECKING:
     from ..judge.run import Orders, Progress, Run
@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 SECONDS_MAX = 3600.0
 LIVE_S = 0.2
 LEFTOVERS = ("", "-wal", "-shm", "-journal")
-_COLORS = {"passed": "green", "violated": "red", "undecided": "yellow", "not applicable": "dim"}
+_COLORS = {
+    "passed": "green",
+    "violated": "red",
+    "happened": "red",
+    "undecided": "yellow",
+    "not applicable": "dim",
+}
 
 EPILOG = (
     "faults:\n"
@@ -32,7 +38,8 @@ EPILOG = (
     + f"""
 
 Only locks of names that begin with fencelock-torture- are touched, and none is left. The exit
-code is 0 when every promise held and {codes.BROKEN} when one was broken, else that of the error."""
+code is 0 when every promise held, {codes.BROKEN} when one was broken, {codes.MISCONFIGURED} when
+no fault came in so short a time, else that of the error."""
 )
 
 
@@ -77,14 +84,19 @@ def main(options: argparse.Namespace) -> int:
     _tell(runs, options)
     if not runs[0].passed:
         return codes.BROKEN
-    return codes.UNREACHABLE if runs[0].unheard else codes.OK
+    if runs[0].unheard:
+        return codes.UNREACHABLE
+    return codes.OK if sum(runs[0].faults.values()) else codes.MISCONFIGURED
 
 
 def _orders(options: argparse.Namespace) -> Orders:
     from ..judge.peers import check_library
     from ..judge.run import Orders
 
-    url = options.place or options.url or default_url()
+    url = url_of(options)
+    url = default_url() if url is None else url
+    if options.scope is not None:
+        connected(options).close()  # refuses an engine that does not do
     length = seconds(options.seconds)
     if not 1 <= length <= SECONDS_MAX:
         raise UsageError(f"--seconds must be 1 to {SECONDS_MAX:g}, not {length:g}")
@@ -162,11 +174,8 @@ def _tell(runs: list[Run], options: argparse.Namespace) -> None:
     ]  # fmt: skip
     for run in reversed(runs):  # ours is the last word, and the exit code
         whose = f" ({run.orders.library})" if len(runs) > 1 else ""
-        verdict = "every promise that was judged held" if run.passed else "a promise was broken"
-        color = "green" if run.passed else "red"
-        if run.unheard:
-            verdict, color = f"{verdict}, and in the end the engine was silent", "red"
-        lines.append(terminal.paint(f"verdict{whose}: {verdict}", color, wanted))
+        color = "green" if run.passed and not run.unheard and run.faults else "red"
+        lines.append(terminal.paint(f"verdict{whose}: {report.conclusion(run)}", color, wanted))
     terminal.lines(lines)
 
 

@@ -2,36 +2,83 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ..errors import FencelockError, NotAcquired
+from ..errors import FencelockError, Misconfigured, NotAcquired, OutcomeUnknown
 from ..model import Meta, Scalar, State
 from . import clock, terminal
 from .durations import brief
-from .options import Wish
-from .signals import Interrupted, Signals
+from .options import Wish, connected
+from .signals import Interrupted, Late, Signals
 
 if TYPE_CHECKING:
     from ..sync import Client, Lease
 
 PATIENCE_S = 0.3  # a wait this short needs no words
 EVERY_S = 0.5
+LINE_S = 0.2  # the line is taken away within this, or was not shown
+INTERRUPTED_S = 1.0  # after a signal, a server has this long to hear that we leave
+CLOSE_S = 5.0
 
 
-def reach(url: str | None, signals: Signals) -> Client:
-    """Connect; a signal ends that at once."""
-    from ..sync import connect
+@contextmanager
+def reach(options: argparse.Namespace, signals: Signals) -> Generator[Client, None, None]:
+    """Connect, and close in the end; a signal ends either.
 
-    with signals.connecting():
-        return connect(url)
+    Closing ends a wait for a lock that a signal has interrupted, and takes the attempt back.
+    """
+    client = signals.call(lambda: connected(options), label="connect")
+    try:
+        yield client
+    except BaseException as error:
+        _close(client, signals, INTERRUPTED_S if isinstance(error, Interrupted) else CLOSE_S)
+        raise
+    _close(client, signals, CLOSE_S)
+
+
+def _close(client: Client, signals: Signals, within: float) -> None:
+    """Close; a server that does not answer is waited for no longer than this."""
+    until = clock.now() + (INTERRUPTED_S if signals.unanswered else within)
+    try:
+        signals.call(client.close, until, label="close")
+    except (Late, Interrupted):
+        pass  # what could not be taken back ends with its ttl
+
+
+def check_excludes(client: Client, options: argparse.Namespace) -> None:
+    """Refuse locks that no other process could meet, and say which engine was taken unasked."""
+    if client.traits.scope == "process":
+        raise Misconfigured(
+            f"{client.url} keeps its locks in one process, and this one would have them for "
+            "itself: name a file (sqlite:///locks.db) or a server"
+        )
+    named = options.url is not None or "FENCELOCK_URL" in os.environ
+    if not named and not options.quiet and not options.json and terminal.is_terminal(sys.stderr):
+        terminal.say(
+            f"no engine was named (--url, FENCELOCK_URL): using {client.url}, which excludes "
+            "only your own processes on this host"
+        )
+
+
+def check_portable(client: Client, what: str) -> None:
+    """Refuse a lease that would end together with this process."""
+    if not client.traits.portable:
+        raise Misconfigured(
+            f"a lease of {client.url} ends with the process that acquired it, and {what} ends at "
+            "once: use fencelock run or hold, or an engine whose leases outlive a process, such as "
+            "sqlite, redis, etcd, or postgresql and mysql with mode=lease"
+        )
 
 
 def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> Lease:
-    """Wait for the lock; a signal ends that, and leaves nothing behind."""
+    """Wait for the lock; a signal ends that, and closing the client leaves nothing behind."""
     started = clock.now()
     lock = client.lock(
         wish.name,
@@ -43,17 +90,28 @@ def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> 
     )
     try:
         with WaitingLine(client, wish, not wish.quiet and wish.timeout != 0):
-            lease = lock.acquire()
+            lease = signals.call(lock.acquire, label="acquire")
     except NotAcquired as error:
-        raise NotAcquired(_not_had(client, wish.name, clock.now() - started), name=wish.name) from (
-            error
-        )
-    try:
-        signals.settle()
-    except Interrupted:
-        lease.release()
-        raise
+        waited = clock.now() - started
+        words = signals.call(lambda: _busy(client, wish.name, waited), label="inspect")
+        raise NotAcquired(words, name=wish.name) from error
+    signals.settle()  # closing the client releases what it holds
     return lease
+
+
+def give_back(lease: Lease, signals: Signals) -> bool:
+    """Release; no longer than the lease lasts, and hardly longer than a signal."""
+    until = clock.now() + max(lease.remaining(), INTERRUPTED_S)
+    try:
+        return signals.call(lease.release, until, INTERRUPTED_S, label="release")
+    except (Late, Interrupted):
+        raise OutcomeUnknown(
+            f"the engine does not answer, and {lease.name!r} (fence {lease.fence}) may not be "
+            f"released yet: it frees itself within {brief(lease.ttl)}"
+        ) from None
+    except FencelockError:
+        signals.unanswered = True
+        raise
 
 
 class WaitingLine:
@@ -80,7 +138,7 @@ class WaitingLine:
     ) -> None:
         self._done.set()
         if self._thread is not None:
-            self._thread.join(1.0)
+            self._thread.join(LINE_S)
 
     def _show(self) -> None:
         started, shown = clock.now(), False
@@ -90,6 +148,8 @@ class WaitingLine:
                 state = self._client.inspect(self._name)
             except FencelockError:
                 break  # the wait itself will say what is wrong
+            if self._done.is_set():
+                break
             shown, wait = True, EVERY_S
             terminal.live(describe(state, clock.now() - started, self._pid), sys.stderr)
         if shown:
@@ -112,11 +172,11 @@ def who(meta: Meta) -> str:
     return f"{name} ({meta['command']})" if meta.get("command") else name
 
 
-def _not_had(client: Client, name: str, waited: float) -> str:
+def _busy(client: Client, name: str, waited: float) -> str:
     """Say who is in the way, and how to see more."""
     import shlex
 
-    words = [f"{name!r} was not had" + (f" in {brief(waited)}" if waited >= 0.05 else "")]
+    words = [f"did not get {name!r}" + (f" in {brief(waited)}" if waited >= 0.05 else "")]
     try:
         state = client.inspect(name)
     except FencelockError:

@@ -9,30 +9,34 @@ from collections.abc import Iterator, Sequence
 
 from ..model import Holding
 from . import clock, codes, terminal
-from .durations import seconds
+from .codes import WrongLine
+from .durations import brief, seconds
 from .listing import holding_facts, holdings_table
 from .options import number_of, prefix_of
-from .signals import ENDING, Signals
+from .signals import Signals
+
+INTERVAL_MIN_S = 0.01
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("prefix", metavar="PREFIX", nargs="?", default="", help="names that begin with this")
     add("--interval", metavar="DUR", default="1s", help="look this often (default 1s)")
-    add("--count", metavar="N", type=number_of(1, 10**9), help="look so often, then end")
+    add("--count", metavar="N", type=number_of(1, 10**9), help="look this many times, then end")
 
 
 def main(options: argparse.Namespace) -> int:
     """Look again and again until a signal or the end of whoever reads."""
     from .waiting import reach
 
-    prefix, interval = prefix_of(options.prefix), max(seconds(options.interval), 0.01)
+    prefix, interval = prefix_of(options.prefix), seconds(options.interval)
+    if interval < INTERVAL_MIN_S:
+        raise WrongLine(f"--interval is at least {brief(INTERVAL_MIN_S)}, not {options.interval}")
     show = _Table(prefix) if not options.json and terminal.is_terminal(sys.stdout) else _Stream()
-    with Signals() as signals, reach(options.url, signals) as client:
-        signals.settle()
+    with Signals() as signals, reach(options, signals) as client:
         looks = 0
         while True:
-            show.update(client.scan(prefix), client.url)
+            show.update(signals.call(lambda: client.scan(prefix), label="scan"), client.url)
             looks += 1
             if looks == options.count:
                 return codes.OK
@@ -44,9 +48,8 @@ def _nap(signals: Signals, until: float) -> int:
     """Sleep; the number of a signal that ends us, or 0."""
     while (left := until - clock.now()) > 0:
         select.select([signals.fileno()], [], [], left)
-        for number in signals.take():
-            if number in ENDING:
-                return number
+        if number := signals.ending():
+            return number
     return 0
 
 

@@ -6,8 +6,10 @@ that stops, or the wrapper dies, the watchdog ends the command's process group i
 keeps the writing end of the lease pipe: that reaches EOF whatever happens to the wrapper.
 
 It is forked before the wrapper starts any thread or opens any engine, knows nothing about locks,
-and speaks lines:
+and speaks lines. When the wrapper was killed and the command has ended, it runs ``fencelock
+release``, so that nobody waits for the end of the ttl.
 
+    lease JSON        how to release: the environment of ``fencelock release``
     spawn             the command is about to be started
     group PGID        the command runs as this process group
     until SECONDS     the lease is good until this moment of the boot clock
@@ -26,6 +28,8 @@ from .groups import alive, find_by_pipe, send
 from .plan import Plan, Watch
 
 QUIT_S = 1.0  # how long a watchdog may take to go home
+OVER_S = 2.0  # a command that was killed is gone within this, or the ttl has to end
+OVER_TICK_S = 0.02
 ALONE_S = 0.1  # without a wrapper, see this often whether all is over
 
 
@@ -120,9 +124,15 @@ class _Guard:
         self._text = b""
         self._spawning = False
         self._group = 0
+        self._lease = ""
         self._quit = False
 
     def main(self) -> None:
+        self._watch_command()
+        if not self._quit and self._lease and self._command_is_over():
+            _release(self._lease)
+
+    def _watch_command(self) -> None:
         while not self._quit and (self._orders >= 0 or self._has_work()):
             heard = [self._orders] if self._orders >= 0 else []
             ready, _, _ = select.select(heard, [], [], self._nap())
@@ -132,6 +142,15 @@ class _Guard:
                 self._end()
             for number in signals:
                 send(self._group, number)
+
+    def _command_is_over(self) -> bool:
+        """Whether nobody is left who may work under the lock; who was killed has a moment."""
+        if self._spawning and not self._group:
+            return False  # it may run, and was not found
+        until = clock.now() + OVER_S
+        while alive(self._group) and self._watch.killed and clock.now() < until:
+            select.select([], [], [], OVER_TICK_S)
+        return not alive(self._group)
 
     def _has_work(self) -> bool:
         return self._watch.next_at() is not None and alive(self._group)
@@ -158,6 +177,8 @@ class _Guard:
             self._group = int(value)
             if self._watch.ended and self._watch.plan.kill:
                 return [signal.SIGKILL]  # it began after the end
+        elif word == "lease":
+            self._lease = value
         elif word == "until":
             self._watch.until = float(value)
         elif word == "lost":
@@ -181,3 +202,13 @@ class _Guard:
             os.write(self._reports, b"!")
         except OSError:
             pass  # the wrapper is gone
+
+
+def _release(lease: str) -> None:
+    """Run ``fencelock release`` as a program: we were forked before there was any engine."""
+    import json
+    import sys
+
+    null = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in (0, 1, 2)]
+    command = [sys.executable, "-m", "fencelock", "release"]
+    os.posix_spawn(sys.executable, command, {**os.environ, **json.loads(lease)}, file_actions=null)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module, util
+from typing import Any
 
 from ..address import default_url, parse
 from ..engine import Address, Engine, read_options
@@ -37,7 +38,26 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
     """Return the engine class and the address that a URL and options mean."""
     address = parse(default_url() if url is None else url, options)
     engine = find(address.scheme)
-    return engine, address._replace(options=read_options(engine, address.options))
+    given = dict(address.options)
+    _demand(engine, address.public, given.pop("scope", None))
+    return engine, address._replace(options=read_options(engine, given))
+
+
+def _demand(engine: type[Engine], place: str, scope: object) -> None:
+    """Refuse an engine that excludes fewer than is demanded. Every engine has this option."""
+    if scope is None:
+        return
+    if scope not in ("host", "network"):
+        raise Misconfigured(f"scope is host or network, not {scope!r}")
+    if engine.traits.scope in ("network", "machine" if scope == "host" else "network"):
+        return
+    whom = "threads of one process" if engine.traits.scope == "process" else "processes of one host"
+    advice = "an engine that all hosts reach, such as redis://, postgresql:// or etcd://"
+    raise Misconfigured(
+        f"{place} excludes only {whom}, and scope={scope} was demanded: name "
+        f"{advice if scope == 'network' else 'a file (sqlite:///locks.db) or a server'}, as the "
+        "URL or in FENCELOCK_URL"
+    )
 
 
 def find(scheme: str) -> type[Engine]:
@@ -89,10 +109,28 @@ def _with_drivers(engine: type[Engine], scheme: str) -> type[Engine]:
 
 def _missing(driver: str, scheme: str) -> Misconfigured:
     if scheme in TABLE:
-        return Misconfigured(
-            f'{scheme}:// needs the package {driver}: pip install "fencelock[{scheme}]"'
-        )
+        return Misconfigured(f"{scheme}:// needs the package {driver}: {_install(scheme)}")
     return Misconfigured(f"{scheme}:// needs the package {driver}: pip install {driver}")
+
+
+def _install(extra: str) -> str:
+    """The command that installs an extra, from where this package itself came from."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import unquote, urlsplit
+
+    direct: Any = {}
+    try:
+        direct = json.loads(distribution("fencelock").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        pass
+    source = urlsplit(str(direct.get("url", "")))
+    if source.scheme == "file":
+        flag = "-e " if direct.get("dir_info", {}).get("editable") else ""
+        return f'pip install {flag}"{unquote(source.path)}[{extra}]"'
+    if vcs := direct.get("vcs_info", {}).get("vcs"):
+        return f'pip install "fencelock[{extra}] @ {vcs}+{direct["url"]}"'
+    return f'pip install "fencelock[{extra}]"'
 
 
 def _meant(scheme: str) -> str:

@@ -78,6 +78,7 @@ class Ours(Locker):
 
     def __init__(self, url: str, who: str = "") -> None:
         self.client = sync.connect(url)
+        self.client.open()
         self._meta = {WHO: who}
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:

@@ -45,7 +45,8 @@ def session_of(engine: Engine) -> float:
 
 
 def promised(traits: Traits | None, ttl: float, bound: bool = False) -> Promises:
-    """What a run is held to. A lock without fences is held to all that needs none.
+    """What a run is held to. The lock of another library is held to what every lock is for: it
+    has one holder at a time while a lease lasts, and is to be had again. It tells of no loss.
 
     Where a lock is bound to a session, its holder is told of the end with its next renewal.
     """
@@ -57,7 +58,7 @@ def promised(traits: Traits | None, ttl: float, bound: bool = False) -> Promises
         guarded=traits is not None and traits.fence,
         ttl=ttl,
         slack=slack,
-        told_within=SOON_S,
+        told_within=None if traits is None else SOON_S,
         woken_within=ttl + SOON_S,
         freed_within=ttl + SOON_S,
     )

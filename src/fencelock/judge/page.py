@@ -15,7 +15,7 @@ from typing import Any
 
 from .checkers.tenures import Tenure, locks
 from .history import Event, History
-from .report import Row, rows, updates
+from .report import Row, conclusion, rows, updates
 from .run import Run
 from .torture import PREFIX
 
@@ -52,13 +52,13 @@ def _summary(run: Run, place: int) -> str:
         f"{fault}: {run.not_applicable.get(fault, run.faults.get(fault, 0))}"
         for fault in orders.faults
     )
-    verdict = "every promise that was judged held" if run.passed else "a promise was broken"
+    color, verdict = "good" if run.passed else "bad", escape(conclusion(run))
     settings = (
         f"{run.url} · {orders.seconds:g} s · {orders.clients} clients · ttl {orders.ttl:g} s · "
         f"seed {orders.seed}"
     )
     return f"""<section class="run">
-<h2>{escape(orders.library)} <span class="{"good" if run.passed else "bad"}">{verdict}</span></h2>
+<h2>{escape(orders.library)} <span class="{color}">{verdict}</span></h2>
 <p>{escape(settings)}</p>
 <p>{escape(faults)}</p>
 <p>{escape(run.remark)}</p>

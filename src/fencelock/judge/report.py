@@ -15,6 +15,7 @@ OUTCOMES = {
     "not judged": "not applicable",
     "undecided": "undecided",
 }
+HAPPENED = "happened"  # to another library: it is told, and no promise of it is known
 SHOWN = 3  # violations of one checker that are told in words
 _COUNTED = {
     "pause": ("pause", "pauses"),
@@ -28,7 +29,7 @@ class Row(NamedTuple):
     """One line of the verdict."""
 
     outcome: str
-    """passed, violated, not applicable or undecided."""
+    """passed, violated (by others: happened), not applicable or undecided."""
     question: str
     why: str
 
@@ -57,20 +58,39 @@ def rows(run: Run) -> list[Row]:
     A lock without a fence is held to the register without a guard: it is all that it can have.
     """
     found = [
-        Row(OUTCOMES[ruling.outcome], ruling.question, ruling.why)
+        Row(outcome_of(run, ruling.outcome), ruling.question, ruling.why)
         for ruling in run.verdict.rulings
         if run.traits is not None or ruling.checker != "no_lost_update"
     ]
     if run.traits is None:
         plain = updates(run.registers.plain.values())
         why = f"{plain.lost} of {plain.acknowledged}, and no fence to guard with"
-        outcome = "violated" if plain.lost else "passed"
+        outcome = HAPPENED if plain.lost else "passed"
         found.insert(2, Row(outcome, "no acknowledged update is lost", why))
     if run.unheard:
         found[-1] = Row("undecided", found[-1].question, f"the engine is silent: {run.unheard}")
     if run.deaths:
-        found.append(Row("violated", "no client ends by itself", run.deaths[0]))
+        found.append(Row(outcome_of(run, "broken"), "no client ends by itself", run.deaths[0]))
     return found
+
+
+def outcome_of(run: Run, ruled: str) -> str:
+    """A ruling in the words of a report. Only of ourselves do we know what was promised."""
+    return HAPPENED if run.traits is None and ruled == "broken" else OUTCOMES[ruled]
+
+
+def conclusion(run: Run) -> str:
+    """The verdict in one line."""
+    if run.traits is None:
+        plain = updates(run.registers.plain.values())
+        others = len(run.verdict.violations) + len(run.deaths)
+        more = f", and {others} more that should not happen did" if others else ""
+        told = f"{plain.lost} of {plain.acknowledged} updates were lost{more}"
+    else:
+        told = "every promise that was judged held" if run.passed else "a promise was broken"
+    if not sum(run.faults.values()):
+        told += ", but no fault came in this time: it shows nothing"
+    return f"{told}, and in the end the engine was silent" if run.unheard else told
 
 
 def facts(run: Run) -> dict[str, object]:
@@ -119,8 +139,9 @@ def words(run: Run) -> list[tuple[str, str]]:
         lines.append((row.outcome, f"  {row.outcome:<{width}}  {row.question}{why}"))
     for checker, messages in _violations(run).items():
         more = len(messages) - SHOWN
-        lines += [("violated", f"    {checker}: {message}") for message in messages[:SHOWN]]
-        lines += [("violated", f"    {checker}: and {more} more")] if more > 0 else []
+        outcome = outcome_of(run, "broken")
+        lines += [(outcome, f"    {checker}: {message}") for message in messages[:SHOWN]]
+        lines += [(outcome, f"    {checker}: and {more} more")] if more > 0 else []
     return [*lines, *(("", line) for line in _updates(run))]
 
 

@@ -79,6 +79,11 @@ class _Stage:
         self._not_applicable = {
             fault: why_not for fault in orders.faults if fault in ON_THE_WIRE and why_not
         }
+        if len(self._not_applicable) == len(orders.faults):
+            raise UsageError(
+                f"none of these faults can happen here ({', '.join(orders.faults)}): {why_not}. "
+                "Name others, such as pause,kill"
+            )
         self._networks = {} if why_not else self._wire(stack)
         self._auditor = self._auditors(stack)
         self._players = [self._player(number) for number in range(orders.clients)]

@@ -40,7 +40,13 @@ class MysqlEngine(Engine):
     options: ClassVar = options.OPTIONS
     drivers = ("pymysql", "aiomysql")
     traits = Traits(
-        safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
+        safety="correctness",
+        scope="network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
     )
 
     def __init__(self, world: World, address: Address) -> None:

@@ -50,7 +50,13 @@ class LeaseMode(Mode):
     """Locks as rows."""
 
     promises = Traits(
-        safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
+        safety="correctness",
+        scope="network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
     )
 
     def __init__(self, world: World, settings: Settings, wire: Wire) -> None:

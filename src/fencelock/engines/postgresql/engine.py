@@ -20,7 +20,13 @@ class PostgresqlEngine(Engine):
     options: ClassVar = OPTIONS
     drivers = ("psycopg",)
     traits = Traits(
-        safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
+        safety="correctness",
+        scope="network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
     )
 
     def __init__(self, world: World, address: Address) -> None:

@@ -57,7 +57,13 @@ class LeaseMode(Mode):
 
     plain = True
     traits = Traits(
-        safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
+        safety="correctness",
+        scope="network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
     )
 
     def __init__(self, world: World, wire: Wire, settings: Settings) -> None:

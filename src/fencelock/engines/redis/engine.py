@@ -69,6 +69,7 @@ class RedisEngine(Engine):
         fifo=True,
         push=True,
         durable=False,
+        portable=True,
         advice=ADVICE,
     )
 

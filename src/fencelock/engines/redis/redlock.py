@@ -84,6 +84,7 @@ class RedlockEngine(Engine):
         fifo=False,
         push=False,
         durable=False,
+        portable=True,
         advice=ADVICE,
     )
 

@@ -48,7 +48,13 @@ class SqliteEngine(Engine):
     plain = True
     options: ClassVar = {"patience": read_patience, "push": read_switch}
     traits = Traits(
-        safety="correctness", scope="machine", fence=True, fifo=True, push=True, durable=True
+        safety="correctness",
+        scope="machine",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
     )
 
     def __init__(self, world: World, address: Address) -> None:
