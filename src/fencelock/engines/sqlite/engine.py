@@ -14,7 +14,7 @@ is not in use, and even when the last commits before a power cut were lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ...engine import Address, Engine
@@ -60,7 +60,7 @@ class SqliteEngine(Engine):
             )
         self._path = absolute(address.path)
         patience = float(str(address.options.get("patience", 5.0)))
-        self._handle = Handle(self._path, patience, world.now, _limit(world))
+        self._handle = Handle(self._path, patience, world.now, world.limit)
         self._ledger = Ledger(self._handle, world.wall_us)
         self._hands = world.adopt("fencelock-sqlite")
         self._listener = Listener(world, self._hands, self._handle, self._ledger)
@@ -154,10 +154,6 @@ class SqliteEngine(Engine):
                 self._handle.look, now, held, (*values, now)
             )
         ]
-
-
-def _limit(world: World) -> Callable[[], float]:
-    return getattr(world, "limit", lambda: float("inf"))
 
 
 def _gone(reason: str | None) -> Gone:
