@@ -79,10 +79,14 @@ class SqliteEngine(Engine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         now = self.world.now()
+        if request.queue:
+            self._listener.expect(request.owner, request.name)
         answer = await self._hands(self._ledger.acquire, request, now, self._listener.inbox)
         if answer.call is not None:
             await self._listener.push(answer.call)
         if answer.fence:
+            if request.queue:
+                self._listener.forget(request.owner)
             return granted(request.name, request.owner, answer.fence, request.ttl, now)
         if request.queue:
             self._listener.look_through()
@@ -106,6 +110,7 @@ class SqliteEngine(Engine):
 
     async def _leave(self, name: str, owner: str) -> bool:
         freed, call = await self._hands(self._ledger.leave, name, owner, self.world.now())
+        self._listener.forget(owner)
         if call is not None:
             await self._listener.push(call)
         return freed
