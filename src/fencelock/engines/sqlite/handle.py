@@ -60,6 +60,10 @@ _quiet: list[RLock] = []  # the mutexes that are held while the process forks
 class Handle:
     """One SQLite file, open for reading and for short transactions."""
 
+    _connection: sqlite3.Connection | None = None
+    _pin: Pin | None = None
+    _pid = 0  # until it is made: a signal handler may raise before
+
     def __init__(
         self,
         path: str,
@@ -72,8 +76,6 @@ class Handle:
         self._clock = clock
         self._limit = limit
         self._mutex = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._pin: Pin | None = None
         self._closed = False
         self._identity = (0, 0)
         self._trusted_until = 0.0
