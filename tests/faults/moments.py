@@ -10,6 +10,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+FIRST_S = 0.001
 LONG_S = 0.05  # the longest into a call that a signal comes: those that wait would take for ever
 
 
@@ -43,7 +44,7 @@ class Moments:
         """Make a call; None if it was hit. Anything but the handler's exception goes through."""
         kind = self.chance.choice([KeyboardInterrupt, SoftLimit])
         began, hits = time.perf_counter(), self.hits
-        delay = self.chance.uniform(1e-6, self._took.get(what, 0.001) * 1.3)
+        delay = self.chance.uniform(1e-6, self._took.get(what, FIRST_S) * 1.3)
         more = self.chance.choice([0, 0, 1, 3])
         self._again = [self.chance.uniform(1e-6, 1e-4) for _ in range(more)]
         try:
@@ -54,8 +55,11 @@ class Moments:
             finally:
                 self._armed.clear()  # the first instruction here: nothing comes before it
                 signal.setitimer(signal.ITIMER_REAL, 0)
-                if self.hits == hits:
-                    took = min(time.perf_counter() - began, LONG_S)
-                    self._took[what] = 0.8 * self._took.get(what, took) + 0.2 * took
+                self._learn(what, None if self.hits > hits else time.perf_counter() - began)
         except (KeyboardInterrupt, SoftLimit):
             return None
+
+    def _learn(self, what: str, took: float | None) -> None:
+        """Aim at the length of a call; when it was hit, later, so that not all of them are."""
+        before = self._took.get(what, FIRST_S)
+        self._took[what] = min(before * 1.1 if took is None else 0.5 * before + 0.5 * took, LONG_S)

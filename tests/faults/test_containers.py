@@ -140,14 +140,16 @@ def test_a_folder_that_is_mounted_elsewhere_shares_the_locks(
 
 def test_a_file_with_hard_links_is_refused_by_every_name(file_url: str, database: Path) -> None:
     """H73: each name would have a log of its own. Removing the other name mends it."""
-    fencelock.connect(file_url).close()
+    with fencelock.connect(file_url):
+        pass
     other = database.with_name("other.db")
     other.hardlink_to(database)
     for path in (database, other):
         with pytest.raises(Misconfigured, match=r"has 2 hard links.*remove the other names"):
-            fencelock.connect(f"sqlite:///{path}")
+            fencelock.connect(f"sqlite:///{path}").open()
     other.unlink()
-    fencelock.connect(file_url).close()
+    with fencelock.connect(file_url) as client:
+        client.lock("seat").acquire().release()
 
 
 def test_a_hard_link_made_while_the_file_is_open_lets_nobody_in_twice(
@@ -159,7 +161,7 @@ def test_a_hard_link_made_while_the_file_is_open_lets_nobody_in_twice(
         other.hardlink_to(database)
         for path in (database, other):
             with pytest.raises(Misconfigured, match="hard links"):
-                fencelock.connect(f"sqlite:///{path}")
+                fencelock.connect(f"sqlite:///{path}").open()
         lease.renew()
         client.lock("another").acquire().release()
 
@@ -240,7 +242,8 @@ def test_a_path_that_becomes_a_link_is_not_followed(
     monkeypatch.setattr("fencelock.engines.sqlite.handle.TRUST_S", 0.0)
     with fencelock.connect(file_url) as client:
         elsewhere = database.with_name("elsewhere.db")
-        fencelock.connect(f"sqlite:///{elsewhere}").close()
+        with fencelock.connect(f"sqlite:///{elsewhere}"):
+            pass
         for path in database.parent.glob("locks.db*"):
             path.unlink()
         database.symlink_to(elsewhere)

@@ -37,7 +37,8 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
     """Return the engine class and the address that a URL and options mean."""
     address = parse(default_url() if url is None else url, options)
     engine = find(address.scheme)
-    return engine, address._replace(options=read_options(engine, address.options))
+    options = read_options(engine, address.options)
+    return engine, engine.settled(address._replace(options=options))
 
 
 def find(scheme: str) -> type[Engine]:

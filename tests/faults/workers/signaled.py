@@ -42,6 +42,7 @@ class Attack:
         self.witness = fencelock.connect(url)
         self.troubles: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
+        self.client.lock("first").acquire().release()  # opened in peace; close() opens others
         self.busy = self.witness.lock("busy", ttl=600).acquire()
 
     def strike(self, what: str, call: Callable[[], T]) -> T | None:

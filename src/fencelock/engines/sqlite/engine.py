@@ -51,14 +51,19 @@ class SqliteEngine(Engine):
         safety="correctness", scope="machine", fence=True, fifo=True, push=True, durable=True
     )
 
-    def __init__(self, world: World, address: Address) -> None:
-        super().__init__(world, address)
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        """The file by its absolute path: a forked child may have another working folder."""
         if address.hosts or address.path in ("", "/") or ":memory:" in address.path:
             raise Misconfigured(
                 f"{address.public} names no file: write sqlite:///relative.db or "
                 "sqlite:////absolute.db, and memory:// for locks within one process"
             )
-        self._path = absolute(address.path)
+        return address._replace(path="/" + absolute(address.path))
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._path = address.path[1:]
         patience = float(str(address.options.get("patience", 5.0)))
         self._handle = Handle(self._path, patience, world.now, world.limit)
         self._ledger = Ledger(self._handle, world.wall_us)

@@ -40,11 +40,13 @@ class Listener:
         self._signals: dict[str, Signal] = {}
         self._places: dict[str, str] = {}
         """The name that each owner may have a place in the queue for."""
-        self._strays: list[str] = []
+        self._strays: dict[str, None] = {}
         """Owners that were called and wait no more."""
         self._waited_for = world.signal()
         self._noise = world.signal()
         self._job: Job | None = None
+        self._turn: object = None
+        """Which of our jobs is to listen."""
         self._closing = False
         self._seen: object = None
         self._version: object = None
@@ -63,7 +65,11 @@ class Listener:
             if self._inbox is None:
                 self._inbox = Inbox(self._post, self._world.owner()[:16], push)
             if self._job is None:
-                self._job = self._world.spawn(self._listen(self._inbox), "fencelock-listener")
+                # A signal handler may raise when the thread runs and before we know of it: then
+                # the next to come starts another, and this one ends.
+                self._turn = turn = object()
+                listening = self._listen(self._inbox, turn)
+                self._job = self._world.spawn(listening, "fencelock-listener")
         self._signals[owner] = signal
         self._waited_for.set()
 
@@ -110,19 +116,21 @@ class Listener:
         self._post.close()
         await self._ears.close()
 
-    async def _listen(self, inbox: Inbox) -> None:
+    async def _listen(self, inbox: Inbox, turn: object) -> None:
         direct = self._world.flavor == "asyncio" and not inbox.silent
         if direct:
             inbox.attach(self._wake_all)
         try:
-            await self._attend(inbox, self._doze if direct else self._hear_apart)
+            await self._attend(inbox, turn, self._doze if direct else self._hear_apart)
         finally:
             if direct:
                 inbox.detach()
 
-    async def _attend(self, inbox: Inbox, hear: Callable[[Inbox, float], Awaitable[None]]) -> None:
+    async def _attend(
+        self, inbox: Inbox, turn: object, hear: Callable[[Inbox, float], Awaitable[None]]
+    ) -> None:
         alive_at = 0.0
-        while not self._closing:
+        while not self._closing and self._turn is turn:
             if not self._has_waiters():
                 self._waited_for.clear()
                 if not self._has_waiters() and not self._closing:  # asked again: it may be set
@@ -197,7 +205,7 @@ class Listener:
 
     async def _say_alive(self, inbox: Inbox, now: float) -> None:
         """Refresh our places in the queues; whoever has lost one must look again."""
-        self._strays += [owner for owner in list(self._places) if owner not in self._signals]
+        self._strays |= dict.fromkeys(o for o in list(self._places) if o not in self._signals)
         await self._give_back()
         alive = await self._hands(self._ledger.refresh, inbox.id, now)
         if alive < len(self._signals):
@@ -210,14 +218,13 @@ class Listener:
 
         An owner queues while it is watched only, and is forgotten once it is granted the lock.
         """
-        while self._strays:
-            owner = self._strays[-1]
+        for owner in list(self._strays):
             name = self._places.get(owner)
             if name is not None and owner not in self._signals:
                 _, call = await self._hands(self._ledger.leave, name, owner, self._world.now())
                 self.forget(owner)
                 await self.push(call)
-            self._strays.pop()
+            self._strays.pop(owner, None)
         self._noise.clear()
 
     def _wake_all(self, owners: Sequence[str]) -> None:
@@ -227,7 +234,7 @@ class Listener:
     def _called(self, owner: str) -> None:
         """Wake the owner that a lock was handed to; have it given back if the owner is away."""
         if not self._wake(owner) and owner in self._places:
-            self._strays.append(owner)
+            self._strays[owner] = None
             self._noise.set()
 
     def _wake(self, owner: str) -> bool:
