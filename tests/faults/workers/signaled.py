@@ -58,6 +58,13 @@ class Attack:
             self.done[what] += 1
         return result
 
+    def peacefully(self, what: str, call: Callable[[], object]) -> None:
+        """Nothing may come out of a call that nobody disturbs."""
+        try:
+            call()
+        except BaseException as error:
+            self.troubles[f"{what}, in peace: {error!r}"] += 1
+
     def use(self, number: int) -> None:
         """Acquire, renew, and end the lease in one of several ways."""
         lock = self.client.lock(f"seat-{number}", ttl=TTL)
@@ -68,7 +75,7 @@ class Attack:
         way = number % 3
         if way == 0:
             self.strike("release", lease.release)
-            lease.release()
+            self.peacefully("release", lease.release)
         elif way == 1:
             self.strike("release", lease.release)  # and dropped, if that was hit
 
@@ -83,15 +90,15 @@ class Attack:
         name = f"closed-{self.moments.hits}"
         lease = self.strike("open", lambda: client.lock(name, ttl=TTL).acquire())
         self.strike("close", client.close)
-        client.close()
+        self.peacefully("close", client.close)
         del lease
 
-    def is_usable(self) -> bool:
-        """Whether the client still does what it is for."""
+    def prove(self) -> None:
+        """See that the client still does what it is for."""
         with self.client.lock("afterwards", ttl=TTL, timeout=LATER_S) as lease:
             lease.renew()
             lease.check()
-        return self.busy.release()
+        assert self.busy.release(), "the lease of the one left in peace was lost"
 
     def left(self) -> list[str]:
         """Names that are held although nobody holds them, once a ttl has passed."""
@@ -121,14 +128,15 @@ def main(url: str, seed: int, calls: int) -> None:
             attack.wait()
         if number % 20 == 0:
             attack.close()
+    waiters = attack.waiting()
+    attack.peacefully("afterwards", attack.prove)
     say(
         event="attacked",
         hits=attack.moments.hits,
         done=attack.done,
-        troubles=attack.troubles,
-        waiters=attack.waiting(),
-        usable=attack.is_usable(),
+        waiters=waiters,
         left=attack.left(),
+        troubles=attack.troubles,
     )
     attack.client.close()
     attack.witness.close()
