@@ -67,7 +67,7 @@ def test_a_container_with_a_boot_id_of_its_own_shares_the_locks(
 def test_a_start_of_the_machine_ends_the_leases_of_earlier_ones(
     flavor: str, file_url: str, tmp_path: Path, crew: Crew
 ) -> None:
-    """H36: the boot clock begins again, so whatever was written ahead of it is over."""
+    """H27: the boot clock begins again, so whatever was written ahead of it is over."""
     before, after = Clock(tmp_path), Clock(tmp_path)
     before.set(boot=100_000.0)
     dead = crew.actor(flavor, file_url, environment=before.environment)
@@ -84,7 +84,7 @@ def test_a_start_of_the_machine_ends_the_leases_of_earlier_ones(
 def test_a_lease_that_may_be_of_this_boot_is_left_until_its_ttl_has_passed(
     file_url: str, tmp_path: Path, crew: Crew
 ) -> None:
-    """H36: nobody can tell whose it is, so it ends as that of a killed process does."""
+    """H27: nobody can tell whose it is, so it ends as that of a killed process does."""
     dead = crew.actor("sync", file_url)
     held = dead.acquire("seat", ttl=2)
     dead.kill()
