@@ -223,7 +223,7 @@ WAYS: dict[str, Callable[[Path], str]] = {
 def test_every_way_to_write_a_path_leads_to_the_same_locks(
     way: str, file_url: str, database: Path
 ) -> None:
-    """H65: and to the same log: nothing lies beside a link."""
+    """H73: and to the same log: nothing lies beside a link."""
     with fencelock.connect(file_url) as client, client.lock("seat", ttl=60):
         path = WAYS[way](database)
         with fencelock.connect(f"sqlite:///{path}") as other:
@@ -238,7 +238,7 @@ def test_every_way_to_write_a_path_leads_to_the_same_locks(
 def test_a_path_that_becomes_a_link_is_not_followed(
     file_url: str, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H56: the file behind it has sockets, and a log, beside another path."""
+    """H73: the file behind it has sockets, and a log, beside another path."""
     monkeypatch.setattr("fencelock.engines.sqlite.handle.TRUST_S", 0.0)
     with fencelock.connect(file_url) as client:
         elsewhere = database.with_name("elsewhere.db")
