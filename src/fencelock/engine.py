@@ -94,6 +94,14 @@ class Engine(ABC):
     """Set by the client. An engine that notices by itself that grants have ended tells their
     owners here, from any thread, and need not wait to be asked by ``renew``."""
 
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        """The address as it stays for the life of a client, however often its engine is made.
+
+        What depends on the state of the process, such as its working folder, is worked out here.
+        """
+        return address
+
     def __init__(self, world: World, address: Address) -> None:
         self.world = world
         self.address = address

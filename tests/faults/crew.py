@@ -141,6 +141,9 @@ class Worker:
         self.signal(signal.SIGKILL)
         self.wait_gone()
 
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def wait_gone(self) -> None:
         """Wait for the end of the process itself; its children may live on."""
         self._process.wait(SOON)

@@ -56,7 +56,8 @@ def touch(path: Path) -> None:
 
 
 def connect_again(path: Path) -> None:
-    fencelock.connect(f"sqlite:///{path}").close()
+    with fencelock.connect(f"sqlite:///{path}"):
+        pass
 
 
 def look_with_sqlite(path: Path) -> None:
@@ -182,7 +183,7 @@ def test_a_file_on_a_network_file_system_is_not_even_made(
 
     async def scenario(lab: Lab) -> None:
         with pytest.raises(Misconfigured, match="network file system"):
-            await lab.connect(file_url)
+            await (await lab.connect(file_url)).holders("seat")
 
     run(flavor, scenario)
     assert list(database.parent.iterdir()) == []
@@ -198,7 +199,7 @@ def test_a_link_into_a_network_file_system_is_followed(
     mounts = f"36 27 0:49 / {real} rw - nfs server:/data rw\n"
     monkeypatch.setattr(lock_file, "mounts", lambda: mounts)
     with pytest.raises(Misconfigured, match="network file system"):
-        fencelock.connect(f"sqlite:///{database.parent}/link/locks.db")
+        fencelock.connect(f"sqlite:///{database.parent}/link/locks.db").open()
 
 
 def delete_all(database: Path) -> None:
@@ -219,7 +220,8 @@ def move_away(database: Path) -> None:
 
 def replace_by_a_new_one(database: Path) -> None:
     fresh = database.with_name("fresh.db")
-    fencelock.connect(f"sqlite:///{fresh}").close()
+    with fencelock.connect(f"sqlite:///{fresh}"):
+        pass
     delete_all(database)
     fresh.replace(database)
 

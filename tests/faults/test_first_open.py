@@ -50,12 +50,13 @@ def test_processes_that_make_the_file_together_never_hold_together(tmp_path: Pat
 def test_whoever_is_in_the_way_of_a_new_file_is_waited_for(tmp_path: Path) -> None:
     """SQLite itself gives up at once when it cannot change to a log beside a file in use."""
     url = f"sqlite:///{tmp_path}/new.db"
-    fencelock.connect(url).close()
+    with fencelock.connect(url):
+        pass
     with closing(sqlite3.connect(tmp_path / "new.db")) as writer:
         assert writer.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
         writer.execute("BEGIN IMMEDIATE")
         opened: list[fencelock.Client] = []
-        opener = threading.Thread(target=lambda: opened.append(fencelock.connect(url)))
+        opener = threading.Thread(target=lambda: opened.append(fencelock.connect(url).__enter__()))
         opener.start()
         opener.join(0.3)
         assert not opened

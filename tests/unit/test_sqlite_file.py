@@ -5,6 +5,7 @@ Each refusal is of our tree, says what to do, and leaves every byte in the folde
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -174,3 +175,35 @@ def test_a_folder_that_goes_away_is_said_in_our_words(
         held.renew()
         client.lock("seat").acquire().release()
         assert held.release() is True
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_with_another_working_folder_meets_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a daemon changes to the root: a relative path is that of the process that connected."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with fencelock.connect("sqlite:///locks.db") as client, client.lock("seat", ttl=60):
+        child = os.fork()
+        if not child:
+            os.chdir(tmp_path / "elsewhere")
+            got = client.lock("seat").try_acquire()
+            os._exit(int(got is not None))
+        assert os.waitpid(child, 0)[1] == 0, "the child was granted what its parent holds"
+
+
+def test_a_client_that_could_not_open_stays_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next try makes a new engine, and may be made in another working folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    text_file(tmp_path / "locks.db")
+    client = fencelock.connect("sqlite:///locks.db")
+    with pytest.raises(Misconfigured, match="no database"):
+        client.open()
+    os.chdir(tmp_path / "elsewhere")
+    with pytest.raises(Misconfigured, match="no database"):
+        client.open()
+    client.close()

@@ -40,7 +40,7 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
     engine = find(address.scheme)
     given = dict(address.options)
     _demand(engine, address.public, given.pop("scope", None))
-    return engine, address._replace(options=read_options(engine, given))
+    return engine, engine.settled(address._replace(options=read_options(engine, given)))
 
 
 def _demand(engine: type[Engine], place: str, scope: object) -> None:

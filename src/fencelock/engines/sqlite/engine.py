@@ -57,22 +57,27 @@ class SqliteEngine(Engine):
         portable=True,
     )
 
-    def __init__(self, world: World, address: Address) -> None:
-        super().__init__(world, address)
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        """The file by its absolute path: a forked child may have another working folder."""
         if address.hosts or address.path in ("", "/") or ":memory:" in address.path:
             raise Misconfigured(
                 f"{address.public} names no file: write sqlite:///relative.db or "
                 "sqlite:////absolute.db, and memory:// for locks within one process"
             )
-        self._path = absolute(address.path)
+        return address._replace(path="/" + absolute(address.path))
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._path = address.path[1:]
         patience = float(str(address.options.get("patience", 5.0)))
-        self._handle = Handle(self._path, patience)
+        self._handle = Handle(self._path, patience, world.now, world.limit)
         self._ledger = Ledger(self._handle, world.wall_us)
         self._hands = world.adopt("fencelock-sqlite")
         self._listener = Listener(world, self._hands, self._handle, self._ledger)
 
     async def open(self) -> None:
-        await self._hands(self._handle.open, self.world.now())
+        await self._hands(self._handle.open)
         await self._hands(self._ledger.tidy, self.world.now())
 
     async def close(self) -> None:
@@ -85,10 +90,14 @@ class SqliteEngine(Engine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         now = self.world.now()
+        if request.queue:
+            self._listener.expect(request.owner, request.name)
         answer = await self._hands(self._ledger.acquire, request, now, self._listener.inbox)
         if answer.call is not None:
             await self._listener.push(answer.call)
         if answer.fence:
+            if request.queue:
+                self._listener.forget(request.owner)
             return granted(request.name, request.owner, answer.fence, request.ttl, now)
         if request.queue:
             self._listener.look_through()
@@ -112,6 +121,7 @@ class SqliteEngine(Engine):
 
     async def _leave(self, name: str, owner: str) -> bool:
         freed, call = await self._hands(self._ledger.leave, name, owner, self.world.now())
+        self._listener.forget(owner)
         if call is not None:
             await self._listener.push(call)
         return freed

@@ -3,11 +3,14 @@
 * A file that is no database, or another program's database, is looked at byte by byte and left
   untouched.
 * Network file systems are refused: WAL needs memory that all processes share.
+* A file that can be reached by two paths is refused: the WAL lies beside the path, so each path
+  would have its own.
 * ``synchronous=NORMAL`` is enough although the last commits may be lost when the machine dies:
   every holder dies with it, and the next fence is max(last + 1, wall clock in µs), so it does not
   go back either.
-* Leases are timed on the boot clock, which starts again with the machine. So the file remembers
-  which boot its leases belong to, and those of an earlier boot are over.
+* Leases are timed on the boot clock, which starts again with the machine. So a row that was written
+  in the future was written before the machine last started, and is dropped. One that was not may be
+  alive, and lasts until its ttl has passed. No boot id decides: containers have some of their own.
 """
 
 from __future__ import annotations
@@ -17,22 +20,24 @@ import sqlite3
 import stat
 import sys
 import time
+from collections.abc import Callable
 
 from ...errors import Denied, EngineError, Misconfigured, OutcomeUnknown, Unavailable
-from .mounts import mounts, refuse_network
+from .mounts import mounts, refuse_network, refuse_second_path
 
 APPLICATION_ID = 0x464E434C  # "FNCL"
 SCHEMA_VERSION = 1
 HEADER = b"SQLite format 3\x00"
 CREATION_S = 5.0  # another process may be making the file at this very moment
+FUTURE_S = 1.0  # clocks of one machine agree far better than this
+TOLD_MAX_S = 8 * 86_400  # a revocation is kept for the longest ttl and a little more
+FROM_THE_FUTURE = (
+    "FROM locks WHERE name <> '' AND expires_at - ttl > ?",
+    "FROM waiters WHERE seen_at > ?",
+    f"FROM revoked WHERE until - {TOLD_MAX_S} > ?",
+)
 
 SCHEMA = (
-    """
-    CREATE TABLE locks (
-        name TEXT PRIMARY KEY, owner TEXT NOT NULL, fence INTEGER NOT NULL, ttl REAL NOT NULL,
-        since REAL NOT NULL, expires_at REAL NOT NULL, claimed INTEGER NOT NULL, meta TEXT NOT NULL
-    ) WITHOUT ROWID
-    """,
     """
     CREATE TABLE waiters (
         name TEXT, place INTEGER, owner TEXT NOT NULL, ttl REAL NOT NULL, since REAL NOT NULL,
@@ -45,8 +50,12 @@ SCHEMA = (
         owner TEXT PRIMARY KEY, reason TEXT NOT NULL, until REAL NOT NULL
     ) WITHOUT ROWID
     """,
-    "CREATE TABLE marks (key TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
-    "INSERT INTO marks VALUES ('boot', '')",
+    """
+    CREATE TABLE locks (
+        name TEXT PRIMARY KEY, owner TEXT NOT NULL, fence INTEGER NOT NULL, ttl REAL NOT NULL,
+        since REAL NOT NULL, expires_at REAL NOT NULL, claimed INTEGER NOT NULL, meta TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
     # The highest fence stands in a row of its own, under the one name that no lock can have, and in
     # the same table: so a grant writes one page and not two.
     "INSERT INTO locks VALUES ('', '', 0, 0, 0, 9e99, 0, '{}')",
@@ -60,19 +69,22 @@ SCHEMA = (
 )
 
 
-def open_file(path: str, now: float) -> sqlite3.Connection:
+def open_file(path: str, clock: Callable[[], float], timeout: float) -> sqlite3.Connection:
     """Open the file, making it if need be; raise of our tree otherwise, with nothing changed."""
-    refuse_network(path, mounts())
+    mountinfo = mounts()
+    refuse_network(path, mountinfo)
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise Misconfigured(f"the folder {folder} does not exist: make it, or choose another path")
     _refuse_foreign(path)
+    timeout = min(timeout, CREATION_S)
     try:
         connection = sqlite3.connect(
-            path, timeout=CREATION_S, isolation_level=None, check_same_thread=False
+            path, timeout=timeout, isolation_level=None, check_same_thread=False
         )
         try:
-            _prepare(connection, path, now)
+            refuse_second_path(path, mountinfo)
+            _prepare(connection, path, clock, timeout)
         except BaseException:
             connection.close()
             raise
@@ -81,7 +93,9 @@ def open_file(path: str, now: float) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
+def _prepare(
+    connection: sqlite3.Connection, path: str, clock: Callable[[], float], timeout: float
+) -> None:
     execute = connection.execute
     execute("PRAGMA trusted_schema=OFF")
     if execute("PRAGMA application_id").fetchone()[0] == 0:
@@ -92,19 +106,21 @@ def _prepare(connection: sqlite3.Connection, path: str, now: float) -> None:
             f"{path} has schema version {version} and this fencelock knows {SCHEMA_VERSION}: "
             "use the same release in all processes, or another file"
         )
-    _use_wal(connection)
+    _use_wal(connection, timeout)
     execute("PRAGMA synchronous=NORMAL")
     execute("PRAGMA journal_size_limit=4194304")
     execute("PRAGMA cache_size=-200")  # the rows in use are few; the system caches the file anyway
-    _end_other_boots(connection, path, now)
+    if execute("SELECT 1 FROM locks WHERE name=''").fetchone() is None:
+        raise Misconfigured(f"{path} is damaged (no rows) and was left as it is: move it away")
+    _end_earlier_boots(connection, clock)
     execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
+def _use_wal(connection: sqlite3.Connection, timeout: float) -> None:
     """Have a log beside the file. Here SQLite waits for nobody, so whoever is in the way is ours
     to wait for: others who open a new file at this moment.
     """
-    give_up = time.monotonic() + CREATION_S
+    give_up = time.monotonic() + timeout
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -118,17 +134,12 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 def _create(connection: sqlite3.Connection, path: str) -> None:
     """Make the tables in one transaction, so that the file is either empty or complete."""
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
+    with connection:
+        connection.execute("BEGIN EXCLUSIVE")
         if connection.execute("PRAGMA application_id").fetchone()[0] == 0:
             _remove_stale_index(path)
             for statement in SCHEMA:
                 connection.execute(statement)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _remove_stale_index(path: str) -> None:
@@ -143,36 +154,23 @@ def _remove_stale_index(path: str) -> None:
         pass  # as a rule there is none
 
 
-def _end_other_boots(connection: sqlite3.Connection, path: str, now: float) -> None:
-    """Forget the leases of an earlier boot, once: only the first to come may do so."""
-    boot = boot_id()
-    if boot and _boot_of(connection, path) == boot:
+def _end_earlier_boots(connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
+    """Drop the rows that were written before the machine last started, as far as that is certain.
+
+    A lease was last extended at ``expires_at - ttl``. When that lies in the future, the clock has
+    begun again since. When it does not, the lease may be alive: it is left, and ends within its
+    ttl. A client that finds such rows has opened the file after the start of the machine, so
+    looking once is enough.
+    """
+    late = (clock() + FUTURE_S,)
+    found = [connection.execute(f"SELECT 1 {rows}", late).fetchone() for rows in FROM_THE_FUTURE]
+    if not any(found):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    if not boot:  # no name for a boot here: what began in the future began before it
-        connection.execute("DELETE FROM locks WHERE since > ?", (now + 1.0,))
-        connection.execute("DELETE FROM waiters WHERE since > ?", (now + 1.0,))
-    elif _boot_of(connection, path) != boot:  # asked again: another process may have been quicker
-        connection.execute("DELETE FROM locks WHERE name <> ''")
-        connection.execute("DELETE FROM waiters")
-        connection.execute("UPDATE marks SET value=? WHERE key='boot'", (boot,))
-    connection.execute("COMMIT")
-
-
-def _boot_of(connection: sqlite3.Connection, path: str) -> object:
-    row = connection.execute("SELECT value FROM marks WHERE key='boot'").fetchone()
-    if row is None:
-        raise Misconfigured(f"{path} is damaged (no rows) and was left as it is: move it away")
-    return row[0]
-
-
-def boot_id() -> str:
-    """What tells one start of this machine from another, where the system has a name for it."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        late = (clock() + FUTURE_S,)  # nobody writes now: whatever lies ahead of this is not ours
+        for rows in FROM_THE_FUTURE:
+            connection.execute(f"DELETE {rows}", late)
 
 
 def _refuse_foreign(path: str) -> None:

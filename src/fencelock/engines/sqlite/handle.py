@@ -6,6 +6,17 @@ busy, and notices when the file was removed or replaced. It knows nothing about 
 The keeper's renewals share the connection: SQLite has one writer at a time anyway, so a connection
 of their own would gain them nothing.
 
+In the main thread a signal handler may raise between any two bytecodes, again while the first
+exception is on its way. A transaction that stayed open would block the file for every process, and
+a mutex that stayed locked every thread of this one. So both are ended by a single call into C that
+nothing can come before:
+
+* A transaction is the body of ``with connection``, whose ``__exit__`` is C and commits or rolls
+  back; it begins inside that body.
+* The mutex is acquired inside ``try`` and released at the very beginning of ``finally``. It is an
+  RLock, because that refuses to be released by a thread that did not get as far as acquiring it.
+* What is opened is closed by its own deallocation, should nobody have come to keep it.
+
 SQLite remembers for a whole process which locks it holds on a file, and a forked child inherits the
 memory without the locks. So nobody of ours is inside SQLite while the process forks, and a child
 closes what it inherited before it opens the file itself.
@@ -19,45 +30,203 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...errors import Unavailable
+from ...errors import Unavailable, UsageError
 from .file import mapped, open_file
 from .pin import Pin
+
+if TYPE_CHECKING:
+    from threading import RLock
 
 T = TypeVar("T")
 
 TRUST_S = 0.1  # how long to believe that the path still leads to the file we opened
 PAUSE_MIN_S, PAUSE_MAX_S = 0.00005, 0.005  # SQLite's own waiting begins at a whole millisecond
 FORK_S = 1.0  # the longest that a fork waits for a transaction to end
+TURN_S = 10.0  # the longest that a thread waits for the others of its client
+
+
+class _Busy:
+    """Another process has the file: what was asked for has not happened."""
+
+
+_BUSY: Final = _Busy()
 
 _handles: weakref.WeakSet[Handle] = weakref.WeakSet()
-_quiet: list[threading.Lock] = []  # the mutexes that are held while the process forks
+_quiet: list[RLock] = []  # the mutexes that are held while the process forks
 
 
 class Handle:
     """One SQLite file, open for reading and for short transactions."""
 
-    def __init__(self, path: str, patience: float) -> None:
+    _connection: sqlite3.Connection | None = None
+    _pin: Pin | None = None
+    _pid = 0  # until it is made: a signal handler may raise before
+
+    def __init__(
+        self,
+        path: str,
+        patience: float,
+        clock: Callable[[], float],
+        limit: Callable[[], float],
+    ) -> None:
         self.path = path
         self._patience = patience
-        self._mutex = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._pin: Pin | None = None
+        self._clock = clock
+        self._limit = limit
+        self._mutex = threading.RLock()
+        self._closed = False
         self._identity = (0, 0)
         self._trusted_until = 0.0
         self._pid = os.getpid()
         _handles.add(self)
 
-    def open(self, now: float) -> None:
+    def open(self) -> None:
         """Open the file, making it if need be."""
         for handle in list(_handles):
             handle.disown()
-        with self._mutex:
-            self._open(now)
+        self._alone(self._open)
 
-    def _open(self, now: float) -> sqlite3.Connection:
-        connection = open_file(self.path, now)
+    def close(self) -> None:
+        """Close the file; later calls say so."""
+        self._closed = True
+        self._alone(self._shut)
+
+    def look(self, now: float, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """Read rows without taking the writer's place."""
+        return self._insist(now, self._look, sql, parameters)
+
+    def _look(
+        self, now: float, sql: str, parameters: tuple[object, ...]
+    ) -> list[tuple[Any, ...]] | _Busy:
+        try:
+            return self._ready(now).execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                return _BUSY
+            raise mapped(error, self.path) from error
+
+    def glance(self, sql: str) -> list[tuple[Any, ...]] | None:
+        """Read what takes microseconds, without ever waiting; None where that cannot be."""
+        try:
+            connection = self._connection
+            if not self._mutex.acquire(blocking=False):
+                return None
+            if connection is None or connection is not self._connection or not self._is_same():
+                return None
+            return connection.execute(sql).fetchall()
+        except (OSError, sqlite3.Error):
+            return None
+        finally:
+            try:
+                self._mutex.release()
+            except RuntimeError:
+                pass  # it was not ours
+
+    def alone(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
+        """Run one statement as a transaction: False if it changed nothing, None without a turn."""
+        return self._alone(self._run, now, sql, parameters)
+
+    def _run(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
+        try:
+            return self._ready(now).execute(sql, parameters).rowcount == 1
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                return None
+            raise mapped(error, self.path, committing=True) from error
+
+    def transact(self, now: float, body: Callable[..., T], *arguments: object) -> T:
+        """Run ``body(now, *arguments)`` as one transaction."""
+        result: T = self._insist(now, self._transact, body, arguments)
+        return result
+
+    def _transact(
+        self, now: float, body: Callable[..., T], arguments: tuple[object, ...]
+    ) -> T | _Busy:
+        committing = False
+        try:
+            with self._ready(now) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                result = body(now, *arguments)
+                committing = True
+            return result
+        except sqlite3.Error as error:
+            if _is_busy(error) and not committing:
+                return _BUSY
+            raise mapped(error, self.path, committing) from error
+
+    def _insist(self, now: float, attempt: Callable[..., T | _Busy], *arguments: object) -> T:
+        """Try again while the file is busy, without keeping our own threads out meanwhile."""
+        give_up, pause = 0.0, PAUSE_MIN_S
+        while True:
+            answer = self._alone(attempt, now, *arguments)
+            if not isinstance(answer, _Busy):
+                return answer
+            now = self._clock()
+            give_up = give_up or min(now + self._patience, self._limit())
+            if now >= give_up:
+                raise Unavailable(
+                    f"{self.path} was kept busy by another process for as long as this request "
+                    f"could wait (patience is {self._patience:g} s); nothing happened. See whether "
+                    "a process is stopped inside a transaction"
+                )
+            time.sleep(min(pause, give_up - now))
+            pause = min(pause * 2, PAUSE_MAX_S)
+
+    def _alone(self, call: Callable[..., T], *arguments: object) -> T:
+        """Make a call that no other thread makes at the same time."""
+        try:
+            if not self._mutex.acquire(blocking=False):
+                self._queue()
+            connection = self._connection
+            if connection is not None and connection.in_transaction:
+                raise UsageError(
+                    "a signal handler (or a finalizer) used a client while the same thread was in "
+                    f"the middle of a request to {self.path}; nothing happened. Let the handler "
+                    "set a flag, and use the client when the request has returned"
+                )
+            return call(*arguments)
+        finally:
+            try:
+                self._mutex.release()
+            except RuntimeError:
+                pass  # the wait for it was cut short: it is not ours
+
+    def _queue(self) -> None:
+        """Wait for the mutex while another thread of this client uses the file."""
+        seconds = max(0.0, min(TURN_S, self._limit() - self._clock()))
+        if not self._mutex.acquire(timeout=seconds):
+            raise Unavailable(
+                f"{self.path} was kept busy by other threads of this client for {seconds:.1f} s; "
+                "nothing happened. See whether its disk is slow"
+            )
+
+    def _ready(self, now: float) -> sqlite3.Connection:
+        """The connection, opened anew if the file was removed or replaced under us."""
+        connection = self._connection
+        if connection is not None and now < self._trusted_until:
+            return connection
+        if self._closed:
+            raise Unavailable(f"{self.path} is closed")
+        try:
+            if connection is not None and self._is_same():
+                self._trusted_until = now + TRUST_S
+                return connection
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise Unavailable(f"{self.path} cannot be reached: {error.strerror}") from error
+        return self._open()  # a file that is gone is not trusted again, even if this fails
+
+    def _is_same(self) -> bool:
+        """Whether the path still leads to the file we opened."""
+        status = os.stat(self.path)
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def _open(self) -> sqlite3.Connection:
+        timeout = max(0.0, self._limit() - self._clock())
+        connection = open_file(self.path, self._clock, timeout)
         try:
             pin = Pin(self.path, connection)
             status = os.stat(self.path)
@@ -66,149 +235,41 @@ class Handle:
             raise Unavailable(f"{self.path} cannot be used: {error.strerror}") from error
         self._shut()
         self._identity = (status.st_dev, status.st_ino)
-        self._connection, self._pin = connection, pin
         self.execute = connection.execute
         self.executemany = connection.executemany
+        self._connection, self._pin = connection, pin  # last: until then the next call opens anew
         return connection
 
     def _shut(self) -> None:
-        if self._pin is not None:
-            self._pin.release()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._pin is not None:
-            self._pin.close()
-            self._pin = None
-
-    def close(self) -> None:
-        """Close the file; later calls say so."""
-        with self._mutex:
-            self._shut()
-
-    def hush(self) -> threading.Lock | None:
-        """Keep all threads out of SQLite until the returned mutex is released."""
-        return self._mutex if self._mutex.acquire(timeout=FORK_S) else None
+        connection, self._connection = self._connection, None
+        pin, self._pin = self._pin, None
+        if pin is not None:
+            pin.release()
+        if connection is not None:
+            connection.close()
+        if pin is not None:
+            pin.close()
 
     def disown(self) -> None:
         """In a forked child: close what was inherited, without unpinning the file of the parent."""
         if self._pid == os.getpid():
             return
-        with self._mutex:
-            connection, self._connection = self._connection, None
-            pin, self._pin = self._pin, None
-            if connection is not None:
-                connection.close()
-            if pin is not None:
-                pin.close()
+        connection, self._connection = self._connection, None
+        pin, self._pin = self._pin, None
+        self._closed = True
+        if connection is not None:
+            connection.close()
+        if pin is not None:
+            pin.close()
+
+    def hush(self) -> None:
+        """Keep all threads out of SQLite while the process forks."""
+        _quiet.append(self._mutex)  # first: whatever comes now, it is released
+        self._mutex.acquire(timeout=FORK_S)
 
     def __del__(self) -> None:
         if os.getpid() == self._pid:  # a forked child must not unpin the file of its parent
             self._shut()
-
-    def look(self, now: float, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        """Read rows without taking the writer's place."""
-        with self._mutex:
-            try:
-                return self._ready(now).execute(sql, parameters).fetchall()
-            except sqlite3.Error as error:
-                raise mapped(error, self.path) from error
-
-    def glance(self, sql: str) -> list[tuple[Any, ...]] | None:
-        """Read what takes microseconds, without ever waiting; None where that cannot be."""
-        if not self._mutex.acquire(blocking=False):
-            return None
-        try:
-            if self._connection is None or not self._is_same():
-                return None
-            return self._connection.execute(sql).fetchall()
-        except (OSError, sqlite3.Error):
-            return None
-        finally:
-            self._mutex.release()
-
-    def alone(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
-        """Run one statement as a transaction: False if it changed nothing, None without a turn."""
-        with self._mutex:
-            try:
-                return self._ready(now).execute(sql, parameters).rowcount == 1
-            except sqlite3.Error as error:
-                if _is_busy(error):
-                    return None
-                raise mapped(error, self.path, committing=True) from error
-
-    def transact(self, now: float, body: Callable[..., T], *arguments: object) -> T:
-        """Run ``body(now, *arguments)`` as one transaction.
-
-        A busy file is waited for without keeping our own threads out.
-        """
-        give_up = 0.0
-        pause = PAUSE_MIN_S
-        while True:
-            with self._mutex:
-                if self._begin(now):
-                    return self._finish(now, body, arguments)
-            clock = time.monotonic()
-            give_up = give_up or clock + self._patience
-            if clock >= give_up:
-                raise Unavailable(
-                    f"{self.path} was kept busy by another process for {self._patience:g} s; "
-                    "nothing happened. See whether a process is stopped inside a transaction"
-                )
-            time.sleep(pause)
-            pause = min(pause * 2, PAUSE_MAX_S)
-
-    def _ready(self, now: float) -> sqlite3.Connection:
-        """The connection, opened anew if the file was removed or replaced under us."""
-        connection = self._connection
-        if connection is None:
-            raise Unavailable(f"{self.path} is closed")
-        if now < self._trusted_until:
-            return connection
-        try:
-            if self._is_same():
-                self._trusted_until = now + TRUST_S
-                return connection
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise Unavailable(f"{self.path} cannot be reached: {error.strerror}") from error
-        return self._open(now)  # a file that is gone is not trusted again, even if this fails
-
-    def _is_same(self) -> bool:
-        """Whether the path still leads to the file we opened."""
-        status = os.stat(self.path)
-        return (status.st_dev, status.st_ino) == self._identity
-
-    def _begin(self, now: float) -> bool:
-        try:
-            self._ready(now).execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            if _is_busy(error):
-                return False
-            raise mapped(error, self.path) from error
-        return True
-
-    def _finish(self, now: float, body: Callable[..., T], arguments: tuple[object, ...]) -> T:
-        committing = False
-        try:
-            result = body(now, *arguments)
-            committing = True
-            self.execute("COMMIT")
-        except BaseException as error:
-            self._roll_back()
-            if isinstance(error, sqlite3.Error):
-                raise mapped(error, self.path, committing) from error
-            raise
-        return result
-
-    def _roll_back(self) -> None:
-        assert self._connection is not None
-        if self._connection.in_transaction:  # SQLite may have rolled back by itself
-            try:
-                self.execute("ROLLBACK")
-            except sqlite3.Error:
-                pass  # nothing was committed, and the error that brought us here says more
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
@@ -217,13 +278,15 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 def _before_fork() -> None:
     for handle in list(_handles):
-        if (mutex := handle.hush()) is not None:
-            _quiet.append(mutex)
+        handle.hush()
 
 
 def _after_fork() -> None:
     while _quiet:
-        _quiet.pop().release()
+        try:
+            _quiet.pop().release()
+        except RuntimeError:
+            pass  # it could not be had in time
 
 
 if hasattr(os, "register_at_fork"):

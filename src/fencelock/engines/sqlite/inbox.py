@@ -40,12 +40,13 @@ class Delivery(Enum):
 class Post:
     """The folder of the sockets, and the way to send to one of them."""
 
+    _descriptor: int | None = None
+    _sender: socket.socket | None = None
+
     def __init__(self, path: str) -> None:
         self._path = path
         self._folder = path + "-inbox"
         self._mutex = threading.Lock()
-        self._descriptor: int | None = None
-        self._sender: socket.socket | None = None
 
     def prepare(self) -> int:
         """Make the folder, with the rights of the file; return those rights for a new socket."""
@@ -116,6 +117,8 @@ class Post:
 
 class Inbox:
     """Where a client hears that one of its waiters should look again."""
+
+    _receiver: socket.socket | None = None
 
     def __init__(self, post: Post, identity: str, push: bool) -> None:
         self._post = post

@@ -55,7 +55,8 @@ class Ledger:
             return Answer(fence=self._fence)
         if row.owner == owner:
             self._handle.execute(
-                "UPDATE locks SET expires_at=?, claimed=1 WHERE name=?", (now + request.ttl, name)
+                "UPDATE locks SET expires_at=?, ttl=?, claimed=1 WHERE name=?",
+                (now + request.ttl, request.ttl, name),
             )
             self._handle.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
             return Answer(fence=row.fence)

@@ -38,9 +38,15 @@ class Listener:
         self._post = Post(handle.path)
         self._inbox: Inbox | None = None
         self._signals: dict[str, Signal] = {}
+        self._places: dict[str, str] = {}
+        """The name that each owner may have a place in the queue for."""
+        self._strays: dict[str, None] = {}
+        """Owners that were called and wait no more."""
         self._waited_for = world.signal()
         self._noise = world.signal()
         self._job: Job | None = None
+        self._turn: object = None
+        """Which of our jobs is to listen."""
         self._closing = False
         self._seen: object = None
         self._version: object = None
@@ -59,13 +65,25 @@ class Listener:
             if self._inbox is None:
                 self._inbox = Inbox(self._post, self._world.owner()[:16], push)
             if self._job is None:
-                self._job = self._world.spawn(self._listen(self._inbox), "fencelock-listener")
+                # A signal handler may raise when the thread runs and before we know of it: then
+                # the next to come starts another, and this one ends.
+                self._turn = turn = object()
+                listening = self._listen(self._inbox, turn)
+                self._job = self._world.spawn(listening, "fencelock-listener")
         self._signals[owner] = signal
         self._waited_for.set()
 
     def unwatch(self, owner: str) -> None:
         """This owner waits no more."""
         self._signals.pop(owner, None)
+
+    def expect(self, owner: str, name: str) -> None:
+        """This owner is about to queue for a name."""
+        self._places[owner] = name
+
+    def forget(self, owner: str) -> None:
+        """This owner has the lock, or has left the queue."""
+        self._places.pop(owner, None)
 
     def look_through(self) -> None:
         """A waiter of ours has queued: what was seen before does not count."""
@@ -98,22 +116,24 @@ class Listener:
         self._post.close()
         await self._ears.close()
 
-    async def _listen(self, inbox: Inbox) -> None:
+    async def _listen(self, inbox: Inbox, turn: object) -> None:
         direct = self._world.flavor == "asyncio" and not inbox.silent
         if direct:
             inbox.attach(self._wake_all)
         try:
-            await self._attend(inbox, self._doze if direct else self._hear_apart)
+            await self._attend(inbox, turn, self._doze if direct else self._hear_apart)
         finally:
             if direct:
                 inbox.detach()
 
-    async def _attend(self, inbox: Inbox, hear: Callable[[Inbox, float], Awaitable[None]]) -> None:
+    async def _attend(
+        self, inbox: Inbox, turn: object, hear: Callable[[Inbox, float], Awaitable[None]]
+    ) -> None:
         alive_at = 0.0
-        while not self._closing:
-            if not self._signals:
+        while not self._closing and self._turn is turn:
+            if not self._has_waiters():
                 self._waited_for.clear()
-                if not self._signals:
+                if not self._has_waiters() and not self._closing:  # asked again: it may be set
                     await self._world.wait(self._waited_for, None)
                 continue
             try:
@@ -122,13 +142,21 @@ class Listener:
                     alive_at = now + ALIVE_S
                     await self._say_alive(inbox, now)
                 await hear(inbox, min(alive_at, self._soonest))
+                await self._give_back()
                 await self._look(inbox, self._world.now())
             except FencelockError:  # the waiters meet the same trouble in their own calls
                 await sleep(self._world, SWEEP_S)
 
+    def _has_waiters(self) -> bool:
+        return bool(self._signals or self._places)
+
+    def _listens(self) -> bool:
+        """Whether to go on hearing: until something has to be done."""
+        return not self._closing and not self._strays and self._has_waiters()
+
     async def _doze(self, inbox: Inbox, until: float) -> None:
         """Let the loop wake whom messages name, until the file changes or a moment comes."""
-        while not self._closing and self._signals and (now := self._world.now()) < until:
+        while self._listens() and (now := self._world.now()) < until:
             await self._world.wait(self._noise, min(now + SWEEP_S, until))
             version = self._handle.glance(VERSION)  # in the loop: a hop costs more than the look
             if version is None:
@@ -144,7 +172,7 @@ class Listener:
         """Wake whom messages name, until another client changes the file or a moment comes."""
         nap = POLL_MIN_S if inbox.silent else SWEEP_S
         ask_at = 0.0
-        while not self._closing and self._signals and (now := self._world.now()) < until:
+        while self._listens() and (now := self._world.now()) < until:
             messages = inbox.receive(min(nap, until - now))
             self._wake_all(messages)
             if messages and now < ask_at:
@@ -170,22 +198,44 @@ class Listener:
         self._soonest = min(soonest, now + ALIVE_S)
         for name, owner, wakes in rows:
             if wakes:
-                self._wake(owner)
+                self._called(owner)
             else:
                 await self.push(await self._hands(self._ledger.settle, name, now))
                 self._version = None
 
     async def _say_alive(self, inbox: Inbox, now: float) -> None:
         """Refresh our places in the queues; whoever has lost one must look again."""
+        self._strays |= dict.fromkeys(o for o in list(self._places) if o not in self._signals)
+        await self._give_back()
         alive = await self._hands(self._ledger.refresh, inbox.id, now)
         if alive < len(self._signals):
             inbox.heal()
             for owner in list(self._signals):
                 self._wake(owner)
 
+    async def _give_back(self) -> None:
+        """Take those out of the queue who wait no more: their withdrawal has failed, or is late.
+
+        An owner queues while it is watched only, and is forgotten once it is granted the lock.
+        """
+        for owner in list(self._strays):
+            name = self._places.get(owner)
+            if name is not None and owner not in self._signals:
+                _, call = await self._hands(self._ledger.leave, name, owner, self._world.now())
+                self.forget(owner)
+                await self.push(call)
+            self._strays.pop(owner, None)
+        self._noise.clear()
+
     def _wake_all(self, owners: Sequence[str]) -> None:
         for owner in owners:
-            self._wake(owner)
+            self._called(owner)
+
+    def _called(self, owner: str) -> None:
+        """Wake the owner that a lock was handed to; have it given back if the owner is away."""
+        if not self._wake(owner) and owner in self._places:
+            self._strays[owner] = None
+            self._noise.set()
 
     def _wake(self, owner: str) -> bool:
         signal = self._signals.get(owner)

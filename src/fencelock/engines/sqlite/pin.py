@@ -13,6 +13,7 @@ of ours are told not to remove the WAL at all, which Python can do from 3.12 on.
 
 from __future__ import annotations
 
+import io
 import os
 import sqlite3
 import struct
@@ -25,21 +26,21 @@ class Pin:
     """Keeps the WAL of one file while it exists."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
-        self._descriptor: int | None = None
+        self._file: io.FileIO | None = None  # which closes itself, whatever comes between
         if sys.platform == "linux":
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._file = io.FileIO(path)
             self._lock(shared=True)
         elif sys.version_info >= (3, 12):
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
 
     def _lock(self, shared: bool) -> None:
-        if sys.platform == "linux" and self._descriptor is not None:
+        if sys.platform == "linux" and self._file is not None:
             import fcntl
 
             kind = fcntl.F_RDLCK if shared else fcntl.F_UNLCK
             flock = struct.pack("hhqqi", kind, os.SEEK_SET, _SHARED_FIRST, _SHARED_SIZE, 0)
             try:
-                fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, flock)
+                fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, flock)
             except OSError:
                 pass  # a kernel or file system without such locks: as safe as SQLite by itself
 
@@ -49,6 +50,5 @@ class Pin:
 
     def close(self) -> None:
         """Let go of the descriptor; only after the connection is closed."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._file is not None:
+            self._file.close()
