@@ -84,6 +84,22 @@ def test_a_healthy_server_has_no_problem(server: SqlServer, table: str, mode: st
     }
 
 
+def test_locks_of_another_mode_database_or_table_are_pointed_out(
+    table: str, kind: type[SqlServer]
+) -> None:
+    """They do not exclude those of this client, whatever their programs believe."""
+    places = {"lease": f"locks.{table}_locks", "row": f"locks.{table}_rows"}
+    places["advisory"] = "fencelock.advisory_holders"
+    with kind() as server:
+        for mode in places:
+            fencelock.connect(server.url(), mode=mode, table=table).close()
+        for mode, place in places.items():
+            with fencelock.connect(server.url(), mode=mode, table=table) as client:
+                text = {f.topic: f.text for f in _examine(client)}["other locks"]
+                assert place not in text
+                assert all(other in text for other in places.values() if other != place)
+
+
 BINARY_LOG = {
     True: ("log-bin=binlog", "idle-transaction-timeout=30"),
     False: ("log-bin=binlog", "server-id=1", "gtid-mode=ON", "enforce-gtid-consistency=ON"),

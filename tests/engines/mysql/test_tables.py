@@ -22,6 +22,9 @@ def test_an_account_that_may_not_create_uses_tables_of_a_migration(
         for statement in schema(table).split(";\n"):
             if statement.strip():
                 cursor.execute(statement)
+    with pytest.raises(fencelock.Denied, match=r"GRANT SELECT, INSERT, UPDATE, DELETE ON fencel"):
+        fencelock.connect(url, mode="advisory")
+    server.ask("GRANT SELECT, INSERT, UPDATE, DELETE ON fencelock.* TO 'poor'@'%'")
     for mode in ("lease", "advisory", "row"):
         with fencelock.connect(url, table=table, mode=mode) as client:
             with client.lock("seat") as lease:
