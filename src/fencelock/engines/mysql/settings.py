@@ -73,7 +73,7 @@ class Settings(NamedTuple):
     ca: str
     mode: str
     table: str
-    """What the names of the tables begin with; in ``mode=advisory`` it is the same for everybody."""
+    """What the names of the tables begin with; in ``mode=advisory`` the same for everybody."""
     patience: float
     pool: int
     where: str

@@ -12,8 +12,9 @@ from ...errors import Misconfigured
 
 TABLE = "fencelock"
 DATABASE = "fencelock"
-"""Where ``mode=advisory`` has its tables, whatever database the URL names. ``GET_LOCK`` is the whole
-server's: all who exclude each other must draw their fences from one counter."""
+"""Where ``mode=advisory`` has its tables, whatever database the URL names.
+
+``GET_LOCK`` is the whole server's: all who exclude each other must draw fences from one counter."""
 ADVISORY = f"{DATABASE}.advisory"
 
 _TABLES = {
