@@ -101,6 +101,11 @@ class Handing(Looks):
         )
 
 
+def bell(inbox: str) -> str:
+    """The session of the listener of an inbox; NULL when it has none."""
+    return f"IS_USED_LOCK(CONCAT('{BELL}',{inbox}))"
+
+
 def ring(inbox: str) -> str:
     """Wake the listener of an inbox: whoever has its bell. An error when nobody has it."""
-    return f"KILL QUERY IS_USED_LOCK(CONCAT('{BELL}',{inbox}))"
+    return f"KILL QUERY {bell(inbox)}"
