@@ -44,11 +44,12 @@ class Crowd:
     @contextmanager
     def busy(self) -> Iterator[None]:
         """The session is in use for the time of a block."""
-        assert self.session.gate.try_enter()
+        turn = self.session.gate.try_enter()
+        assert turn is not None
         try:
             yield
         finally:
-            self.session.gate.leave()
+            self.session.gate.leave(turn)
 
     async def asking(
         self, names: list[str] | None = None, timeout: float = 0

@@ -63,7 +63,7 @@ class AdvisoryMode(Mode):
         super().__init__(world, settings, wire)
 
         def dial() -> Awaitable[Link]:
-            return wire.dial(settings)
+            return wire.dial(world, settings)
 
         self._pool = Pool(world, dial, settings, 1)
         self._holders = Holders(world, self._pool, settings.table)
@@ -156,23 +156,25 @@ class AdvisoryMode(Mode):
         if request is None or lock in self._holds:
             return False
         limit = idle_limit(request.ttl)
-        if not self._asks.begin(lock, None):
+        ask = self._asks.begin(lock, request._replace(owner=""))  # for whoever is first then
+        if ask is None:
             # One of this client asks without waiting, or waits for a moment only.
             await sleep(self.world, MOMENT_S)
             return True
         try:
-            session = await self._sessions.lend(limit, spare=True)
-            line.session = session.number
+            lent = await self._sessions.lend(limit, spare=True)
+            line.session = lent.session.number
             try:
-                fence = await self._asks.ask(session, lock, limit, BLOCK_S)
+                fence = await self._asks.ask(lent.session, lock, limit, BLOCK_S)
                 if fence:
-                    await self._hand_over(session, lock, line, fence)
+                    await self._hand_over(lent.session, lock, line, fence)
                 return not fence
             finally:
                 await line.quiet()
-                self._sessions.give_back(session)
+                self._sessions.give_back(lent)
         finally:
             self._asks.end(lock)
+            ask.done.set()
 
     async def _hand_over(self, session: Session, lock: str, line: Line, fence: int) -> None:
         request, now = line.first(), self.world.now()

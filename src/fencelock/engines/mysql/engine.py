@@ -49,6 +49,7 @@ class MysqlEngine(Engine):
         self._wire = _wire(world.flavor)
         self._mode = _MODES[self._settings.mode](world, self._settings, self._wire)
         self.traits = self._mode.promises
+        self.commits = self._settings.mode == "row"
         self._mode.tell = self._tell
 
     def _tell(self, owners: Collection[str], gone: Gone) -> None:
@@ -56,7 +57,7 @@ class MysqlEngine(Engine):
             self.on_gone(owners, gone)
 
     async def open(self) -> None:
-        link = await self._wire.dial(self._settings)
+        link = await self._wire.dial(self.world, self._settings)
         try:
             self._server = await look(link, self._settings)
         finally:
@@ -100,7 +101,7 @@ class MysqlEngine(Engine):
     async def examine(self) -> list[Finding]:
         from .examine import examine
 
-        link = await self._wire.dial(self._settings)
+        link = await self._wire.dial(self.world, self._settings)
         try:
             return await examine(link, self._settings, self.world)
         finally:

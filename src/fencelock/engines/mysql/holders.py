@@ -48,12 +48,13 @@ class Holders:
 
     async def show(self, holds: Sequence[Hold]) -> None:
         """Write about some holds; what does not succeed is tried again by the next renewal."""
-        if not await self._gate.enter(self._world.now() + ON_ITS_WAY_S):
+        turn = await self._gate.enter(self._world.now() + ON_ITS_WAY_S)
+        if turn is None:
             return
         try:  # one after the other: an older word must not overwrite a newer one
             await self._show([hold for hold in holds if not hold.over])
         finally:
-            self._gate.leave()
+            self._gate.leave(turn)
 
     async def _show(self, holds: Sequence[Hold]) -> None:
         if not holds:

@@ -57,10 +57,10 @@ class LeaseMode(Mode):
         super().__init__(world, settings, wire)
 
         def dial() -> Awaitable[Link]:
-            return wire.dial(settings)
+            return wire.dial(world, settings)
 
         self._sql = Statements(settings.table)
-        self._pool = Pool(world, dial, settings, settings.pool)
+        self._pool = Pool(world, dial, settings, settings.pool, orderly=True)
         self._batches = Batches(world, self._pool, self._sql.locks, wire.lanes(settings.pool))
         self._renewals = Pool(world, dial, settings, 1)
         self._listener = Listener(world, settings, dial, self._sql, self._renounce)

@@ -87,7 +87,7 @@ class Listener:
         return bool(self._signals)
 
     def rouse(self, in_vain: bool) -> None:
-        """A waiter has to wait on; if it was woken in vain, others of ours were too late as well."""
+        """A waiter has to wait on; if it was woken in vain, others of ours may be too late, too."""
         if in_vain:
             self._all_look, self._alive_at = True, 0.0
         self._waited_for.set()

@@ -59,7 +59,8 @@ class Looks:
     def alive(self, inbox: str, owners: Sequence[str]) -> str:
         """Say that the waiters of an inbox are alive; it affects as many rows.
 
-        They stand in line again if they were passed over meanwhile. A single one is named: ``listen_for`` does not notice strays, and so they are not kept.
+        They stand in line again if they were passed over meanwhile. A single one is named:
+        ``listen_for`` does not notice strays, and so they are not kept.
         """
         whose = f"owner={text(owners[0])}" if len(owners) == 1 else f"inbox={text(inbox)}"
         return f"UPDATE {self._waiters} SET seen_at={NOW},lapsed=0 WHERE {whose}"

@@ -62,7 +62,7 @@ class RowMode(RowKeeping):
             if grant is not None:
                 return grant
         if not request.queue:
-            return await self.world.shield(self._try(request)) or await self._refuse(request)
+            return await self._try(request) or await self._refuse(request)
         self._waiters.stand(request, self._holds)
         return Busy(LOOK_S, None, True)
 

@@ -42,7 +42,7 @@ class RowKeeping(Mode):
         super().__init__(world, settings, wire)
 
         def dial() -> Awaitable[Link]:
-            return wire.dial(settings)
+            return wire.dial(world, settings)
 
         self._pool = Pool(world, dial, settings, 2)
         self._rows = Rows(world, self._pool, settings.table)
