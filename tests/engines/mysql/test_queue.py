@@ -306,3 +306,36 @@ def test_what_is_handed_to_one_who_has_left_is_given_back_at_once(
         assert (await client.inspect("seat")).waiters == ()
 
     run(flavor, scenario)
+
+
+def test_a_waiter_that_asks_again_through_another_client_keeps_its_place(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client, other, third = [await lab.connect(server.url(), table=table) for _ in range(3)]
+        for one in (other, third):  # both know of the queue
+            lease = await client.lock("seat").acquire()
+            waiter = lab.start(one.lock("seat", timeout=30).acquire())
+            await lab.until_queued(client, "seat", 1)
+            await lease.release()
+            await (await waiter.result()).release()
+        lease = await client.lock("seat").acquire()
+        first, second = [Request("seat", letter * 32, 60.0, queue=True) for letter in "xy"]
+        engine = other._core.engine
+        for request in (first, second):
+            await engine.watch(request, other._core.world.signal())
+            await engine.acquire(request)
+        signal = third._core.world.signal()
+        await third._core.engine.watch(first, signal)
+        answer = await third._core.engine.acquire(first)
+        assert isinstance(answer, Busy)
+        assert answer.position == 0
+        await engine.unwatch(first)
+        await lease.release()
+        await lab.until(signal.is_set, "the client that asked last is called")
+        grant = await third._core.engine.acquire(first)
+        assert isinstance(grant, Grant)
+        await third._core.engine.release(grant)
+        await engine.withdraw(second)
+
+    run(flavor, scenario)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import pytest
@@ -80,7 +79,6 @@ def test_what_no_block_has_ended_well_is_rolled_back_when_the_client_closes(
         if how == "dropped":
             with pytest.warns(ResourceWarning):
                 del lease
-                gc.collect()
         await client.close()
         other = await lab.connect(server.url(), mode="row", table=table)
         async with other.lock("stock", timeout=10):

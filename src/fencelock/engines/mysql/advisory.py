@@ -217,8 +217,11 @@ class AdvisoryMode(Mode):
     # Giving back
 
     async def release(self, grant: Grant) -> bool:
-        hold = self._holds.of(grant.name, grant.owner)
-        return hold is not None and await self._holds.free(hold)
+        if (hold := self._holds.of(grant.name, grant.owner)) is not None:
+            return await self._holds.free(hold)
+        if self._sessions.doubts:
+            await self._pool.settle(self._sessions.doubts)
+        return False
 
     async def withdraw(self, request: Request) -> None:
         lock = lock_name(request.name)
@@ -227,6 +230,8 @@ class AdvisoryMode(Mode):
         hold = self._holds.of(request.name, request.owner)
         if hold is not None:
             await self._holds.free(hold)
+        elif self._sessions.doubts:
+            await self._pool.settle(self._sessions.doubts)
 
     def _ended(self, session: Session) -> None:
         """A session is over, and so are its locks: tell who held them."""

@@ -18,7 +18,7 @@ from .gate import Gate
 from .literals import NOW, micros, text
 from .names import lock_name
 from .pool import Pool
-from .sessions import Hold
+from .sessions import Hold, badge
 
 SHOW_S = 0.05  # a hold that lasts so long is written down
 ON_ITS_WAY_S = 5.0
@@ -30,11 +30,6 @@ LEFT_US = 60_000_000
 def literal(lock: str) -> str:
     """The name of a lock of the server, for SQL."""
     return f"_utf8mb4 {text(lock)}"
-
-
-def badge(session: object) -> str:
-    """The lock by which a session of ours is known: whoever has it is no stranger."""
-    return f"CONCAT('fencelock:session:',{session})"
 
 
 class Holders:

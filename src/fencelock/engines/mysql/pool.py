@@ -72,7 +72,7 @@ class Pool:
         packet that ``rings`` ends with waking another client, which may have died meanwhile.
         """
         if self._doubts:
-            await self._settle()
+            await self.settle(self._doubts)
         for attempt in range(1, TRIES + 1):
             link = self._at_hand() or await self.lend()
             clean = False
@@ -106,12 +106,12 @@ class Pool:
         else:
             self.give_back(link)
 
-    async def _settle(self) -> None:
+    async def settle(self, doubts: set[str]) -> None:
         """End the sessions of which nobody knows what they still do: nothing may overtake them.
 
         Whoever has the badge is that session; when it is free, all that was asked of it has ended.
         """
-        for badge in list(self._doubts):
+        for badge in list(doubts):
             give_up = self._world.now() + END_S
             while not await self._has_ended(badge):
                 if self._world.now() >= min(give_up, self._world.limit()):
@@ -120,7 +120,7 @@ class Pool:
                         "client that was not answered; nothing more was asked. Try again"
                     )
                 await sleep(self._world, ENDING_S)
-            self._doubts.discard(badge)
+            doubts.discard(badge)
 
     async def _has_ended(self, badge: str) -> bool:
         link, clean = self._at_hand() or await self.lend(), False

@@ -28,6 +28,11 @@ LOOK_S = 0.1  # how often who waits for a session looks whether the room for one
 FRESH_S = 0.5  # a session that was used so lately is not looked at before it is used again
 
 
+def badge(session: object) -> str:
+    """The lock by which a session of ours is known: whoever has it is no stranger."""
+    return f"CONCAT('fencelock:session:',{session})"
+
+
 def idle_limit(ttl: float) -> int:
     """The whole seconds after which the server may end a session that carries such a lock."""
     return max(1, math.ceil(ttl))
@@ -96,6 +101,8 @@ class Sessions:
         self._came = world.signal()
         """Set when one that was on its way is here, or is not coming."""
         self._mutex = world.mutex()
+        self.doubts: set[str] = set()
+        """Sessions that were given up, and may still have their locks: see ``Pool.settle``."""
         self._closed = False
 
     def __len__(self) -> int:
@@ -162,10 +169,10 @@ class Sessions:
     def _keep(self, session: Session, turn: Turn) -> bool:
         """Whether a session that was entered can be used; one that is over is dropped."""
         fresh = self._world.now() - session.used_at < FRESH_S
-        over = session.link.is_over if fresh else session.link.has_ended()
-        if session in self._all and not over:
+        given_up = session.link.is_over
+        if session in self._all and not given_up and (fresh or not session.link.has_ended()):
             return True
-        self.drop(session)
+        self.drop(session, given_up)
         session.gate.leave(turn)
         return False
 
@@ -221,15 +228,24 @@ class Sessions:
         return Lent(session, turn)
 
     def _hang_up(self, session: Session) -> None:
-        """The server has ended a session. Whoever is using it just now finds that out, too."""
+        """A session has ended: the server's doing, unless we have given it up ourselves.
+
+        Whoever is using it just now finds that out, too.
+        """
+        given_up = session.link.is_over
         if (turn := session.gate.try_enter()) is not None:
-            self.drop(session)
+            self.drop(session, given_up)
             session.gate.leave(turn)
             return
+        self._remove(session, given_up)
+        self._ended(session)
+
+    def _remove(self, session: Session, given_up: bool) -> None:
         with self._mutex:
             if session in self._all:
                 self._all.remove(session)
-        self._ended(session)
+                if given_up:
+                    self.doubts.add(badge(session.number))
 
     def give_back(self, lent: Lent) -> None:
         """Let others use a session."""
@@ -269,11 +285,9 @@ class Sessions:
             return replies[1:]
         return replies
 
-    def drop(self, session: Session) -> None:
-        """A session is over, and so are its locks."""
-        with self._mutex:
-            if session in self._all:
-                self._all.remove(session)
+    def drop(self, session: Session, given_up: bool = True) -> None:
+        """A session is over, and so are its locks; for the server, once it has seen that."""
+        self._remove(session, given_up)
         if self._hangups is not None:
             self._hangups.forget(session.on_hangup)
         session.link.close()
@@ -283,7 +297,7 @@ class Sessions:
         """End all sessions."""
         self._closed = True
         for session in list(self._all):
-            self.drop(session)
+            self.drop(session, False)
         self.abandon()
 
     def abandon(self) -> None:
