@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import sys
+import time
+
 import pytest
 
 import fencelock
+import fencelock.aio
 from tests.engines.mysql.conftest import Set
+from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import SqlServer
 from tests.servers.server import free_port
 
@@ -98,6 +105,58 @@ def test_locks_of_another_mode_database_or_table_are_pointed_out(
                 text = {f.topic: f.text for f in _examine(client)}["other locks"]
                 assert place not in text
                 assert all(other in text for other in places.values() if other != place)
+
+
+@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+def test_a_unix_socket_leads_to_the_same_server(
+    flavor: str, mode: str, server: SqlServer, table: str
+) -> None:
+    _, _, login = server.url().partition("//")
+    url = f"mysql://{login.partition('@')[0]}@localhost/locks"
+
+    async def scenario(lab: Lab) -> None:
+        path = str(server.folder / "s.sock")
+        client = await lab.connect(url, mode=mode, table=table, unix_socket=path)
+        other = await lab.connect(server.url(), mode=mode, table=table)
+        async with client.lock(table):
+            assert await other.lock(table).try_acquire() is None
+
+    run(flavor, scenario)
+
+
+def test_threads_need_no_driver_of_asyncio(
+    server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "aiomysql", None)
+    with fencelock.connect(server.url(), table=table) as client:
+        client.lock("seat").acquire().release()
+
+    async def connect() -> None:
+        async with fencelock.aio.connect(server.url(), table=table) as client:
+            await client.lock("seat").acquire()
+
+    with pytest.raises(fencelock.Misconfigured, match=r"aiomysql.*pip install"):
+        asyncio.run(connect())
+
+
+@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+def test_a_client_that_is_dropped_leaves_no_session_behind(
+    own: SqlServer, table: str, mode: str
+) -> None:
+    """Nor a lock: nobody can release it any more."""
+    ours = "SELECT id FROM information_schema.processlist WHERE user='tester'"
+    client: fencelock.Client | None = fencelock.connect(own.url(), mode=mode, table=table)
+    assert client is not None
+    client.lock("seat").acquire().release()
+    client.lock("desk").acquire().release()
+    before = set(own.ask(ours))
+    client = None
+    gc.collect()
+    for _ in range(1000):
+        if not before & set(own.ask(ours)):
+            return
+        time.sleep(0.01)
+    raise AssertionError("sessions of a client that is gone")
 
 
 BINARY_LOG = {

@@ -270,14 +270,15 @@ class AdvisoryMode(Mode):
     # The end
 
     async def close(self) -> None:
-        self.abandon()
+        self._closing = True
+        self._holds.sentinel.abandon()
         await self._lines.close(self.world.now() + CLOSE_S)
         await self._holds.sentinel.close(self.world.now() + CLOSE_S)
-        self._sessions.close()
-        self._pool.close()
+        self.abandon()
 
     def abandon(self) -> None:
         self._closing = True
         self._holds.sentinel.abandon()
         self._lines.abandon()
-        self._sessions.abandon()
+        self._sessions.close()
+        self._pool.close()

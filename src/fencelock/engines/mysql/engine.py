@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from importlib import util
 from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
+from ...errors import Misconfigured
 from ...model import (
     Busy,
     Finding,
@@ -38,7 +40,7 @@ class MysqlEngine(Engine):
 
     schemes = ("mysql", "mariadb")
     options: ClassVar = options.OPTIONS
-    drivers = ("pymysql", "aiomysql")
+    drivers = ("pymysql",)  # and aiomysql with asyncio: see _wire
     traits = Traits(
         safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
     )
@@ -119,6 +121,11 @@ class MysqlEngine(Engine):
 
 def _wire(flavor: Flavor) -> Wire:
     if flavor == "asyncio":
+        if util.find_spec("aiomysql") is None:
+            raise Misconfigured(
+                "mysql:// needs the package aiomysql with asyncio: "
+                'pip install "fencelock[mysql]"'
+            )
         from . import wire_aio
 
         return wire_aio

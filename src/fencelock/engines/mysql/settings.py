@@ -53,7 +53,7 @@ OPTIONS: Mapping[str, Callable[[object], object]] = {
     "table": check_table,
     "patience": _patience,
     "pool": _pool,
-    "socket": str,
+    "unix_socket": str,
     "tls": _switch,
     "ca": str,
 }
@@ -110,7 +110,7 @@ def read(address: Address) -> Settings:
         user=address.user or "",
         password=address.password or "",
         database=database,
-        socket=str(options.get("socket", "")),
+        socket=str(options.get("unix_socket", "")),
         tls=_tls(options, address.public),
         ca=str(options.get("ca", "")),
         mode=mode,

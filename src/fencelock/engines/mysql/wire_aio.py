@@ -90,8 +90,11 @@ def leave(transport: asyncio.Transport) -> None:
 def drop(connection: Any) -> None:
     """Close a connection of the driver's own."""
     if not connection.closed:
-        leave(connection._writer.transport)
-        connection.close()
+        try:
+            leave(connection._writer.transport)
+            connection.close()
+        except RuntimeError:
+            pass  # the event loop is closed
 
 
 class AioLink(Receiver):
@@ -183,8 +186,9 @@ class AioLink(Receiver):
     def close(self) -> None:
         if not self.is_over:
             self.is_over = True
-            self._transport.write(QUIT)
-            leave(self._transport)
+            if not self._loop.is_closed():  # else its socket goes with it
+                self._transport.write(QUIT)
+                leave(self._transport)
 
 
 async def dial(world: World, settings: Settings, greeting: str = "") -> AioLink:
