@@ -42,19 +42,19 @@ def test_a_url_without_one_host_and_database_is_refused(url: str) -> None:
 def test_a_wrong_password_is_denied_and_not_repeated(server: SqlServer) -> None:
     url = f"mysql://tester:guess-me@127.0.0.1:{server.port}/locks"
     with pytest.raises(fencelock.Denied) as caught:
-        fencelock.connect(url)
+        fencelock.connect(url).open()
     assert "guess-me" not in str(caught.value)
 
 
 def test_a_database_that_is_not_there_is_named(server: SqlServer) -> None:
     url = server.url().replace("/locks", "/nowhere")
     with pytest.raises((fencelock.Misconfigured, fencelock.Denied), match="nowhere"):
-        fencelock.connect(url)
+        fencelock.connect(url).open()
 
 
 def test_a_server_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(fencelock.Unavailable, match="nothing happened"):
-        fencelock.connect(f"mysql://a@127.0.0.1:{free_port()}/locks")
+        fencelock.connect(f"mysql://a@127.0.0.1:{free_port()}/locks").open()
 
 
 def test_promises_follow_from_the_servers_durability(
@@ -99,7 +99,8 @@ def test_locks_of_another_mode_database_or_table_are_pointed_out(
     places["advisory"] = "fencelock.advisory_holders"
     with kind() as server:
         for mode in places:
-            fencelock.connect(server.url(), mode=mode, table=table).close()
+            with fencelock.connect(server.url(), mode=mode, table=table):
+                pass  # its tables are there
         for mode, place in places.items():
             with fencelock.connect(server.url(), mode=mode, table=table) as client:
                 text = {f.topic: f.text for f in _examine(client)}["other locks"]

@@ -123,8 +123,7 @@ def _wire(flavor: Flavor) -> Wire:
     if flavor == "asyncio":
         if util.find_spec("aiomysql") is None:
             raise Misconfigured(
-                "mysql:// needs the package aiomysql with asyncio: "
-                'pip install "fencelock[mysql]"'
+                'mysql:// needs the package aiomysql with asyncio: pip install "fencelock[mysql]"'
             )
         from . import wire_aio
 
