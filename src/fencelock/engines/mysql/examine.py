@@ -122,7 +122,7 @@ def _timeouts(server: Server, settings: Settings) -> list[Finding]:
 def _elsewhere(rows: Sequence[Row], settings: Settings) -> list[Finding]:
     """Who locks in another mode, database or table does not keep our clients out."""
     ours = f"{settings.table}_{NEEDED[settings.mode][0]}"
-    found = [(name or b"").decode() for name, here in rows]
+    found = [(name or b"").decode() for name, _ in rows]
     here = {(name or b"").decode() for name, here in rows if here == b"1"}
     others = [n for n in found if n != ours and (n not in here or n.partition(".")[2] != ours)]
     if not others:
