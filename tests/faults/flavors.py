@@ -122,8 +122,11 @@ class ThreadsLab(Lab):
         self, url: str, faults: Faults | None, options: dict[str, object]
     ) -> aio.Client:
         if faults is None:
-            return dressed(sync.connect(url, **options))
-        return dressed(faulty.connect(url, faults, **options))
+            client = sync.connect(url, **options)
+        else:
+            client = faulty.connect(url, faults, **options)
+        client.open()
+        return dressed(client)
 
     def start(self, work: Coroutine[Any, Any, T]) -> Job[T]:
         return _Thread(work)

@@ -17,6 +17,7 @@ import select
 import threading
 from collections.abc import Callable
 
+CLOSE_S = 1.0
 _HANGUP = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
 
 
@@ -69,13 +70,21 @@ class Hangups:
             os.close(duplicate)
 
     def close(self) -> None:
-        """End the thread, and let go of whom it would tell."""
-        with self._mutex:
+        """End the thread, and let go of whom it would tell.
+
+        A program that ends stops the thread anywhere, and that may have the mutex then: nobody
+        waits for it for ever.
+        """
+        if self._closed or not self._mutex.acquire(timeout=CLOSE_S):
+            return
+        try:
             self._closed = True
             for ended in list(self._duplicates):
                 self._drop(ended)
             if self._stop >= 0:
                 os.eventfd_write(self._stop, 1)
+        finally:
+            self._mutex.release()
 
     def _run(self) -> None:
         assert self._epoll is not None

@@ -32,7 +32,7 @@ def test_a_cancel_that_the_driver_swallows_is_not_lost(
 
     async def main() -> None:
         with pytest.raises(asyncio.CancelledError):
-            await aio.connect(server.url())
+            _ = await aio.connect(server.url())
 
     monkeypatch.setattr(aiomysql.Connection, "_connect", deaf)
     asyncio.run(main())

@@ -48,6 +48,6 @@ def test_a_package_that_is_missing_for_it_is_named(
     async def scenario(lab: Lab) -> None:
         with pytest.raises(fencelock.Misconfigured, match=r"tls=yes.*pip install"):
             url = server.url().replace("tester:", f"{user}:")
-            await lab.connect(url, table=table, tls="no")  # with it, it would do without
+            _ = await lab.connect(url, table=table, tls="no")  # with it, it would do without
 
     run(way, scenario)

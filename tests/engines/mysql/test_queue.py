@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import fencelock
+from fencelock.engines.mysql import handing, statements
 from fencelock.engines.mysql.pool import Pool
 from fencelock.engines.mysql.statements import Statements
 from fencelock.model import Busy, Grant, Request
@@ -245,5 +246,96 @@ def test_waiters_are_told_how_many_stand_before_them(
             await engine.unwatch(request)
             await engine.withdraw(request)
         assert await engine.release(grant) is True
+
+    run(flavor, scenario)
+
+
+def test_dead_waiters_are_passed_over_together(store: Store, table: str) -> None:
+    """A hand-over that nobody claims costs its half second once, not once for each of them."""
+    store.hold()
+    dead = [HOLDER._replace(owner=f"{number:032x}") for number in range(6)]
+    for number, request in enumerate(dead):  # three clients without a session, two waiters each
+        store.ask(store.sql.stand(request, f"dead-{number % 3}", True))
+    store.ask("DO GET_LOCK('fencelock:live',0)", store.other)
+    store.ask(store.sql.stand(FIRST, "live", True), store.other)
+    store.ask(store.sql.leave("seat", HOLDER.owner))
+    store.ask(f"UPDATE {table}_locks SET expires_at=1")  # nobody has claimed it
+    turn = store.ask(store.sql.turn(FIRST._replace(queue=True), "live"), store.other)
+    assert turn[-2][0][0] == 1, "it is the turn of the one who lives"
+
+
+def test_a_client_that_was_too_late_stands_in_line_again(store: Store, table: str) -> None:
+    """All its waiters were passed over with the one that did not claim."""
+    store.hold()
+    for request in (FIRST, SECOND):
+        store.ask(store.sql.stand(request, "slow", True))
+    store.ask(store.sql.leave("seat", HOLDER.owner))
+    store.ask(f"UPDATE {table}_locks SET expires_at=1")
+    passed = f"SELECT COUNT(*) FROM {table}_waiters WHERE lapsed=1"
+    store.ask(store.sql.turn(HOLDER, ""), store.other)
+    assert store.ask(passed) == [[(2,)]]
+    store.ask(store.sql.alive("slow", [FIRST.owner, SECOND.owner]))
+    assert store.ask(passed) == [[(0,)]]
+
+
+@pytest.mark.parametrize("waiters", [1, 3])
+def test_what_is_handed_to_one_who_has_left_is_given_back_at_once(
+    flavor: str, server: SqlServer, table: str, waiters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client lives, and could not take its place in the queue away when it gave up."""
+    for module in (handing, statements):  # else it would lapse soon
+        monkeypatch.setattr(module, "CLAIM_US", 60_000_000)
+
+    async def scenario(lab: Lab) -> None:
+        client, other = [await lab.connect(server.url(), table=table) for _ in range(2)]
+        lease = await client.lock("seat").acquire()
+        engine = other._core.engine
+        for number in range(20):
+            stray = Request("seat", f"{number:032x}", 30.0, queue=True)
+            await engine.watch(stray, other._core.world.signal())
+            await engine.acquire(stray)
+            await engine.unwatch(stray)
+        waiting = [lab.start(other.lock("seat", timeout=30).acquire()) for _ in range(waiters)]
+        await lab.until_queued(client, "seat", 20 + waiters)
+        await lease.release()
+        for _ in range(waiters):
+            await lab.until(lambda: any(one.done() for one in waiting), "a live one must have it")
+            (held,) = [one for one in waiting if one.done()]
+            waiting.remove(held)
+            await (await held.result()).release()
+        assert (await client.inspect("seat")).waiters == ()
+
+    run(flavor, scenario)
+
+
+def test_a_waiter_that_asks_again_through_another_client_keeps_its_place(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client, other, third = [await lab.connect(server.url(), table=table) for _ in range(3)]
+        for one in (other, third):  # both know of the queue
+            lease = await client.lock("seat").acquire()
+            waiter = lab.start(one.lock("seat", timeout=30).acquire())
+            await lab.until_queued(client, "seat", 1)
+            await lease.release()
+            await (await waiter.result()).release()
+        lease = await client.lock("seat").acquire()
+        first, second = [Request("seat", letter * 32, 60.0, queue=True) for letter in "xy"]
+        engine = other._core.engine
+        for request in (first, second):
+            await engine.watch(request, other._core.world.signal())
+            await engine.acquire(request)
+        signal = third._core.world.signal()
+        await third._core.engine.watch(first, signal)
+        answer = await third._core.engine.acquire(first)
+        assert isinstance(answer, Busy)
+        assert answer.position == 0
+        await engine.unwatch(first)
+        await lease.release()
+        await lab.until(signal.is_set, "the client that asked last is called")
+        grant = await third._core.engine.acquire(first)
+        assert isinstance(grant, Grant)
+        await third._core.engine.release(grant)
+        await engine.withdraw(second)
 
     run(flavor, scenario)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import fencelock
@@ -62,6 +64,52 @@ def test_calls_to_a_frozen_server_end_by_themselves(
             own.resume()
         for name in ("seat", "other"):
             again = await client.lock(name, ttl=5, timeout=10).acquire()
+            await again.release()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+def test_callers_of_a_frozen_server_have_their_own_time_back_and_leave_nothing_behind(
+    flavor: str, mode: str, table: str, own: SqlServer
+) -> None:
+    """A request may last a minute here; whoever has less time waits for a second more at most.
+
+    What they asked for may land when the server goes on, and is taken back then: the leases would
+    last for an hour.
+    """
+    unheard = (fencelock.Unavailable, fencelock.OutcomeUnknown)
+    hour: dict[str, Any] = {"ttl": 3600.0, "renew": False}
+
+    async def scenario(lab: Lab) -> None:
+        clients = [
+            await lab.connect(own.url(), mode=mode, table=table, patience=60) for _ in range(3)
+        ]
+        client, other, late = clients
+        for one in clients[:2]:
+            await (await one.lock("warm", **hour).acquire()).release()
+        lease = await client.lock("held", **hour).acquire()
+        waiting = lab.start(other.lock("held", **hour).acquire(timeout=1))
+        await lab.let_pass(0.5)  # it waits by now, or is about to
+        own.pause()
+        try:
+            jobs = [
+                waiting,
+                lab.start(client.lock("new", **hour).try_acquire()),
+                lab.start(client.lock("warm", **hour).acquire(timeout=0.1)),
+                *([lab.start(lease.release())] if flavor == "sync" else []),
+                lab.start(late.lock("late", **hour).try_acquire()),
+            ]
+            for job in jobs:
+                with pytest.raises((*unheard, fencelock.AcquireTimeout)):
+                    await job.result()
+        finally:
+            own.resume()
+        if flavor == "asyncio":
+            await lease.release()
+        fresh = await lab.connect(own.url(), mode=mode, table=table)
+        for name in ("held", "new", "warm", "late"):
+            again = await fresh.lock(name, ttl=5, timeout=20).acquire()
             await again.release()
 
     run(flavor, scenario)

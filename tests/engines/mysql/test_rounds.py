@@ -16,6 +16,7 @@ import fencelock
 from fencelock import aio
 from fencelock.engines.mysql import holds
 from fencelock.engines.mysql.getlock import GetLock
+from fencelock.engines.mysql.tables import ADVISORY
 from tests.faults.flavors import Job, Lab, run
 from tests.servers.mariadb import SqlServer
 from tests.servers.proxy import Proxy
@@ -43,11 +44,12 @@ class Crowd:
     @contextmanager
     def busy(self) -> Iterator[None]:
         """The session is in use for the time of a block."""
-        assert self.session.gate.try_enter()
+        turn = self.session.gate.try_enter()
+        assert turn is not None
         try:
             yield
         finally:
-            self.session.gate.leave()
+            self.session.gate.leave(turn)
 
     async def asking(
         self, names: list[str] | None = None, timeout: float = 0
@@ -234,7 +236,7 @@ def test_a_counter_that_lost_its_row_gives_no_lock(
         crowd = await Crowd.begin(lab, server.url(), table)
         with crowd.busy():
             jobs = await crowd.asking()
-            server.ask(f"DELETE FROM locks.{table}_fences")
+            server.ask(f"DELETE FROM {ADVISORY}_fences")
         for job in jobs:
             with pytest.raises(fencelock.Unavailable, match=f"all {COUNT} locks"):
                 await job.result()
@@ -322,7 +324,7 @@ def test_a_client_uses_no_more_connections_than_its_pool_has(
         client = await lab.connect(own.url(), mode="advisory", table=table, pool=4)
         asked = [lab.start(client.lock(f"{table}:{n}").acquire()) for n in range(40)]
         leases = [await one.result(30) for one in asked]
-        await lab.until(lambda: _shown(own, table) == 40, "all holds must be shown")
+        await lab.until(lambda: _shown(own) == 40, "all holds must be shown")
         assert await client.holders("nobody") == []
         used = "SELECT COUNT(*) FROM information_schema.processlist WHERE user='tester'"
         assert own.ask(used)[0][0] <= 4
@@ -332,5 +334,5 @@ def test_a_client_uses_no_more_connections_than_its_pool_has(
     run(flavor, scenario)
 
 
-def _shown(server: SqlServer, table: str) -> int:
-    return int(server.ask(f"SELECT COUNT(*) FROM locks.{table}_holders")[0][0])
+def _shown(server: SqlServer) -> int:
+    return int(server.ask(f"SELECT COUNT(*) FROM {ADVISORY}_holders")[0][0])

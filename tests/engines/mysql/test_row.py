@@ -66,6 +66,65 @@ def test_an_error_rolls_the_data_back(
     run(flavor, scenario)
 
 
+@pytest.mark.parametrize("how", ["closed", "dropped"])
+def test_what_no_block_has_ended_well_is_rolled_back_when_the_client_closes(
+    flavor: str, how: str, server: SqlServer, table: str, data: str
+) -> None:
+    """Whoever closes may do so because of an error: half of the work must not be kept."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        lease: Any = await client.lock("stock", ttl=60).acquire()
+        await do(lease, f"UPDATE {data} SET amount = amount - 1")
+        if how == "dropped":
+            with pytest.warns(ResourceWarning):
+                del lease
+        await client.close()
+        other = await lab.connect(server.url(), mode="row", table=table)
+        async with other.lock("stock", timeout=10):
+            assert amount(server, data) == 10
+
+    run(flavor, scenario)
+
+
+def test_a_block_that_ends_too_late_raises_and_commits_nothing(
+    flavor: str, server: SqlServer, table: str, data: str
+) -> None:
+    """The holder's own end is earlier than the server's: in between nothing is kept either."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        with pytest.raises(fencelock.LeaseLost):
+            async with client.lock("stock", ttl=60) as lease:
+                await do(lease, f"UPDATE {data} SET amount = amount - 1")
+                tenure = lease._tenure
+                tenure.grant = tenure.grant._replace(valid_until=client._core.world.now())
+        assert amount(server, data) == 10
+        async with client.lock("stock", timeout=10):
+            pass
+
+    run(flavor, scenario)
+
+
+def test_a_renewal_that_meets_a_release_leaves_the_connection_to_one_lock(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """Put by twice, it would be the connection of two holders at once."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), mode="row", table=table)
+        mode: Any = client._core.engine._mode  # type: ignore[attr-defined]
+        lease = await client.lock("stock", ttl=60).acquire()
+        grant = lease._tenure.grant
+        hold = mode._holds[grant.owner]
+        assert await lease.release() is True
+        assert await mode._keep(hold, grant) is False  # it had begun before the release
+        spare = [transaction for transaction, _ in mode._transactions._spare]
+        assert len(spare) == len(set(spare)) == 1
+
+    run(flavor, scenario)
+
+
 def test_a_lost_lease_commits_nothing(
     flavor: str, server: SqlServer, table: str, data: str
 ) -> None:

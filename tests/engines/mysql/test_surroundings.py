@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import sys
+import time
+
 import pytest
 
 import fencelock
+import fencelock.aio
 from tests.engines.mysql.conftest import Set
+from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import SqlServer
 from tests.servers.server import free_port
 
@@ -35,19 +42,19 @@ def test_a_url_without_one_host_and_database_is_refused(url: str) -> None:
 def test_a_wrong_password_is_denied_and_not_repeated(server: SqlServer) -> None:
     url = f"mysql://tester:guess-me@127.0.0.1:{server.port}/locks"
     with pytest.raises(fencelock.Denied) as caught:
-        fencelock.connect(url)
+        fencelock.connect(url).open()
     assert "guess-me" not in str(caught.value)
 
 
 def test_a_database_that_is_not_there_is_named(server: SqlServer) -> None:
     url = server.url().replace("/locks", "/nowhere")
     with pytest.raises((fencelock.Misconfigured, fencelock.Denied), match="nowhere"):
-        fencelock.connect(url)
+        fencelock.connect(url).open()
 
 
 def test_a_server_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(fencelock.Unavailable, match="nothing happened"):
-        fencelock.connect(f"mysql://a@127.0.0.1:{free_port()}/locks")
+        fencelock.connect(f"mysql://a@127.0.0.1:{free_port()}/locks").open()
 
 
 def test_promises_follow_from_the_servers_durability(
@@ -82,6 +89,75 @@ def test_a_healthy_server_has_no_problem(server: SqlServer, table: str, mode: st
     assert {"server", "durability", "writes", "replication", "timeouts", "clock"} <= {
         f.topic for f in found
     }
+
+
+def test_locks_of_another_mode_database_or_table_are_pointed_out(
+    table: str, kind: type[SqlServer]
+) -> None:
+    """They do not exclude those of this client, whatever their programs believe."""
+    places = {"lease": f"locks.{table}_locks", "row": f"locks.{table}_rows"}
+    places["advisory"] = "fencelock.advisory_holders"
+    with kind() as server:
+        for mode in places:
+            with fencelock.connect(server.url(), mode=mode, table=table):
+                pass  # its tables are there
+        for mode, place in places.items():
+            with fencelock.connect(server.url(), mode=mode, table=table) as client:
+                text = {f.topic: f.text for f in _examine(client)}["other locks"]
+                assert place not in text
+                assert all(other in text for other in places.values() if other != place)
+
+
+@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+def test_a_unix_socket_leads_to_the_same_server(
+    flavor: str, mode: str, server: SqlServer, table: str
+) -> None:
+    _, _, login = server.url().partition("//")
+    url = f"mysql://{login.partition('@')[0]}@localhost/locks"
+
+    async def scenario(lab: Lab) -> None:
+        path = str(server.folder / "s.sock")
+        client = await lab.connect(url, mode=mode, table=table, unix_socket=path)
+        other = await lab.connect(server.url(), mode=mode, table=table)
+        async with client.lock(table):
+            assert await other.lock(table).try_acquire() is None
+
+    run(flavor, scenario)
+
+
+def test_threads_need_no_driver_of_asyncio(
+    server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "aiomysql", None)
+    with fencelock.connect(server.url(), table=table) as client:
+        client.lock("seat").acquire().release()
+
+    async def connect() -> None:
+        async with fencelock.aio.connect(server.url(), table=table) as client:
+            await client.lock("seat").acquire()
+
+    with pytest.raises(fencelock.Misconfigured, match=r"aiomysql.*pip install"):
+        asyncio.run(connect())
+
+
+@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+def test_a_client_that_is_dropped_leaves_no_session_behind(
+    own: SqlServer, table: str, mode: str
+) -> None:
+    """Nor a lock: nobody can release it any more."""
+    ours = "SELECT id FROM information_schema.processlist WHERE user='tester'"
+    client: fencelock.Client | None = fencelock.connect(own.url(), mode=mode, table=table)
+    assert client is not None
+    client.lock("seat").acquire().release()
+    client.lock("desk").acquire().release()
+    before = set(own.ask(ours))
+    client = None
+    gc.collect()
+    for _ in range(1000):
+        if not before & set(own.ask(ours)):
+            return
+        time.sleep(0.01)
+    raise AssertionError("sessions of a client that is gone")
 
 
 BINARY_LOG = {

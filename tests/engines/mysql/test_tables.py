@@ -17,11 +17,14 @@ def test_an_account_that_may_not_create_uses_tables_of_a_migration(
     server.ask("GRANT SELECT, INSERT, UPDATE, DELETE ON locks.* TO 'poor'@'%'")
     url = server.url().replace("tester:", "poor:")
     with pytest.raises(fencelock.Denied, match="fencelock schema mysql"):
-        fencelock.connect(url, table=table)
+        fencelock.connect(url, table=table).open()
     with server.connect() as connection, connection.cursor() as cursor:
         for statement in schema(table).split(";\n"):
             if statement.strip():
                 cursor.execute(statement)
+    with pytest.raises(fencelock.Denied, match=r"GRANT SELECT, INSERT, UPDATE, DELETE ON fencel"):
+        fencelock.connect(url, mode="advisory").open()
+    server.ask("GRANT SELECT, INSERT, UPDATE, DELETE ON fencelock.* TO 'poor'@'%'")
     for mode in ("lease", "advisory", "row"):
         with fencelock.connect(url, table=table, mode=mode) as client:
             with client.lock("seat") as lease:

@@ -61,7 +61,7 @@ def test_a_certificate_of_nobody_we_trust_is_refused(
 ) -> None:
     async def scenario(lab: Lab) -> None:
         with pytest.raises(fencelock.Unavailable, match="nothing happened"):
-            await lab.connect(encrypted.server.url(), table=table, tls="yes")
+            _ = await lab.connect(encrypted.server.url(), table=table, tls="yes")
 
     run(way, scenario)
 
@@ -75,7 +75,7 @@ def test_a_server_that_offers_no_tls_is_not_spoken_to_in_plain_text(
 
     async def scenario(lab: Lab) -> None:
         with pytest.raises(fencelock.Unavailable, match="tls is wanted, and the server offers"):
-            await lab.connect(shared(mariadb).url(), mode=mode, table=table, tls="yes")
+            _ = await lab.connect(shared(mariadb).url(), mode=mode, table=table, tls="yes")
 
     run(way, scenario)
 

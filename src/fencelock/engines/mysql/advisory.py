@@ -63,7 +63,7 @@ class AdvisoryMode(Mode):
         super().__init__(world, settings, wire)
 
         def dial() -> Awaitable[Link]:
-            return wire.dial(settings)
+            return wire.dial(world, settings)
 
         self._pool = Pool(world, dial, settings, 1)
         self._holders = Holders(world, self._pool, settings.table)
@@ -156,23 +156,25 @@ class AdvisoryMode(Mode):
         if request is None or lock in self._holds:
             return False
         limit = idle_limit(request.ttl)
-        if not self._asks.begin(lock, None):
+        ask = self._asks.begin(lock, request._replace(owner=""))  # for whoever is first then
+        if ask is None:
             # One of this client asks without waiting, or waits for a moment only.
             await sleep(self.world, MOMENT_S)
             return True
         try:
-            session = await self._sessions.lend(limit, spare=True)
-            line.session = session.number
+            lent = await self._sessions.lend(limit, spare=True)
+            line.session = lent.session.number
             try:
-                fence = await self._asks.ask(session, lock, limit, BLOCK_S)
+                fence = await self._asks.ask(lent.session, lock, limit, BLOCK_S)
                 if fence:
-                    await self._hand_over(session, lock, line, fence)
+                    await self._hand_over(lent.session, lock, line, fence)
                 return not fence
             finally:
                 await line.quiet()
-                self._sessions.give_back(session)
+                self._sessions.give_back(lent)
         finally:
             self._asks.end(lock)
+            ask.done.set()
 
     async def _hand_over(self, session: Session, lock: str, line: Line, fence: int) -> None:
         request, now = line.first(), self.world.now()
@@ -215,8 +217,11 @@ class AdvisoryMode(Mode):
     # Giving back
 
     async def release(self, grant: Grant) -> bool:
-        hold = self._holds.of(grant.name, grant.owner)
-        return hold is not None and await self._holds.free(hold)
+        if (hold := self._holds.of(grant.name, grant.owner)) is not None:
+            return await self._holds.free(hold)
+        if self._sessions.doubts:
+            await self._pool.settle(self._sessions.doubts)
+        return False
 
     async def withdraw(self, request: Request) -> None:
         lock = lock_name(request.name)
@@ -225,6 +230,8 @@ class AdvisoryMode(Mode):
         hold = self._holds.of(request.name, request.owner)
         if hold is not None:
             await self._holds.free(hold)
+        elif self._sessions.doubts:
+            await self._pool.settle(self._sessions.doubts)
 
     def _ended(self, session: Session) -> None:
         """A session is over, and so are its locks: tell who held them."""
@@ -263,14 +270,15 @@ class AdvisoryMode(Mode):
     # The end
 
     async def close(self) -> None:
-        self.abandon()
+        self._closing = True
+        self._holds.sentinel.abandon()
         await self._lines.close(self.world.now() + CLOSE_S)
         await self._holds.sentinel.close(self.world.now() + CLOSE_S)
-        self._sessions.close()
-        self._pool.close()
+        self.abandon()
 
     def abandon(self) -> None:
         self._closing = True
         self._holds.sentinel.abandon()
         self._lines.abandon()
-        self._sessions.abandon()
+        self._sessions.close()
+        self._pool.close()

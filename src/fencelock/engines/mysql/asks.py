@@ -9,26 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NoReturn
+from weakref import WeakValueDictionary
 
-from ...errors import EngineError, Unavailable
+from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Grant, Request, granted
-from ...world import World
+from ...world import Signal, World
 from .getlock import GetLock, is_interrupted, release_sql
 from .holds import Holds
 from .rounds import Round, Rounds
-from .sessions import Room, Session, Sessions, idle_limit
+from .sessions import Lent, Room, Session, Sessions, idle_limit
 
+SETTLE_S = 5.0
 MANY = 32  # in one packet: more would end together if their session did
 
 
 class Ask:
     """One who asks for a lock."""
 
-    __slots__ = ("at", "fence", "lock", "request", "shared")
+    __slots__ = ("__weakref__", "at", "done", "error", "fence", "lock", "request", "shared")
 
-    def __init__(self, request: Request, lock: str) -> None:
+    def __init__(self, request: Request, lock: str, done: Signal) -> None:
         self.request = request
         self.lock = lock
+        self.done = done
+        """Set when it is known what came of it."""
+        self.error: Exception | None = None
         self.fence = 0
         """What came of it: 0 for a no."""
         self.at = 0.0
@@ -49,19 +54,20 @@ class Asks:
         self._world = world
         self._sessions = sessions
         self._holds = holds
-        self._all: dict[str, Ask | None] = {}
+        self._all: WeakValueDictionary[str, Ask] = WeakValueDictionary()
+        """By lock; one whose caller was ended by a signal handler is known to nobody."""
         self._rounds: Rounds[int, Ask] = Rounds(world, self._ask_together, MANY)
         self._mutex = world.mutex()
         self.get_lock: GetLock
         """The words for the server, once it is known which it is."""
 
-    def begin(self, lock: str, ask: Ask | None) -> bool:
-        """Be the one who asks for a lock; False when another of this client does, or has it."""
+    def begin(self, lock: str, request: Request) -> Ask | None:
+        """Be the one who asks for a lock; None when another of this client does, or has it."""
         with self._mutex:
             if lock in self._all or lock in self._holds:
-                return False
-            self._all[lock] = ask
-            return True
+                return None
+            ask = self._all[lock] = Ask(request, lock, self._world.signal())
+            return ask
 
     def end(self, lock: str) -> None:
         self._all.pop(lock, None)
@@ -71,46 +77,68 @@ class Asks:
 
         None is a no, or that another of this client asks for it just now.
         """
-        ask = Ask(request, lock)
-        if not self.begin(lock, ask):
+        ask = self.begin(lock, request)
+        if ask is None:
             return None
         place = self._sessions.reserve()
-        if wait or place is not None:
-            # To the end even if the caller is cancelled: what the server gave is not forgotten.
-            work = self._ask_alone(ask, wait, place)
-            await (self._world.shield(work) if self._world.cancels else work)
-        else:
+        if not wait and place is None:
             limit = idle_limit(request.ttl)
             ask.shared, leads = self._rounds.join(limit, ask)
             await self._rounds.end(limit, ask.shared, leads)
+        elif self._world.cancels:
+            # To the end even if the caller is cancelled: what the server gave is not forgotten.
+            self._world.spawn(self._ask_beside(ask, wait, place), "fencelock-ask")
+            await self._world.wait(ask.done, None)
+            if ask.error is not None:
+                raise ask.error
+        else:
+            await self._ask_alone(ask, wait, place)
         return ask.grant()
 
     async def settled(self, lock: str, owner: str) -> None:
         """Wait until it is known what became of an ask whose caller has left."""
         ask = self._all.get(lock)
-        if ask is not None and ask.request.owner == owner and ask.shared is not None:
-            await self._world.wait(ask.shared.done, None)
+        if ask is None or ask.request.owner != owner:
+            return
+        done = ask.done if ask.shared is None else ask.shared.done
+        if not await self._world.wait(done, self._world.now() + SETTLE_S):
+            raise OutcomeUnknown(f"{ask.request.name!r} is still being asked for")
 
-    async def _ask_alone(self, ask: Ask, wait: float, place: Session | Room | None) -> None:
-        lock, limit = ask.lock, idle_limit(ask.request.ttl)
+    async def _ask_beside(self, ask: Ask, wait: float, place: Lent | Room | None) -> None:
+        try:
+            await self._ask_alone(ask, wait, place)
+        except Exception as error:
+            ask.error = error
+
+    async def _ask_alone(self, ask: Ask, wait: float, place: Lent | Room | None) -> None:
+        lock, limit, known = ask.lock, idle_limit(ask.request.ttl), False
         try:
             if place is None:
-                session = await self._sessions.lend(limit)
+                lent = await self._sessions.lend(limit)
             else:
-                session = await self._sessions.occupy(place)
+                lent = await self._sessions.occupy(place)
             ask.at = self._world.now()
             try:
-                ask.fence = await self.ask(session, lock, limit, wait)
+                ask.fence = await self.ask(lent.session, lock, limit, wait)
                 if ask.fence:
-                    self._note(session, ask)
+                    self._note(lent.session, ask)
+                known = True
+            except FencelockError:
+                known = True
+                raise
             finally:
-                self._sessions.give_back(session)
+                if not known:  # a signal handler has raised: it may carry what nobody knows of
+                    self._sessions.drop(lent.session)
+                self._sessions.give_back(lent)
         finally:
             self._all.pop(lock, None)
+            ask.done.set()
 
     async def _ask_together(self, limit: int, shared: Round[Ask]) -> None:
+        known = False
         try:
-            session = await self._sessions.lend(limit)
+            lent = await self._sessions.lend(limit)
+            session = lent.session
             try:
                 asks = self._rounds.close(limit, shared)
                 at = self._world.now()
@@ -119,8 +147,14 @@ class Asks:
                     ask.at, ask.fence = at, fence
                     if fence:
                         self._note(session, ask)
+                known = True
+            except FencelockError:
+                known = True
+                raise
             finally:
-                self._sessions.give_back(session)
+                if not known:
+                    self._sessions.drop(session)
+                self._sessions.give_back(lent)
         finally:
             for ask in self._rounds.close(limit, shared):
                 self.end(ask.lock)

@@ -13,7 +13,7 @@ goes another way.
 
 from __future__ import annotations
 
-from ...errors import FencelockError, OutcomeUnknown
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...world import World
 from .codec import Reply
 from .literals import text
@@ -22,6 +22,7 @@ from .pool import Pool
 BATCH_MAX = 64
 BYTES_MAX = 1 << 18  # of a packet: the least that servers take is 1 MiB
 HELD_UP_S = 0.01
+SILENT_S = 15.0  # how long one who asks for others may take: an exception may have ended it
 EVERYBODY = 1 << 30
 
 
@@ -100,12 +101,21 @@ class Batches:
         """
         interruption: BaseException | None = None
         while not call.signal.is_set():
-            look_at = self._world.now() + HELD_UP_S if call.in_line else None
+            now = self._world.now()
+            look_at = now + (HELD_UP_S if call.in_line else SILENT_S)
             try:
-                if not await self._world.wait(call.signal, look_at):
-                    self._hurry(call)
+                if await self._world.wait(call.signal, look_at):
+                    break
+                if self._world.limit() <= self._world.now() or not call.in_line:
+                    if self._leave(call):
+                        raise Unavailable("the caller's time is over; nothing was sent")
+                    if not call.signal.is_set():
+                        raise OutcomeUnknown("whoever asked for this and for others is silent")
+                self._hurry(call)
             except GeneratorExit:
                 self._leave(call)
+                raise
+            except FencelockError:
                 raise
             except BaseException as error:
                 if self._leave(call):

@@ -8,9 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from importlib import util
 from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
+from ...errors import Misconfigured
 from ...model import (
     Busy,
     Finding,
@@ -38,7 +40,7 @@ class MysqlEngine(Engine):
 
     schemes = ("mysql", "mariadb")
     options: ClassVar = options.OPTIONS
-    drivers = ("pymysql", "aiomysql")
+    drivers = ("pymysql",)  # and aiomysql with asyncio: see _wire
     traits = Traits(
         safety="correctness",
         scope="network",
@@ -55,6 +57,7 @@ class MysqlEngine(Engine):
         self._wire = _wire(world.flavor)
         self._mode = _MODES[self._settings.mode](world, self._settings, self._wire)
         self.traits = self._mode.promises
+        self.commits = self._settings.mode == "row"
         self._mode.tell = self._tell
 
     def _tell(self, owners: Collection[str], gone: Gone) -> None:
@@ -62,7 +65,7 @@ class MysqlEngine(Engine):
             self.on_gone(owners, gone)
 
     async def open(self) -> None:
-        link = await self._wire.dial(self._settings)
+        link = await self._wire.dial(self.world, self._settings)
         try:
             self._server = await look(link, self._settings)
         finally:
@@ -106,7 +109,7 @@ class MysqlEngine(Engine):
     async def examine(self) -> list[Finding]:
         from .examine import examine
 
-        link = await self._wire.dial(self._settings)
+        link = await self._wire.dial(self.world, self._settings)
         try:
             return await examine(link, self._settings, self.world)
         finally:
@@ -124,6 +127,10 @@ class MysqlEngine(Engine):
 
 def _wire(flavor: Flavor) -> Wire:
     if flavor == "asyncio":
+        if util.find_spec("aiomysql") is None:
+            raise Misconfigured(
+                'mysql:// needs the package aiomysql with asyncio: pip install "fencelock[mysql]"'
+            )
         from . import wire_aio
 
         return wire_aio

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...model import Finding
 from ...world import World
+from .codec import Row
 from .link import Link
 from .literals import NOW
 from .server import Server, look
 from .settings import Settings
+from .tables import NEEDED
 
 AHEAD_MAX_S = 1.0
 ROOM_MIN = 20  # connections
+_OTHERS = (  # the tables of ours that the account can see
+    "SELECT CONCAT(table_schema,'.',table_name),table_schema=DATABASE() FROM"
+    " information_schema.columns WHERE column_name='fence'"
+    " AND table_name REGEXP '^[a-z0-9_]+_(locks|rows|holders)$' ORDER BY 1"
+)
 TESTED = {"MariaDB": (10, 11), "MySQL": (9, 7)}
 
 
@@ -20,7 +29,7 @@ async def examine(link: Link, settings: Settings, world: World) -> list[Finding]
     before = world.wall_us()
     replies = await link.ask(
         f"SELECT {NOW},CONNECTION_ID();SHOW GLOBAL STATUS LIKE 'Threads_connected';"
-        "SELECT CONNECTION_ID()",
+        f"SELECT CONNECTION_ID();{_OTHERS}",
         settings.patience,
     )
     (now, first), (again,) = replies[0].rows[0], replies[2].rows[0]
@@ -33,6 +42,7 @@ async def examine(link: Link, settings: Settings, world: World) -> list[Finding]
         *_copies(server, settings),
         *_proxy(server, first == again, settings),
         *_timeouts(server, settings),
+        *_elsewhere(replies[3].rows, settings),
         _room(server, used),
         _clock(offset / 1e6),
     ]
@@ -107,6 +117,20 @@ def _timeouts(server: Server, settings: Settings) -> list[Finding]:
     seconds = server.variables.get("wait_timeout", "28800")
     text = f"wait_timeout={seconds}; each session of ours sets its own"
     return [Finding("ok", "timeouts", text)]
+
+
+def _elsewhere(rows: Sequence[Row], settings: Settings) -> list[Finding]:
+    """Who locks in another mode, database or table does not keep our clients out."""
+    ours = f"{settings.table}_{NEEDED[settings.mode][0]}"
+    found = [(name or b"").decode() for name, _ in rows]
+    here = {(name or b"").decode() for name, here in rows if here == b"1"}
+    others = [n for n in found if n != ours and (n not in here or n.partition(".")[2] != ours)]
+    if not others:
+        return []
+    named = ", ".join(others[:5]) + (", …" if len(others) > 5 else "")
+    text = f"locks are kept in {named}, too: clients that use those do not exclude ours"
+    advice = "give all programs that share a lock the same mode, database and table"
+    return [Finding("note", "other locks", text, advice)]
 
 
 def _room(server: Server, used: int) -> Finding:

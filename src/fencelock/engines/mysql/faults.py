@@ -17,7 +17,7 @@ from ...errors import (
 from .codec import ServerError
 
 DEADLOCK, LOCK_WAIT = 1213, 1205
-NO_TABLE = 1146
+NO_TABLE, NO_DATABASE = 1146, 1049
 INTERRUPTED = {1317, 1969, 3024}
 
 _DENIED = {
@@ -32,7 +32,7 @@ _DENIED = {
 }
 _MISCONFIGURED = {
     1032: "a crash has emptied the sequence of fences (…_sequence): drop it and connect again",
-    1049: "create the database, or name another one in the URL",
+    NO_DATABASE: "create the database, or name another one in the URL",
     1054: "another program's table has this name: choose another prefix with table=",
     1286: "the server has no InnoDB, which locks need",
     1665: "set binlog_format to ROW or MIXED: locks need READ COMMITTED",
@@ -57,12 +57,13 @@ _LATER = {
 }
 
 
-def refused(error: ServerError, where: str) -> EngineError:
-    """The error for what the server has refused to do."""
+def refused(error: ServerError, where: str, denied: str = "") -> EngineError:
+    """The error for what the server has refused to do; ``denied`` is advice on missing rights."""
     text = f"{where} refused: {error.message} ({error.code})"
     for kind, table in ((Denied, _DENIED), (Misconfigured, _MISCONFIGURED), (Unavailable, _LATER)):
         if error.code in table:
-            return kind(f"{text}; nothing happened. Advice: {table[error.code]}")
+            advice = (denied if kind is Denied else "") or table[error.code]
+            return kind(f"{text}; nothing happened. Advice: {advice}")
     if error.code in INTERRUPTED:
         return Unavailable(f"{text}; nothing happened. Try again")
     return EngineError(f"{text}; nothing happened")

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from ...errors import EngineError
 from .codec import Reply, ServerError
 from .faults import INTERRUPTED
-from .holders import badge, literal
+from .holders import literal
 from .literals import NOW
 from .server import Server
+from .sessions import badge
 
 
 class GetLock:

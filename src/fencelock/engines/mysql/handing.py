@@ -67,7 +67,9 @@ class Handing(Looks):
         join = (
             f"INSERT INTO {self._waiters} (owner,name,inbox,ttl,since,seen_at,lapsed,meta)"
             f" SELECT {o},{n},{text(inbox)},{micros(request.ttl)},{NOW},{NOW},0,"
-            f"{text(request.meta)} FROM {self._locks} WHERE {held} AND queued>0;"
+            f"{text(request.meta)} FROM {self._locks} WHERE {held} AND queued>0"
+            " ON DUPLICATE KEY UPDATE seen_at=VALUES(seen_at),lapsed=0,inbox=VALUES(inbox),"
+            "place=LAST_INSERT_ID(place);"  # it asks again, through another client perhaps
         )
         if not flagged:
             raise_flag = f"UPDATE {self._locks} SET queued=1 WHERE {held};"
@@ -101,6 +103,11 @@ class Handing(Looks):
         )
 
 
+def bell(inbox: str) -> str:
+    """The session of the listener of an inbox; NULL when it has none."""
+    return f"IS_USED_LOCK(CONCAT('{BELL}',{inbox}))"
+
+
 def ring(inbox: str) -> str:
     """Wake the listener of an inbox: whoever has its bell. An error when nobody has it."""
-    return f"KILL QUERY IS_USED_LOCK(CONCAT('{BELL}',{inbox}))"
+    return f"KILL QUERY {bell(inbox)}"

@@ -18,7 +18,7 @@ from .gate import Gate
 from .literals import NOW, micros, text
 from .names import lock_name
 from .pool import Pool
-from .sessions import Hold
+from .sessions import Hold, badge
 
 SHOW_S = 0.05  # a hold that lasts so long is written down
 ON_ITS_WAY_S = 5.0
@@ -32,11 +32,6 @@ def literal(lock: str) -> str:
     return f"_utf8mb4 {text(lock)}"
 
 
-def badge(session: object) -> str:
-    """The lock by which a session of ours is known: whoever has it is no stranger."""
-    return f"CONCAT('fencelock:session:',{session})"
-
-
 class Holders:
     """The table of holders."""
 
@@ -48,12 +43,13 @@ class Holders:
 
     async def show(self, holds: Sequence[Hold]) -> None:
         """Write about some holds; what does not succeed is tried again by the next renewal."""
-        if not await self._gate.enter(self._world.now() + ON_ITS_WAY_S):
+        turn = await self._gate.enter(self._world.now() + ON_ITS_WAY_S)
+        if turn is None:
             return
         try:  # one after the other: an older word must not overwrite a newer one
             await self._show([hold for hold in holds if not hold.over])
         finally:
-            self._gate.leave()
+            self._gate.leave(turn)
 
     async def _show(self, holds: Sequence[Hold]) -> None:
         if not holds:

@@ -17,7 +17,7 @@ from .holders import SHOW_S, Holders, literal
 from .names import lock_name
 from .rounds import Round, Rounds
 from .sentinel import NEVER, Sentinel
-from .sessions import Hold, Session, Sessions, idle_limit
+from .sessions import Hold, Lent, Session, Sessions, idle_limit
 from .settings import Settings
 
 MANY = 250  # given back in one packet
@@ -84,7 +84,8 @@ class Holds:
     async def confirm(self, hold: Hold, ttl: float) -> float | None:
         """See that the server still has it so, and extend it from now on; None when it is over."""
         now, limit = self._world.now(), idle_limit(ttl)
-        if not await self._sessions.enter(hold.session, self._patience):
+        lent = await self._sessions.enter(hold.session, self._patience)
+        if lent is None:
             self.forget(hold)
             return None
         try:
@@ -98,14 +99,15 @@ class Holds:
             hold.until = now + ttl
             return now
         finally:
-            self._sessions.give_back(hold.session)
+            self._sessions.give_back(lent)
 
     async def extend(
         self, session: Session, batch: Sequence[tuple[Hold, Grant]]
     ) -> dict[str, Grant]:
         """Show the server that a session lives, and see that it still has its locks."""
         limit = max(session.limit, *(idle_limit(grant.ttl) for _, grant in batch))
-        if not await self._sessions.enter(session, self._patience):
+        lent = await self._sessions.enter(session, self._patience)
+        if lent is None:
             return {}
         try:
             now = self._world.now()
@@ -116,7 +118,7 @@ class Holds:
                 return {}
             raise
         finally:
-            self._sessions.give_back(session)
+            self._sessions.give_back(lent)
         answers: dict[str, Grant] = {}
         for (hold, grant), used in zip(batch, replies[-1].rows[0], strict=True):
             if used is None or int(used) != session.number:
@@ -135,8 +137,8 @@ class Holds:
     async def free(self, hold: Hold) -> bool:
         """Give a lock back; False when its session had lost it."""
         session, farewell = hold.session, Farewell(hold)
-        if session.gate.try_enter():
-            await self._free_at_once(session, farewell)
+        if (lent := self._sessions.try_enter(session)) is not None:
+            await self._free_at_once(lent, farewell)
         else:
             shared, leads = self._rounds.join(session, farewell)
             await self._rounds.end(session, shared, leads)
@@ -144,21 +146,22 @@ class Holds:
             raise farewell.error
         return farewell.freed
 
-    async def _free_at_once(self, session: Session, farewell: Farewell) -> None:
+    async def _free_at_once(self, lent: Lent, farewell: Farewell) -> None:
         try:
-            await self._give_back(session, [farewell])
+            await self._give_back(lent.session, [farewell])
         finally:
-            self._sessions.give_back(session)
+            self._sessions.give_back(lent)
 
     async def _free_together(self, session: Session, shared: Round[Farewell]) -> None:
-        if not await self._sessions.enter(session, self._patience):
+        lent = await self._sessions.enter(session, self._patience)
+        if lent is None:
             for farewell in self._rounds.close(session, shared):
                 self.forget(farewell.hold)
             return
         try:
             await self._give_back(session, self._rounds.close(session, shared))
         finally:
-            self._sessions.give_back(session)
+            self._sessions.give_back(lent)
 
     async def _give_back(self, session: Session, farewells: Sequence[Farewell]) -> None:
         """Give locks back on a session that was entered."""

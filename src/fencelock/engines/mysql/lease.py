@@ -63,13 +63,13 @@ class LeaseMode(Mode):
         super().__init__(world, settings, wire)
 
         def dial() -> Awaitable[Link]:
-            return wire.dial(settings)
+            return wire.dial(world, settings)
 
         self._sql = Statements(settings.table)
-        self._pool = Pool(world, dial, settings, settings.pool)
+        self._pool = Pool(world, dial, settings, settings.pool, orderly=True)
         self._batches = Batches(world, self._pool, self._sql.locks, wire.lanes(settings.pool))
         self._renewals = Pool(world, dial, settings, 1)
-        self._listener = Listener(world, settings, dial, self._sql)
+        self._listener = Listener(world, settings, dial, self._sql, self._renounce)
         self._contended: dict[str, bool] = {}
         """Names that others wait for, too; True where the flag of the queue was seen up."""
         self._warm_until: dict[str, float] = {}
@@ -99,7 +99,7 @@ class LeaseMode(Mode):
         self._renewals.close()
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        name, now = request.name, self.world.now()
+        name, now, called = request.name, self.world.now(), False
         if not request.queue:
             if request.waits and name in self._contended:
                 return Busy(LOOK_S)  # it asks again at once, to stand in line
@@ -108,13 +108,13 @@ class LeaseMode(Mode):
             if request.waits:
                 self._expect_a_queue(name)
                 return Busy(LOOK_S)
-        elif self._listener.was_called(request.owner):
+        elif called := self._listener.was_called(request.owner):
             replies = await self._pool.ask(self._sql.claim(request))
             if fence := replies[1].insert_id:
                 return granted(name, request.owner, fence, request.ttl, now)
         elif self._listener.is_new(request.owner) and (busy := await self._stand(request)):
             return busy
-        return await self._take_turn(request, now)
+        return await self._take_turn(request, now, called)
 
     async def _take(self, request: Request, now: float) -> int:
         """Take a free lock that nobody waits for; 0 when it is not free."""
@@ -134,15 +134,15 @@ class LeaseMode(Mode):
         self._expect_a_queue(request.name, joined and bool(rows))
         return Busy(LOOK_S, number(rows[0][0]), True) if joined and rows else None
 
-    async def _take_turn(self, request: Request, now: float) -> Grant | Busy:
+    async def _take_turn(self, request: Request, now: float, in_vain: bool) -> Grant | Busy:
         sql = self._sql.turn(request, self._listener.inbox)
         replies = await self._pool.ask(sql, rings=True)
-        ours, fence, left, meta, ahead, called = replies[-2].rows[0]
+        ours, fence, left, meta, ahead, next_one = replies[-2].rows[0]
         if ours == b"1":
             return granted(request.name, request.owner, number(fence), request.ttl, now)
-        self._listener.call(called)
+        self._listener.call(next_one)
         if request.queue:
-            self._listener.rouse()
+            self._listener.rouse(in_vain)
         look_in = LOOK_S if request.queue else min(max(number(left) / 1e6, 0.001), LOOK_S)
         return Busy(look_in, number(ahead), request.queue, words(meta))
 
@@ -199,6 +199,14 @@ class LeaseMode(Mode):
         if not self._listener.call(called):
             self._contended.pop(name, None)
         return replies[1].rows == [(b"1",)]
+
+    async def _renounce(self, owner: str) -> None:
+        """Give back at once what was handed to an owner of ours that waits no more."""
+        try:
+            replies = await self._pool.ask(self._sql.renounce(owner), rings=True)
+        except FencelockError:
+            return  # it is called again, or it lapses
+        self._listener.call(replies[-2].rows[0][0])
 
     def _is_warm(self, name: str, now: float) -> None:
         """Remember that the row of a name is there, as long as that is certain."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ...errors import FencelockError
+from ...errors import FencelockError, OutcomeUnknown
 from ...model import Request
 from ...world import Job, Signal, World, sleep
-from .holders import badge
 from .pool import Pool
+from .sessions import badge
 
 STUMBLE_S = 0.1
 BREATH_S = 0.001
@@ -134,6 +134,8 @@ class Lines:
                     line.kills -= 1
             if await job.join(self._world.now() + STUMBLE_S):
                 break
+            if self._world.limit() <= self._world.now():
+                raise OutcomeUnknown("a session still waits in the server's queue: try again")
         self.leave(lock, owner)
         if line.job is None:  # no session waits for them: the next has to ask by itself
             self.call_first(lock)

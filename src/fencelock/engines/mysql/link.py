@@ -14,6 +14,11 @@ class Link(Protocol):
     """One connection to the server, used by one caller at a time."""
 
     @property
+    def badge(self) -> str:
+        """The lock by GET_LOCK, as SQL, that its session has: whoever has it is that session."""
+        ...
+
+    @property
     def is_over(self) -> bool:
         """Whether it can be used no more."""
         ...
@@ -26,8 +31,8 @@ class Link(Protocol):
     async def ask(self, sql: str, within: float) -> list[Reply]:
         """Have statements run; raise ServerError, Unavailable or OutcomeUnknown.
 
-        It runs to its end even if the caller is cancelled, so that what is asked next, on whatever
-        link, finds it done.
+        A caller that is cancelled gets a moment for the answer; after that, and where a thread is
+        interrupted, the link is over. Under threads it ends by the limit of the world.
         """
         ...
 
@@ -38,6 +43,16 @@ class Link(Protocol):
     def close(self) -> None:
         """Say good-bye without waiting for an answer."""
         ...
+
+
+def badge_sql(token: str) -> str:
+    """The name of the lock by which a session is known."""
+    return f"'fencelock:link:{token}'"
+
+
+def wear(badge: str) -> str:
+    """What a new session is told, so that it is known by its badge."""
+    return f"DO GET_LOCK({badge},0)"
 
 
 def hello(settings: Settings, idle_s: int = IDLE_S) -> str:

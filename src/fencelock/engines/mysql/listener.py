@@ -13,6 +13,8 @@ lock is free or run out. So a bell that is rung too early is not missed; and whe
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from ...errors import FencelockError
 from ...world import Job, Signal, World, sleep
 from .codec import ServerError
@@ -25,18 +27,26 @@ from .settings import Settings
 NAP_S = 0.25  # how long a death, or a bell that could not be rung, can go unnoticed
 ALIVE_S = 10.0  # how often the waiters are said to be alive
 CLOSE_S = 2.0
-STRAY_S = 1.0  # a waiter that has left takes its row away: one that stays so long is nobody's
 SPIN_S = 0.002  # a breath while those who were called do what they have to
 
 
 class Listener:
     """The ears of one client."""
 
-    def __init__(self, world: World, settings: Settings, dial: Dial, sql: Handing) -> None:
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        dial: Dial,
+        sql: Handing,
+        renounce: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._world = world
         self._settings = settings
         self._dial = dial
         self._sql = sql
+        self._renounce = renounce
+        """Gives back what was handed to an owner that has left."""
         self.inbox = world.owner()[:16]
         self._mutex = world.mutex()
         self._signals: dict[str, Signal] = {}
@@ -46,7 +56,8 @@ class Listener:
         self._job: Job | None = None
         self._link: Link | None = None
         self._alive_at = world.now() + ALIVE_S
-        self._strays: dict[str, float] = {}
+        self._all_look = False
+        """Whether a waiter of ours was rung in vain: then it was for one that has left, maybe."""
         self._closing = False
 
     def watch(self, owner: str, signal: Signal) -> None:
@@ -75,8 +86,10 @@ class Listener:
         """Whether anybody of this client waits."""
         return bool(self._signals)
 
-    def rouse(self) -> None:
-        """A waiter that was woken has to wait on."""
+    def rouse(self, in_vain: bool) -> None:
+        """A waiter has to wait on; if it was woken in vain, others of ours may be too late, too."""
+        if in_vain:
+            self._all_look, self._alive_at = True, 0.0
         self._waited_for.set()
 
     def was_called(self, owner: str) -> bool:
@@ -133,14 +146,14 @@ class Listener:
                     raise
                 calls, rung = None, b"1"
             if calls is not None:
-                await self._wake_those(link, calls.decode().split(","))
+                await self._wake_those(calls.decode().split(","))
             elif rung == b"1" and len(self._signals) == 1:
                 self._wake(next(iter(self._signals), ""))  # for whom else would it be
 
     def _nap(self) -> str:
         """Look and sleep, for all who wait: mostly it is one."""
-        owners = list(self._signals)
-        if len(owners) == 1:
+        owners, self._all_look, all_look = list(self._signals), False, self._all_look
+        if len(owners) == 1 and not all_look:
             return self._sql.listen_for(owners[0], NAP_S)
         return self._sql.listen(self.inbox, NAP_S)
 
@@ -150,6 +163,7 @@ class Listener:
             self._link = await self._dial()
             hang = f"SET SESSION group_concat_max_len=1000000;DO GET_LOCK('{BELL}{self.inbox}',0)"
             await self._link.ask(hang, self._settings.patience)
+            self._alive_at = 0.0  # while nobody had the bell, our waiters may have been passed over
         return self._link
 
     async def _say_alive(self, link: Link) -> None:
@@ -160,16 +174,14 @@ class Listener:
         if reply.affected < len(owners):
             self._wake_all()
 
-    async def _wake_those(self, link: Link, owners: list[str]) -> None:
-        now = self._world.now()
+    async def _wake_those(self, owners: list[str]) -> None:
         again = [owner for owner in owners if owner in self._called]
         strays = [owner for owner in owners if not self._wake(owner)]
-        self._strays = {owner: self._strays.get(owner, now) for owner in strays}
-        if len(again) + len(strays) < len(owners):
-            return
-        if dead := [owner for owner, seen_at in self._strays.items() if now > seen_at + STRAY_S]:
-            await link.ask(self._sql.forget(dead), self._settings.patience)
-        await sleep(self._world, SPIN_S)
+        for owner in strays:
+            self._all_look = True  # the next may have left, too
+            await self._renounce(owner)
+        if len(again) + len(strays) == len(owners):
+            await sleep(self._world, SPIN_S)
 
     def _someone_sleeps(self) -> bool:
         """Whether anybody waits that was not called already, and is on its way."""

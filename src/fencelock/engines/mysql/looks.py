@@ -59,15 +59,11 @@ class Looks:
     def alive(self, inbox: str, owners: Sequence[str]) -> str:
         """Say that the waiters of an inbox are alive; it affects as many rows.
 
-        A single one is named: ``listen_for`` does not notice strays, and so they are not kept.
+        They stand in line again if they were passed over meanwhile. A single one is named:
+        ``listen_for`` does not notice strays, and so they are not kept.
         """
         whose = f"owner={text(owners[0])}" if len(owners) == 1 else f"inbox={text(inbox)}"
-        return f"UPDATE {self._waiters} SET seen_at={NOW} WHERE {whose}"
-
-    def forget(self, owners: Sequence[str]) -> str:
-        """Remove waiters that nobody stands for; their names are counted anew by who comes next."""
-        listed = ",".join(map(text, owners))
-        return f"DELETE FROM {self._waiters} WHERE owner IN ({listed})"
+        return f"UPDATE {self._waiters} SET seen_at={NOW},lapsed=0 WHERE {whose}"
 
     def tidy(self) -> str:
         """Remove rows that nobody uses. The last reply has names whose queue is to be settled.

@@ -14,6 +14,8 @@ from typing import Generic, TypeVar
 from ...errors import FencelockError, OutcomeUnknown
 from ...world import World
 
+SILENT_S = 15.0  # how long the leader of a round may take: an exception may have ended it
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -65,10 +67,13 @@ class Rounds(Generic[K, T]):
 
     async def end(self, key: K, shared: Round[T], leads: bool) -> None:
         """Have it run, or wait until the leader has; raise what it failed with."""
-        if leads:
-            await self._world.shield(self._lead(key, shared))
+        if not leads or self._world.cancels:
+            if leads:  # to its end even if the caller is cancelled
+                self._world.spawn(self._lead(key, shared), "fencelock-round")
+            if not await self._world.wait(shared.done, self._world.now() + SILENT_S):
+                raise OutcomeUnknown("whoever asked for several at once has not been answered")
         else:
-            await self._world.wait(shared.done, None)
+            await self._lead(key, shared)
         shared.check()
 
     def close(self, key: K, shared: Round[T]) -> list[T]:

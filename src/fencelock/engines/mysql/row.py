@@ -62,7 +62,7 @@ class RowMode(RowKeeping):
             if grant is not None:
                 return grant
         if not request.queue:
-            return await self.world.shield(self._try(request)) or await self._refuse(request)
+            return await self._try(request) or await self._refuse(request)
         self._waiters.stand(request, self._holds)
         return Busy(LOOK_S, None, True)
 
@@ -137,16 +137,18 @@ class RowMode(RowKeeping):
     # The end
 
     async def close(self) -> None:
-        self.abandon()
+        self._closing = True
+        self._sentinel.abandon()
         await self._waiters.close()
         await self._sentinel.close(self.world.now() + CLOSE_S)
-        for hold in list(self._holds.values()):
-            self._transactions.end(hold.transaction)
-        self._transactions.close()
-        self._pool.close()
+        self.abandon()
 
     def abandon(self) -> None:
         self._closing = True
         self._sentinel.abandon()
         self._waiters.abandon()
+        for hold in list(self._holds.values()):
+            self._transactions.end(hold.transaction)
+        self._transactions.close()
         self._transactions.abandon()
+        self._pool.close()

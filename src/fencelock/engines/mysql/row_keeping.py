@@ -42,7 +42,7 @@ class RowKeeping(Mode):
         super().__init__(world, settings, wire)
 
         def dial() -> Awaitable[Link]:
-            return wire.dial(settings)
+            return wire.dial(world, settings)
 
         self._pool = Pool(world, dial, settings, 2)
         self._rows = Rows(world, self._pool, settings.table)
@@ -89,8 +89,8 @@ class RowKeeping(Mode):
                 raise
         if transaction.is_open:
             return True
-        self._holds.pop(hold.owner, None)
-        await self._undo(hold)
+        if self._holds.pop(hold.owner, None) is not None:  # else it is given back just now
+            await self._undo(hold)
         return False
 
     async def _watch_over(self) -> float:
@@ -148,13 +148,14 @@ class RowKeeping(Mode):
         if hold is None:
             await self._settled(grant.owner)
             return await self._look_up(grant)
-        in_time, transaction = hold.until > self.world.now(), hold.transaction
+        transaction = hold.transaction
         if not transaction.is_open:
             await self._undo(hold)
             return False  # its holder has ended the transaction, or the server has
-        statements = ["ROLLBACK"]
-        if not hold.spoiled:
-            statements = [self._rows.free(hold.name), "COMMIT"]
+        # Who is told of a loss, for which the holder's own clock is enough, must find nothing kept.
+        in_time = min(hold.until, grant.valid_until) > self.world.now()
+        keep = in_time and not hold.spoiled
+        statements = [self._rows.free(hold.name), "COMMIT"] if keep else ["ROLLBACK"]
         try:
             await transaction.ask(statements, self.settings.patience)
         except ServerError as error:
@@ -162,10 +163,10 @@ class RowKeeping(Mode):
             raise refused(error, self.settings.where) from error
         except OutcomeUnknown:
             self._transactions.end(transaction)
-            if not hold.spoiled:
-                self._doubtful[grant.owner] = hold
-                raise
-            return False
+            if not keep:
+                return False
+            self._doubtful[grant.owner] = hold
+            raise
         except Unavailable:
             self._transactions.end(transaction)
             raise

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from ...errors import Misconfigured
 from .codec import ServerError
-from .faults import NO_TABLE, refused
+from .faults import NO_DATABASE, NO_TABLE, refused
 from .link import Link
 from .settings import Settings
-from .tables import NEEDED, missing_tables
+from .tables import DATABASE, NEEDED, missing_tables
 
 _ASKED = (
     "version",
@@ -29,6 +29,11 @@ _ASKED = (
     "rpl_semi_sync_master_enabled",
     "rpl_semi_sync_source_enabled",
     "group_replication_group_name",
+)
+ACCESS = (
+    f"mode=advisory keeps its fences in the database {DATABASE}, for all who use GET_LOCK on this "
+    "server: have an administrator run what `fencelock schema mysql` prints, and GRANT SELECT, "
+    f"INSERT, UPDATE, DELETE ON {DATABASE}.* to the account"
 )
 _FACTS = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({','.join(map(repr, _ASKED))})"
 
@@ -85,15 +90,16 @@ def _refuse_old(server: Server, settings: Settings) -> None:
 async def _have_tables(link: Link, settings: Settings, server: Server) -> None:
     needed = [n for n in NEEDED[settings.mode] if n != "sequence" or server.is_mariadb]
     look = ";".join(f"SELECT 1 FROM {settings.table}_{name} LIMIT 0" for name in needed)
+    advice = ACCESS if settings.mode == "advisory" else ""
     try:
         await link.ask(look, settings.patience)
     except ServerError as error:
-        if error.code != NO_TABLE:
-            raise refused(error, settings.where) from error
+        if error.code not in (NO_TABLE, NO_DATABASE):
+            raise refused(error, settings.where, advice) from error
         try:
             await link.ask(missing_tables(settings.mode, settings.table), settings.patience)
         except ServerError as refusal:
-            raise refused(refusal, settings.where) from refusal
+            raise refused(refusal, settings.where, advice) from refusal
 
 
 def _str(value: bytes | None) -> str:

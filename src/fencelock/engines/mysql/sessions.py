@@ -10,19 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
+from weakref import WeakSet
 
 from ...errors import OutcomeUnknown, Unavailable
 from ...wires.hangups import Hangups
 from ...world import World
 from .codec import Reply, ServerError
 from .faults import refused
-from .gate import Gate
+from .gate import Gate, Turn
 from .link import IDLE_S, Link, hello
 from .settings import Settings
 from .wire import Wire
 
 BRIEF_S = 0.03
+LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost
 FRESH_S = 0.5  # a session that was used so lately is not looked at before it is used again
+
+
+def badge(session: object) -> str:
+    """The lock by which a session of ours is known: whoever has it is no stranger."""
+    return f"CONCAT('fencelock:session:',{session})"
 
 
 def idle_limit(ttl: float) -> int:
@@ -64,6 +72,15 @@ class Session:
 class Room:
     """Room for one more session, which whoever has it connects."""
 
+    __slots__ = ("__weakref__",)
+
+
+class Lent(NamedTuple):
+    """A session, and the turn on it: nobody else uses it for as long as somebody knows this."""
+
+    session: Session
+    turn: Turn
+
 
 class Sessions:
     """The sessions of one client: all but one of its connections."""
@@ -80,141 +97,160 @@ class Sessions:
         """What each session is told first."""
         self._most = max(1, settings.pool - 1)
         self._all: list[Session] = []
-        self._coming = 0
+        self._coming: WeakSet[Room] = WeakSet()
         self._came = world.signal()
         """Set when one that was on its way is here, or is not coming."""
         self._mutex = world.mutex()
+        self.doubts: set[str] = set()
+        """Sessions that were given up, and may still have their locks: see ``Pool.settle``."""
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def reserve(self) -> Session | Room | None:
+    def reserve(self) -> Lent | Room | None:
         """A session that carries nothing, or room for one, ours alone from now on; if any."""
-        session = self._try_empty()
-        if session is not None:
-            return session
-        return Room() if self._take_room(False) else None
+        return self._try_empty() or self._take_room(False)
 
-    async def occupy(self, place: Session | Room) -> Session:
+    async def occupy(self, place: Lent | Room) -> Lent:
         """The session that was reserved."""
-        return place if isinstance(place, Session) else await self._grow()
+        return place if isinstance(place, Lent) else await self._grow(place)
 
-    async def lend(self, limit: int, spare: bool = False) -> Session:
+    async def lend(self, limit: int, spare: bool = False) -> Lent:
         """A session for locks of this limit, ours alone until it is given back.
 
         A ``spare`` one carries nothing, and may be one more than the settings allow.
         """
         deadline = self._world.now() + self._settings.patience
         while True:
-            if (session := self._try_empty()) is not None:
-                return session
+            if (lent := self._try_empty()) is not None:
+                return lent
             came = self._came
-            if self._take_room(spare):
-                return await self._grow()
+            if (room := self._take_room(spare)) is not None:
+                return await self._grow(room)
             fitting = [s for s in list(self._all) if not s.holds or s.limit == limit]
             if fitting:
                 session = fitting[int(self._world.random() * len(fitting))]
-                if not await session.gate.enter(deadline):
+                if (turn := await session.gate.enter(deadline)) is None:
                     break
-                if self._keep(session):
+                if self._keep(session, turn):
                     if not session.holds or session.limit == limit:
-                        return session
-                    session.gate.leave()
+                        return Lent(session, turn)
+                    session.gate.leave(turn)
             elif not self._coming:  # all carry locks that last longer or shorter than this one
-                self._take_room(True)
-                return await self._grow()
-            elif not await self._world.wait(came, deadline):
+                return await self._grow(self._take_room(True) or Room())
+            elif self._world.now() >= min(deadline, self._world.limit()):
                 break
+            else:
+                await self._world.wait(came, min(deadline, self._world.now() + LOOK_S))
         raise Unavailable(
             f"the sessions of {self._settings.where} were in use for "
             f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
         )
 
-    def _take_room(self, anyway: bool) -> bool:
+    def _take_room(self, anyway: bool) -> Room | None:
         """Have room for one more session, if there is any."""
         with self._mutex:
-            if not anyway and len(self._all) + self._coming >= self._most:
-                return False
-            self._coming += 1
-            return True
+            if not anyway and len(self._all) + len(self._coming) >= self._most:
+                return None
+            room = Room()
+            self._coming.add(room)
+            return room
 
-    def _try_empty(self) -> Session | None:
+    def _try_empty(self) -> Lent | None:
         """A session that carries nothing and that nobody uses."""
         for session in list(self._all):
-            if not session.holds and session.gate.try_enter():
-                if self._keep(session) and not session.holds:
-                    return session
-                if session in self._all:
-                    session.gate.leave()
+            if not session.holds and (turn := session.gate.try_enter()) is not None:
+                if self._keep(session, turn) and not session.holds:
+                    return Lent(session, turn)
+                session.gate.leave(turn)
         return None
 
-    def _keep(self, session: Session) -> bool:
+    def _keep(self, session: Session, turn: Turn) -> bool:
         """Whether a session that was entered can be used; one that is over is dropped."""
         fresh = self._world.now() - session.used_at < FRESH_S
-        over = session.link.is_over if fresh else session.link.has_ended()
-        if session in self._all and not over:
+        given_up = session.link.is_over
+        if session in self._all and not given_up and (fresh or not session.link.has_ended()):
             return True
-        self.drop(session)
-        session.gate.leave()
+        self.drop(session, given_up)
+        session.gate.leave(turn)
         return False
 
-    async def enter(self, session: Session, within: float) -> bool:
-        """Have this session alone; False when it is over."""
-        if not await session.gate.enter(self._world.now() + within):
+    async def enter(self, session: Session, within: float) -> Lent | None:
+        """Have this session alone; None when it is over."""
+        turn = await session.gate.enter(self._world.now() + within)
+        if turn is None:
             raise Unavailable(
                 f"a session of {self._settings.where} was in use for {within:g} s; nothing happened"
             )
         if session in self._all:
-            return True
-        session.gate.leave()
-        return False
+            return Lent(session, turn)
+        session.gate.leave(turn)
+        return None
 
-    async def _grow(self) -> Session:
+    def try_enter(self, session: Session) -> Lent | None:
+        """The same at once; None when another has it."""
+        turn = session.gate.try_enter()
+        return None if turn is None else Lent(session, turn)
+
+    async def _grow(self, room: Room) -> Lent:
         """Connect, in the room that was taken for it."""
         try:
             if self._closed:
-                raise Unavailable("the client is closed")
+                raise Unavailable("the client is closed; nothing was sent")
             return await self._connect()
         finally:
             with self._mutex:
-                self._coming -= 1
+                self._coming.discard(room)
                 came, self._came = self._came, self._world.signal()
             came.set()
 
-    async def _connect(self) -> Session:
-        link = await self._wire.dial(self._settings, hello(self._settings, IDLE_S))
+    async def _connect(self) -> Lent:
+        link = await self._wire.dial(self._world, self._settings, hello(self._settings, IDLE_S))
         try:
             greeting = f"{self.greeting};SELECT CONNECTION_ID()"
             replies = await link.ask(greeting, self._settings.patience)
         except ServerError as error:
             link.close()
             raise refused(error, self._settings.where) from error
+        except BaseException:
+            link.close()
+            raise
         number = int(replies[-1].rows[0][0] or 0)
         session = Session(self._world, link, number, 0)
-        session.gate.try_enter()
+        turn = session.gate.try_enter()
+        assert turn is not None
         self._all.append(session)
         session.on_hangup = lambda: self._hang_up(session)
         if self._hangups is None:
             self._hangups = self._wire.hangups()
         self._hangups.watch(link.socket, session.on_hangup)
-        return session
+        return Lent(session, turn)
 
     def _hang_up(self, session: Session) -> None:
-        """The server has ended a session. Whoever is using it just now finds that out, too."""
-        if session.gate.try_enter():
-            self.drop(session)
-            session.gate.leave()
+        """A session has ended: the server's doing, unless we have given it up ourselves.
+
+        Whoever is using it just now finds that out, too.
+        """
+        given_up = session.link.is_over
+        if (turn := session.gate.try_enter()) is not None:
+            self.drop(session, given_up)
+            session.gate.leave(turn)
             return
+        self._remove(session, given_up)
+        self._ended(session)
+
+    def _remove(self, session: Session, given_up: bool) -> None:
         with self._mutex:
             if session in self._all:
                 self._all.remove(session)
-        self._ended(session)
+                if given_up:
+                    self.doubts.add(badge(session.number))
 
-    def give_back(self, session: Session) -> None:
+    def give_back(self, lent: Lent) -> None:
         """Let others use a session."""
-        session.used_at = self._world.now()
-        session.gate.leave()
+        lent.session.used_at = self._world.now()
+        lent.session.gate.leave(lent.turn)
 
     async def ask(
         self,
@@ -249,11 +285,9 @@ class Sessions:
             return replies[1:]
         return replies
 
-    def drop(self, session: Session) -> None:
-        """A session is over, and so are its locks."""
-        with self._mutex:
-            if session in self._all:
-                self._all.remove(session)
+    def drop(self, session: Session, given_up: bool = True) -> None:
+        """A session is over, and so are its locks; for the server, once it has seen that."""
+        self._remove(session, given_up)
         if self._hangups is not None:
             self._hangups.forget(session.on_hangup)
         session.link.close()
@@ -263,7 +297,7 @@ class Sessions:
         """End all sessions."""
         self._closed = True
         for session in list(self._all):
-            self.drop(session)
+            self.drop(session, False)
         self.abandon()
 
     def abandon(self) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...engine import Address
 from ...errors import Misconfigured
-from .tables import TABLE, check_table
+from .tables import ADVISORY, TABLE, check_table
 
 PORT = 3306
 MODES = ("lease", "advisory", "row")
@@ -53,7 +53,7 @@ OPTIONS: Mapping[str, Callable[[object], object]] = {
     "table": check_table,
     "patience": _patience,
     "pool": _pool,
-    "socket": str,
+    "unix_socket": str,
     "tls": _switch,
     "ca": str,
 }
@@ -73,6 +73,7 @@ class Settings(NamedTuple):
     ca: str
     mode: str
     table: str
+    """What the names of the tables begin with; in ``mode=advisory`` the same for everybody."""
     patience: float
     pool: int
     where: str
@@ -101,6 +102,7 @@ def read(address: Address) -> Settings:
             f"{address.public} names several hosts: name the one that takes writes, or a proxy "
             "that leads there"
         )
+    mode = str(options.get("mode", "lease"))
     host, port = address.hosts[0] if address.hosts else ("127.0.0.1", None)
     return Settings(
         host=host.strip("[]"),
@@ -108,11 +110,11 @@ def read(address: Address) -> Settings:
         user=address.user or "",
         password=address.password or "",
         database=database,
-        socket=str(options.get("socket", "")),
+        socket=str(options.get("unix_socket", "")),
         tls=_tls(options, address.public),
         ca=str(options.get("ca", "")),
-        mode=str(options.get("mode", "lease")),
-        table=str(options.get("table", TABLE)),
+        mode=mode,
+        table=ADVISORY if mode == "advisory" else str(options.get("table", TABLE)),
         patience=float(str(options.get("patience", 5.0))),
         pool=int(str(options.get("pool", 8))),
         where=address.public,

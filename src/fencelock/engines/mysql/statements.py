@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model import Grant, Request
-from .handing import CLAIM_US, Handing, ring
+from .handing import CLAIM_US, Handing, bell, ring
 from .literals import NOW, known, micros, text
 from .looks import FORGET_US
 
@@ -62,9 +62,13 @@ class Statements(Handing):
             f" AND lapsed=0 ORDER BY place LIMIT 1) w SET {self._given}"
             " WHERE l.name=%s AND l.owner='';"
         )
-        self._settle = (  # what is over is taken away, and the lock handed on
-            f"UPDATE {waiters} w JOIN {locks} l ON l.owner=w.owner SET w.lapsed=1"
-            f" WHERE l.name=%s AND l.claimed=0 AND l.expires_at<={NOW};"
+        # What is over is taken away. A hand-over that nobody claimed tells that its client does not
+        # listen: all its waiters are passed over at once, and those whose client has no session.
+        self._settle = (
+            f"UPDATE {locks} l JOIN {waiters} w ON w.name=l.name"
+            f" LEFT JOIN {waiters} h ON h.owner=l.owner SET w.lapsed=1"
+            f" WHERE l.name=%s AND l.claimed=0 AND l.expires_at<={NOW}"
+            f" AND (w.inbox<=>h.inbox OR {bell('w.inbox')} IS NULL);"
             f"UPDATE {self._held} SET l.owner='',l.claimed=1"
             f" WHERE l.name=%s AND l.owner<>'' AND {self._end}<={NOW};"
         )
@@ -143,6 +147,22 @@ class Statements(Handing):
             f"{self._settle % (n, n)}{self._hand_on % (n, n, n)}{self._whom % n}"
             f"SELECT @owner,(SELECT owner='' AND queued>0 FROM {self._locks} WHERE name={n});"
             f"COMMIT;{ring('@inbox')}"
+        )
+
+    def renounce(self, owner: str) -> str:
+        """Give back what was handed to a waiter that has left; what it has claimed stays as it is.
+
+        The last reply but one says who has it now.
+        """
+        n, o = "@name", text(owner)
+        return (
+            f"START TRANSACTION;SET @name=NULL;SELECT name INTO @name FROM {self._waiters}"
+            f" WHERE owner={o};SELECT 1 FROM {self._locks} WHERE name={n} FOR UPDATE;"
+            f"DELETE FROM {self._waiters} WHERE owner={o};"
+            f"UPDATE {self._locks} SET owner='',claimed=1,expires_at={NOW}"
+            f" WHERE name={n} AND owner={o} AND claimed=0;"
+            f"{self._settle % (n, n)}{self._hand_on % (n, n, n)}{self._whom % n}"
+            f"SELECT @owner;COMMIT;{ring('@inbox')}"
         )
 
     def lower(self, name: str) -> str:

@@ -11,6 +11,11 @@ import re
 from ...errors import Misconfigured
 
 TABLE = "fencelock"
+DATABASE = "fencelock"
+"""Where ``mode=advisory`` has its tables, whatever database the URL names.
+
+``GET_LOCK`` is the whole server's: all who exclude each other must draw fences from one counter."""
+ADVISORY = f"{DATABASE}.advisory"
 
 _TABLES = {
     "locks": """\
@@ -61,7 +66,7 @@ CREATE TABLE IF NOT EXISTS {t}_revoked (
 ) ENGINE=InnoDB;
 """,
     "fence": """\
--- The highest fence of rows that were removed, and of mode=advisory when a session began.
+-- The highest fence of rows that were removed; of mode=advisory, when a session began.
 CREATE TABLE IF NOT EXISTS {t}_fence (
   id TINYINT NOT NULL PRIMARY KEY,
   fence BIGINT NOT NULL
@@ -107,6 +112,12 @@ CREATE TABLE IF NOT EXISTS {t}_fences (
 """,
 }
 
+_DATABASE = f"""\
+-- mode=advisory: one database for the whole server, as GET_LOCK is. Each account that locks needs
+-- GRANT SELECT, INSERT, UPDATE, DELETE ON {DATABASE}.*
+CREATE DATABASE IF NOT EXISTS {DATABASE};
+"""
+
 NEEDED = {
     "lease": ("locks", "renewals", "waiters", "revoked", "fence"),
     "advisory": ("holders", "fence", "fences", "sequence"),
@@ -117,13 +128,21 @@ NEEDED = {
 def schema(table: str = TABLE) -> str:
     """All tables as SQL text for a migration; it can be run again."""
     prefix = check_table(table)
-    return "\n".join(part.format(t=prefix) for part in _TABLES.values())
+    own = [_TABLES[name].format(t=prefix) for name in (*NEEDED["lease"], *NEEDED["row"])]
+    return "\n".join([*own, _advisory()])
 
 
 def missing_tables(mode: str, table: str) -> str:
     """What a mode needs, as one packet."""
-    needed = "".join(_TABLES[name] for name in NEEDED[mode]).format(t=check_table(table))
+    needed = "".join(_TABLES[name].format(t=table) for name in NEEDED[mode])
+    if mode == "advisory":
+        needed = _advisory()
     return "".join(line for line in needed.splitlines(True) if not line.startswith("--")).strip()
+
+
+def _advisory() -> str:
+    tables = [_TABLES[name].format(t=ADVISORY) for name in NEEDED["advisory"]]
+    return "\n".join([_DATABASE, *tables])
 
 
 def check_table(value: object) -> str:

@@ -1,7 +1,7 @@
 """An aiomysql connection that its holder and the keeper share.
 
-A question runs to its end even if the caller is cancelled: the driver would close the connection,
-and the lock would go with it. The transaction ends with the lease, as with threads.
+A question has a moment to end when its caller is cancelled: the driver would close the connection
+at once, and the lock would go with it. The transaction ends with the lease, as with threads.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import asyncio
 from secrets import token_hex
 from typing import Any
 
+from ...world import World
 from .codec import IN_TRANSACTION, ServerError
 from .faults import unanswered, unreachable
 from .link import hello
 from .settings import Settings
 from .transaction_threads import is_reading, refuse
-from .wire_aio import connect, drop
+from .wire_aio import MOMENT_S, connect, drop
 
 
 async def _refuse_later(*_: object) -> None:
@@ -59,11 +60,16 @@ class AioTransaction:
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             try:
-                await asyncio.wait({task})
+                await asyncio.wait({task}, timeout=None if cancelled is None else MOMENT_S)
             except asyncio.CancelledError as error:
                 cancelled = error
+            else:
+                if not task.done():  # who is cancelled does not wait for a server that is silent
+                    self.close()
+                    task.cancel()
         if cancelled is not None:
-            task.exception()
+            if not task.cancelled():
+                task.exception()
             raise cancelled
         return task.result()
 
@@ -107,7 +113,7 @@ class AioTransaction:
         self.close()  # a holder that waits for an answer is told that there will be none
 
 
-async def join(settings: Settings) -> AioTransaction:
+async def join(world: World, settings: Settings) -> AioTransaction:
     """Connect for a transaction that a holder may join."""
     transaction = AioTransaction(await connect(settings), settings.where)
     greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]

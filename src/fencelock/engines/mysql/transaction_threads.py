@@ -12,11 +12,12 @@ from secrets import token_hex
 from typing import Any
 
 from ...errors import UsageError
+from ...world import World
 from .codec import IN_TRANSACTION, ServerError
 from .faults import unanswered, unreachable
 from .link import hello
 from .settings import Settings
-from .wire_threads import connect, hang_up
+from .wire_threads import connect, hang_up, time_left
 
 TOLD = (
     "this transaction is the lock: leaving the lock's block commits it, and an error that leaves "
@@ -38,12 +39,14 @@ def is_reading(connection: Any) -> bool:
 class ThreadsTransaction:
     """One connection of PyMySQL, with the transaction that it is in."""
 
-    def __init__(self, connection: Any, where: str) -> None:
+    def __init__(self, world: World, connection: Any, settings: Settings) -> None:
+        self._world = world
+        self._settings = settings
         self.connection = connection
         self.socket: int = connection._sock.fileno()
         self.badge = f"fencelock:{token_hex(8)}"
         self.limits = ""
-        self._where = where
+        self._where = settings.where
         self._mutex = threading.RLock()
         self._close = connection.close
         self._query, self._next_result = connection.query, connection.next_result
@@ -67,8 +70,13 @@ class ThreadsTransaction:
         return not self.is_over and bool(self.connection.server_status & IN_TRANSACTION)
 
     async def ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
-        with self._mutex:
-            return self._ask(statements, within)
+        within = time_left(self._world, self._settings, within)
+        if not self._mutex.acquire(timeout=within):
+            raise unreachable(TimeoutError("its holder is using the connection"), self._where)
+        try:
+            return self._ask(statements, time_left(self._world, self._settings, within))
+        finally:
+            self._mutex.release()
 
     def _ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
         import pymysql
@@ -129,9 +137,9 @@ class ThreadsTransaction:
                 self._mutex.release()
 
 
-async def join(settings: Settings) -> ThreadsTransaction:
+async def join(world: World, settings: Settings) -> ThreadsTransaction:
     """Connect for a transaction that a holder may join."""
-    transaction = ThreadsTransaction(connect(settings), settings.where)
+    transaction = ThreadsTransaction(world, connect(world, settings), settings)
     greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
     try:
         await transaction.ask(greeting, settings.patience)

@@ -39,7 +39,7 @@ class Transactions:
             if not spare.is_over:
                 return spare
             self.end(spare)
-        transaction = await self._wire.join(self._settings)
+        transaction = await self._wire.join(self._world, self._settings)
         if self._hangups is None:
             self._hangups = self._wire.hangups()
         self._listening[transaction] = lambda: self._hang_up(transaction)

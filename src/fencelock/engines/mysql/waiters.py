@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from ...errors import FencelockError, Unavailable
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...model import Request
 from ...world import Job, Signal, World, sleep
 from .codec import ServerError
@@ -130,6 +130,8 @@ class Waiters:
                     waiter.kills -= 1
             if await waiter.job.join(self._world.now() + STEP_S):
                 break
+            if self._world.limit() <= self._world.now():
+                raise OutcomeUnknown("a session still waits in the server's queue: try again")
         self._all.pop(owner, None)
 
     def abandon(self) -> None:

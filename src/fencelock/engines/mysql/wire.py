@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ...wires.hangups import Hangups
+from ...world import World
 from .link import Link
 from .settings import Settings
 from .transaction import Transaction
@@ -13,7 +14,7 @@ from .transaction import Transaction
 class Wire(Protocol):
     """A module that connects: ``wire_threads`` or ``wire_aio``."""
 
-    async def dial(self, settings: Settings, greeting: str = "") -> Link:
+    async def dial(self, world: World, settings: Settings, greeting: str = "") -> Link:
         """Connect and set the session up."""
         ...
 
@@ -25,6 +26,6 @@ class Wire(Protocol):
         """Who tells that the server has closed a connection."""
         ...
 
-    async def join(self, settings: Settings) -> Transaction:
+    async def join(self, world: World, settings: Settings) -> Transaction:
         """Connect for a transaction that the caller may join."""
         ...

@@ -3,25 +3,28 @@
 aiomysql reads an answer packet by packet through a stream, which costs several times what the
 answer does, and it has to close the connection when a caller is cancelled. Here an answer is read
 as it comes in, and a caller that is cancelled leaves once its answer has come, so that the link
-stays good and what the caller asks next cannot overtake.
+stays good and what the caller asks next cannot overtake; if that takes long, the link is over.
 """
 
 from __future__ import annotations
 
 import asyncio
 from importlib import import_module
+from secrets import token_hex
 from typing import Any
 
 from ...wires.hangups import Hangups
 from ...wires.receiving import Receiver
+from ...world import World
 from .codec import QUIT, Answer, Garbled, Reply, question, short
 from .faults import not_connected, unanswered, unreachable
-from .link import hello
+from .link import badge_sql, hello, wear
 from .settings import Settings
 from .transaction import Transaction
 from .wire_threads import context, tls_or_nothing
 
 LANES = 2
+MOMENT_S = 0.2  # how long a caller that is cancelled waits for its answer
 
 
 def arguments(settings: Settings) -> dict[str, Any]:
@@ -87,14 +90,18 @@ def leave(transport: asyncio.Transport) -> None:
 def drop(connection: Any) -> None:
     """Close a connection of the driver's own."""
     if not connection.closed:
-        leave(connection._writer.transport)
-        connection.close()
+        try:
+            leave(connection._writer.transport)
+            connection.close()
+        except RuntimeError:
+            pass  # the event loop is closed
 
 
 class AioLink(Receiver):
     """One connection, for one task at a time."""
 
     def __init__(self, connection: Any, where: str) -> None:
+        self.badge = badge_sql(token_hex(8))
         self._loop = asyncio.get_running_loop()
         self._stream = connection._writer  # kept: it would take the transport along
         connection._writer = connection._reader = None
@@ -122,9 +129,14 @@ class AioLink(Receiver):
             try:
                 await self._waiter
             except asyncio.CancelledError as error:
+                if cancelled is None and self._pending:
+                    timer.cancel()
+                    timer = self._loop.call_later(MOMENT_S, self._give_up, answer, MOMENT_S)
                 cancelled = error
         timer.cancel()
         if cancelled is not None:
+            if answer.error is not None:  # a transaction may be open, and nobody rolls it back
+                self._fail(answer.error)
             raise cancelled
         if self._failure is not None:
             raise unanswered(self._failure, self._where) from self._failure
@@ -174,15 +186,16 @@ class AioLink(Receiver):
     def close(self) -> None:
         if not self.is_over:
             self.is_over = True
-            self._transport.write(QUIT)
-            leave(self._transport)
+            if not self._loop.is_closed():  # else its socket goes with it
+                self._transport.write(QUIT)
+                leave(self._transport)
 
 
-async def dial(settings: Settings, greeting: str = "") -> AioLink:
+async def dial(world: World, settings: Settings, greeting: str = "") -> AioLink:
     """Connect and set the session up."""
     link = AioLink(await connect(settings), settings.where)
     try:
-        await link.ask(greeting or hello(settings), settings.patience)
+        await link.ask(f"{greeting or hello(settings)};{wear(link.badge)}", settings.patience)
     except BaseException:
         link.close()
         raise
@@ -199,8 +212,8 @@ def hangups() -> Hangups:
     return Hangups(asyncio.get_running_loop().call_soon_threadsafe)
 
 
-async def join(settings: Settings) -> Transaction:
+async def join(world: World, settings: Settings) -> Transaction:
     """Connect for a transaction that a holder may join."""
     from .transaction_aio import join
 
-    return await join(settings)
+    return await join(world, settings)

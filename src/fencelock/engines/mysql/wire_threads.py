@@ -8,19 +8,36 @@ import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
+from secrets import token_hex
 from typing import Any
 
 from ...wires.hangups import Hangups
+from ...world import NO_LIMIT, World
 from .codec import QUIT, Answer, Garbled, Reply, question, short
 from .faults import not_connected, unanswered, unreachable
-from .link import hello
+from .link import badge_sql, hello, wear
 from .settings import Settings
 from .transaction import Transaction
 
 CHUNK = 1 << 16
+STEP_S = 0.25
 
 
-def arguments(settings: Settings) -> dict[str, Any]:
+def time_left(world: World, settings: Settings, within: float) -> float:
+    """How long a thread may wait for the server: no longer than whoever has called us."""
+    limit = world.limit()
+    if limit == NO_LIMIT:
+        return within
+    left = limit - world.now()
+    if left <= 0:
+        raise unreachable(TimeoutError("the caller's time is over"), settings.where)
+    if left >= within:
+        return within
+    # In steps: to tell the socket is a call of the kernel.
+    return left if left < 2 * STEP_S else left // STEP_S * STEP_S
+
+
+def arguments(settings: Settings, within: float) -> dict[str, Any]:
     """How the driver is to connect."""
     from pymysql.constants import CLIENT
 
@@ -35,24 +52,26 @@ def arguments(settings: Settings) -> dict[str, Any]:
         "ssl_disabled": not settings.tls,
         "charset": "utf8mb4",
         "autocommit": None,
-        "connect_timeout": max(1, round(settings.patience)),
-        "read_timeout": settings.patience,
-        "write_timeout": settings.patience,
+        "connect_timeout": within,
+        "read_timeout": within,
+        "write_timeout": within,
         "client_flag": CLIENT.MULTI_STATEMENTS,
         "program_name": "fencelock",
     }
 
 
-def connect(settings: Settings) -> Any:
+def connect(world: World, settings: Settings) -> Any:
     """A connection of the driver's own."""
     import pymysql
 
+    within = time_left(world, settings, settings.patience)
     try:
-        connection: Any = pymysql.Connection(**arguments(settings), defer_connect=True)
+        connection: Any = pymysql.Connection(**arguments(settings, within), defer_connect=True)
         if settings.tls is None and hasattr(connection, "_ssl_required"):  # from 1.2 on
             connection.ssl, connection.ctx = True, unchecked()
         with tls_or_nothing(connection, settings):
             connection.connect()
+        connection._read_timeout = connection._write_timeout = settings.patience
         return connection
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise not_connected(error, settings.where) from error
@@ -116,11 +135,14 @@ def hang_up(sock: socket.socket | None) -> None:
 class ThreadsLink:
     """One connection, for one thread at a time."""
 
-    def __init__(self, connection: Any, where: str) -> None:
+    def __init__(self, world: World, connection: Any, settings: Settings) -> None:
+        self._world = world
+        self._settings = settings
         self._connection = connection  # kept: closing it would close the socket
         self._socket: socket.socket = connection._sock
-        self._where = where
+        self._where = settings.where
         self._within = -1.0
+        self.badge = badge_sql(token_hex(8))
         self.socket = self._socket.fileno()
         self.is_over = False
 
@@ -128,6 +150,8 @@ class ThreadsLink:
         packet = question(sql)
         if self.is_over:
             raise unreachable(ConnectionError("the link is closed"), self._where)
+        if self._world.limit() != NO_LIMIT:
+            within = time_left(self._world, self._settings, within)
         try:
             if within != self._within:
                 self._socket.settimeout(within)
@@ -183,11 +207,11 @@ class ThreadsLink:
         self._drop()
 
 
-async def dial(settings: Settings, greeting: str = "") -> ThreadsLink:
+async def dial(world: World, settings: Settings, greeting: str = "") -> ThreadsLink:
     """Connect and set the session up."""
-    link = ThreadsLink(connect(settings), settings.where)
+    link = ThreadsLink(world, connect(world, settings), settings)
     try:
-        await link.ask(greeting or hello(settings), settings.patience)
+        await link.ask(f"{greeting or hello(settings)};{wear(link.badge)}", settings.patience)
     except BaseException:
         link.close()
         raise
@@ -204,8 +228,8 @@ def hangups() -> Hangups:
     return Hangups()
 
 
-async def join(settings: Settings) -> Transaction:
+async def join(world: World, settings: Settings) -> Transaction:
     """Connect for a transaction that a holder may join."""
     from .transaction_threads import join
 
-    return await join(settings)
+    return await join(world, settings)

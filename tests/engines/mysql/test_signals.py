@@ -1,0 +1,102 @@
+"""Exceptions from signal handlers, at any moment, use nothing up and leave nothing behind."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import fencelock
+from tests.servers.mariadb import SqlServer
+
+NAMES = [f"seat:{number}" for number in range(4)]
+COUNT = 150  # interruptions
+
+
+class Alarm(Exception):
+    """What the handler raises."""
+
+
+@contextmanager
+def handled() -> Iterator[None]:
+    def ring(*_: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def interrupted(client: fencelock.Client, chance: random.Random) -> int:
+    """One pair of acquire and release that a signal may interrupt; 1 if it has."""
+    lease = None
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00005, 0.002))
+            lease = client.lock(chance.choice(NAMES), ttl=3, timeout=5).acquire()
+            lease.renew()
+            lease.release()
+            return 0
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except Alarm:
+        pass
+    except fencelock.FencelockError:
+        pass
+    try:
+        if lease is not None:
+            lease.release()
+    except fencelock.FencelockError:
+        pass
+    return 1
+
+
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*never awaited")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_signals_interrupt_leaves_connections_for_others_and_no_transaction_open(
+    own: SqlServer, table: str, mode: str, seed: int
+) -> None:
+    assert threading.current_thread() is threading.main_thread()
+    chance = random.Random(seed)
+    names = [f"{table}:{name}" for name in NAMES]
+    with fencelock.connect(own.url(), mode=mode, table=table, pool=2, patience=3) as client:
+        client.lock("first").acquire().release()
+        with handled():
+            done = 0
+            for _ in range(20 * COUNT):
+                done += interrupted(client, chance)
+                if done >= COUNT:
+                    break
+        assert done >= COUNT
+        failures: list[BaseException] = []
+
+        def use(name: str) -> None:
+            try:
+                client.lock(name, timeout=20).acquire().release()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=use, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert failures == []
+        with fencelock.connect(own.url(), mode=mode, table=table) as other:
+            for name in NAMES:
+                other.lock(name, ttl=5, timeout=20).acquire().release()
+        for _ in range(1000):
+            if own.ask("SELECT 1 FROM information_schema.innodb_trx") == []:
+                return
+            time.sleep(0.01)
+        raise AssertionError("a transaction stays open")
