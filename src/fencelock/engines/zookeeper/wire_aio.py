@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
 from ...errors import OutcomeUnknown, Unavailable
 from ...wires.receiving import Receiver
@@ -23,8 +23,7 @@ class _Line(Receiver):
         self.broken: asyncio.Future[None] = wire.loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are of no class of asyncio
 
     def data_received(self, data: bytes) -> None:
         if not self.broken.done():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from ..receiving import Receiver
 from .call import Call, Refused, cannot_connect
@@ -84,8 +85,7 @@ class Line(Receiver):
             out.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are of no class of asyncio
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
