@@ -209,7 +209,8 @@ class AioWire(Wire):
         if self._unheard_since is None:
             self._unheard_since = now
         assert line.transport is not None
-        line.transport.write(data)
+        if not line.broken.done():  # uvloop raises where asyncio passes over what comes too late
+            line.transport.write(data)
 
     def _look(self, line: _Line) -> None:
         """Ping when it is time; leave a server that is silent; look again before either."""

@@ -81,7 +81,8 @@ class Line(Receiver):
         """Send what is to be sent."""
         out = self._frames.out
         if self._transport is not None and out:
-            self._transport.write(b"".join(out))
+            if self._usable:  # uvloop raises where asyncio passes over what is written too late
+                self._transport.write(b"".join(out))
             out.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
