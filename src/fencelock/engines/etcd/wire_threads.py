@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
+from math import inf
 from time import monotonic
 
 from ...wires.grpc.call import Metadata, Refused, cannot_connect
@@ -17,12 +17,16 @@ from ...wires.grpc.tls import Tls, context_of
 class ThreadsWire:
     """Connections to the members of a cluster, each made when it is first needed."""
 
-    def __init__(self, members: Sequence[str], tls: Tls | None) -> None:
+    def __init__(
+        self, members: Sequence[str], tls: Tls | None, left: Callable[[], float] = lambda: inf
+    ) -> None:
+        """``left`` says how many seconds the call may still last that this thread is in."""
         context = None if tls is None else context_of(tls)
         self._servers = [Server.at(member, context) for member in members]
+        self._left = left
         self._lines: dict[tuple[int, int], Line] = {}
-        self._doors: defaultdict[tuple[int, int], threading.Lock] = defaultdict(threading.Lock)
-        """Only one thread connects at a time to one place."""
+        self._connecting: dict[tuple[int, int], threading.Event] = {}
+        """Only one thread connects at a time to one place; the others wait for that."""
         self._closed = False
 
     async def call(
@@ -30,29 +34,47 @@ class ThreadsWire:
     ) -> bytes:
         line = self._lines.get((member, lane))
         head = self._servers[member].heads.of(method, within, about)
+        left = self._left()
+        if left < within:
+            within = left
+            if within <= 0:
+                raise cannot_connect(TimeoutError())
         if line is None or not line.is_alive():
             due = monotonic() + within
-            line = self._connect((member, lane), within)
+            line = self._connect((member, lane), due)
             within = max(due - monotonic(), 0.01)
         return line.call(head, request, within)
 
-    def _connect(self, place: tuple[int, int], within: float) -> Line:
-        door = self._doors[place]
-        if not door.acquire(timeout=within):
-            raise cannot_connect(TimeoutError())
-        try:
-            if self._closed:
-                raise Refused("UNAVAILABLE", "the client is closed", unsent=True)
-            line = self._lines.get(place)
-            if line is None or not line.is_alive():
-                if line is not None:
-                    line.retire()
-                line = self._lines[place] = Line(self._servers[place[0]], within)
-            if self._closed:  # meanwhile
-                line.close()
-            return line
-        finally:
-            door.release()
+    def _connect(self, place: tuple[int, int], due: float) -> Line:
+        """A connection, which those who come meanwhile share.
+
+        An exception of a signal handler may end this between any two steps: what one thread has
+        begun it ends, whatever happens to it.
+        """
+        mine = threading.Event()
+        while True:
+            try:
+                if (first := self._connecting.setdefault(place, mine)) is mine:
+                    return self._connected(place, due)
+            finally:
+                if self._connecting.get(place) is mine:
+                    del self._connecting[place]
+                    mine.set()
+            if not first.wait(max(0.0, due - monotonic())):
+                raise cannot_connect(TimeoutError())
+
+    def _connected(self, place: tuple[int, int], due: float) -> Line:
+        if self._closed:
+            raise Refused("UNAVAILABLE", "the client is closed", unsent=True)
+        line = self._lines.get(place)
+        if line is None or not line.is_alive():
+            if line is not None:
+                line.retire()
+            left = max(due - monotonic(), 0.01)
+            line = self._lines[place] = Line(self._servers[place[0]], left)
+        if self._closed:  # meanwhile
+            line.close()
+        return line
 
     def stream(
         self,

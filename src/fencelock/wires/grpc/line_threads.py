@@ -3,6 +3,9 @@
 Whoever waits for an answer reads, if nobody else does, and hears for all; once it has its own
 answer it wakes another who waits, to go on reading. So a thread that is alone sends and receives
 for itself, and many have their requests under way at once.
+
+A signal handler may raise between any two steps. So the turn to read is no lock, which such a
+moment could leave locked for good: it belongs to a call, and every end of that call gives it back.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ class Line:
     def __init__(self, server: Server, within: float) -> None:
         self._channel = Channel(server, within)
         self._frames = self._channel.frames
-        self._reading = threading.Lock()
+        self._reader: dict[bool, object] = {}
+        """Who reads, if anybody: taken in one step, by ``setdefault``."""
         self._used_at = monotonic()
         self._retired = False
 
@@ -49,7 +53,6 @@ class Line:
         """Send a request and wait for its answer; Refused when the time is up at the latest."""
         call, due = _Call(head, message), monotonic() + within
         try:
-            self._channel.set_patience(within)
             self._channel.begin(call)
             self._wait(call, due)
             if not call.done:
@@ -57,23 +60,34 @@ class Line:
                 call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
                 self._hand_on()
         finally:
-            if not call.done:  # interrupted
-                with self._channel.mutex:
-                    self._frames.cancel(call)
-                self._hand_on()
+            if not call.done or self._reader.get(True) is call:  # interrupted
+                self._give_up(call)
             self._used_at = monotonic()
             if self._retired and self._frames.idle:
                 self.close()
         return call.result()
 
+    def _give_up(self, call: _Call) -> None:
+        """An exception of a signal handler ends a call: leave nothing to it."""
+        with self._channel.mutex:
+            self._frames.cancel(call)
+        if self._reader.get(True) is call:  # before it read anything
+            self._reader.pop(True, None)
+        self._hand_on()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody reads, and hears for all."""
+        return bool(self._reader)
+
     def _wait(self, call: _Call, due: float) -> None:
-        if self._reading.acquire(False):
+        if self._reader.setdefault(True, call) is call:
             self._lead(call, due)
             return
         call.wake = wake = threading.Lock()
         wake.acquire()
         while not call.done:
-            if self._reading.acquire(False):
+            if self._reader.setdefault(True, call) is call:
                 self._lead(call, due)
                 return
             left = due - monotonic()
@@ -97,7 +111,7 @@ class Line:
         finally:
             if not channel.usable:
                 channel.let_go()
-            self._reading.release()
+            self._reader.pop(True, None)
             if not self._frames.idle:
                 self._appoint(call)
 
@@ -112,19 +126,22 @@ class Line:
 
     def _hand_on(self) -> None:
         """Whoever gives up may have been appointed just now, and not have heard of it."""
-        if not self._reading.locked():
+        if not self._reader:
             self._appoint()
 
     def is_alive(self) -> bool:
         """False if no call can begin here, such as after the server hung up unheard."""
         recently = monotonic() - self._used_at < LOOK_AGAIN_S
-        if not recently and _DONT_WAIT is not None and self._reading.acquire(False):
+        if not recently and _DONT_WAIT is not None:
+            turn = object()
             try:
-                self._catch_up(_DONT_WAIT)
+                if self._reader.setdefault(True, turn) is turn:
+                    self._catch_up(_DONT_WAIT)
             finally:
-                self._reading.release()
-                if not self._frames.idle:  # it began meanwhile, and leaves the reading to us
-                    self._appoint()
+                if self._reader.get(True) is turn:
+                    self._reader.pop(True, None)
+                    if not self._frames.idle:  # it began meanwhile, and leaves the reading to us
+                        self._appoint()
         return self._channel.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:
@@ -153,9 +170,13 @@ class Line:
     def close(self) -> None:
         """End the connection, and all calls on it."""
         self._channel.close()
-        if self._reading.acquire(False):  # else whoever reads is woken, and lets go
-            self._channel.let_go()
-            self._reading.release()
+        turn = object()
+        try:
+            if self._reader.setdefault(True, turn) is turn:  # else who reads is woken, and lets go
+                self._channel.let_go()
+        finally:
+            if self._reader.get(True) is turn:
+                self._reader.pop(True, None)
 
 
 def _release(wake: threading.Lock) -> None:
