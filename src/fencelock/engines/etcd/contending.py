@@ -65,7 +65,7 @@ class Contending:
         """
         try:
             return await step
-        except Unavailable as error:
+        except EngineError as error:
             if request.queue:
                 raise
             raise OutcomeUnknown(

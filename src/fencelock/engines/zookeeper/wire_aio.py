@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ...errors import OutcomeUnknown, Unavailable
 from ...wires.receiving import Receiver
+from ...world import World
 from . import requests
 from .requests import Flight, Request
 from .wire import PINGS, RETRY_S, Settings, Wire
@@ -47,8 +48,8 @@ class _Line(Receiver):
 class AioWire(Wire):
     """One session, shared by the tasks of a loop."""
 
-    def __init__(self, settings: Settings, now: Any) -> None:
-        super().__init__(settings, now)
+    def __init__(self, settings: Settings, world: World) -> None:
+        super().__init__(settings, world)
         self.loop = asyncio.get_running_loop()
         self._ready = asyncio.Event()
         self._tried = asyncio.Event()  # every member once
@@ -70,16 +71,21 @@ class AioWire(Wire):
             await self.close(False)
             raise self._why
 
-    async def call(self, *wanted: Request) -> list[Any]:
-        if not wanted:
-            return []
+    async def ready(self) -> None:
         if not self._ready.is_set():
             self._rouse.set()
             if self._closed or not await _set_within(self._ready, self.respite):
                 raise Unavailable(f"no server of the ensemble answers ({self._why})")
+
+    async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
+        if not wanted:
+            return []
+        if not self._ready.is_set():
+            await self.ready()
         line = self._line
         if line is None:
             raise Unavailable("the connection to ZooKeeper broke; nothing was sent")
+        self._see(session)
         landed: asyncio.Future[None] = self.loop.create_future()
         flight = Flight(len(wanted), lambda: _settle(landed))
         sent_at = self._now()
