@@ -44,13 +44,19 @@ class Once:
         except FencelockError as error:
             own.error = error
             raise
-        finally:  # a signal handler may have raised anywhere
-            if self._flights.get(about) is own:
-                with self._mutex:
-                    del self._flights[about]
-                for follower in own.followers:
-                    follower.set()
+        finally:  # a signal handler may raise anywhere, here too
+            try:
+                self._end(about, own)
+            finally:
+                self._end(about, own)
         if not await world.wait(signal, None):
             raise Unavailable("the caller's time is over; nothing was asked for")
         if flight.error is not None and world.limit() <= flight.limit:
             raise copy(flight.error) from flight.error
+
+    def _end(self, about: Hashable, flight: _Flight) -> None:
+        with self._mutex:
+            if self._flights.get(about) is flight:
+                del self._flights[about]
+        for follower in flight.followers:
+            follower.set()

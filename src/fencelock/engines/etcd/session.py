@@ -26,6 +26,7 @@ NAP_S = 0.5
 GHOST_S = 15.0  # how long a request without an answer may still take effect once etcd serves
 NEVER = inf
 CLOSE_S = 2.0
+TRIES = 3
 KEPT_MAX = 64
 
 
@@ -75,7 +76,10 @@ class Sessions:
         try:
             granted = await self._link.call(LEASE_GRANT, requests.lease_grant(whole))
         except OutcomeUnknown as error:  # a lease without a key concerns nobody, and ends by itself
-            raise Unavailable(f"no etcd lease was to be had ({error}); nothing is held") from error
+            raise Unavailable(
+                f"etcd did not say whether it made a lease for this client ({error}); the lock was "
+                "not asked for, and nothing is held"
+            ) from error
         answer = replies.read_lease(granted)
         made = Session(answer.id, float(answer.ttl), now)
         with self._mutex:
@@ -100,12 +104,13 @@ class Sessions:
     async def extend_surely(self, session: Session, look: bytes = b"") -> bytes:
         """Extend a lease, and let a majority confirm that whoever did so may; ``look`` is a
         transaction that only reads."""
-        await self.extend(session)
-        turn, hoped = self._link.turn, session.hoped
-        answer = await self._link.call(TXN, look, reads=True)
-        if not session.prove(turn, hoped) or turn != self._link.turn:
-            raise Unavailable("another member of etcd was turned to meanwhile. Try again")
-        return answer
+        for _ in range(TRIES):
+            await self.extend(session)
+            turn, hoped = self._link.turn, session.hoped
+            answer = await self._link.call(TXN, look, reads=True)
+            if session.prove(turn, hoped) and turn == self._link.turn:
+                return answer
+        raise Unavailable("the members of etcd take turns in failing. Try again")
 
     def end(self, session: Session) -> None:
         """The lease is no more, and no key on it; who waited there looks again."""

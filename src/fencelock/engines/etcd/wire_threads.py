@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from math import inf
-from time import monotonic
+from time import monotonic, sleep
 
 from ...wires.grpc.call import Metadata, Refused, cannot_connect
 from ...wires.grpc.line_threads import Line
 from ...wires.grpc.server import Server
 from ...wires.grpc.stream_threads import Stream
 from ...wires.grpc.tls import Tls, context_of
+
+LOOK_S = 0.005
 
 
 class ThreadsWire:
@@ -25,8 +27,8 @@ class ThreadsWire:
         self._servers = [Server.at(member, context) for member in members]
         self._left = left
         self._lines: dict[tuple[int, int], Line] = {}
-        self._connecting: dict[tuple[int, int], threading.Event] = {}
-        """Only one thread connects at a time to one place; the others wait for that."""
+        self._doors: dict[tuple[int, int], threading.Lock] = {}
+        """Only one thread connects at a time to one place."""
         self._closed = False
 
     async def call(
@@ -48,20 +50,16 @@ class ThreadsWire:
     def _connect(self, place: tuple[int, int], due: float) -> Line:
         """A connection, which those who come meanwhile share.
 
-        An exception of a signal handler may end this between any two steps: what one thread has
-        begun it ends, whatever happens to it.
+        They look now and then whether it is there: a signal handler that raises could leave a lock
+        locked that is taken within a time limit, but not one of a ``with``.
         """
-        mine = threading.Event()
-        while True:
-            try:
-                if (first := self._connecting.setdefault(place, mine)) is mine:
-                    return self._connected(place, due)
-            finally:
-                if self._connecting.get(place) is mine:
-                    del self._connecting[place]
-                    mine.set()
-            if not first.wait(max(0.0, due - monotonic())):
+        door = self._doors.setdefault(place, threading.Lock())
+        while door.locked():
+            if monotonic() >= due:
                 raise cannot_connect(TimeoutError())
+            sleep(LOOK_S)
+        with door:
+            return self._connected(place, due)
 
     def _connected(self, place: tuple[int, int], due: float) -> Line:
         if self._closed:

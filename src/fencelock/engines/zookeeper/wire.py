@@ -34,6 +34,7 @@ BELIEVED = 0.75  # of a session. A follower tells its leader of us every half ti
 PATIENCE_MIN_S, PATIENCE_MAX_S = 0.25, 5.0
 PINGS = 3  # in the time of a session, when there is nothing else to say
 RETRY_S = 0.2  # between two rounds through all members
+TRIES = 3  # to send something, when the connection breaks each time before that
 
 
 class Settings(NamedTuple):

@@ -11,7 +11,7 @@ from ...wires.receiving import Receiver
 from ...world import World
 from . import requests
 from .requests import Flight, Request
-from .wire import PINGS, RETRY_S, Settings, Wire
+from .wire import PINGS, RETRY_S, TRIES, Settings, Wire
 
 
 class _Line(Receiver):
@@ -80,11 +80,15 @@ class AioWire(Wire):
     async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
         if not wanted:
             return []
-        if not self._ready.is_set():
-            await self.ready()
-        line = self._line
-        if line is None:
-            raise Unavailable("the connection to ZooKeeper broke; nothing was sent")
+        for _ in range(TRIES):
+            if not self._ready.is_set():
+                await self.ready()
+            if (line := self._line) is not None:
+                break
+        else:
+            raise Unavailable(
+                "the connection to ZooKeeper breaks again and again; nothing was sent"
+            )
         self._see(session)
         landed: asyncio.Future[None] = self.loop.create_future()
         flight = Flight(len(wanted), lambda: _settle(landed))

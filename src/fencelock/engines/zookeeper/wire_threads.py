@@ -18,7 +18,7 @@ from ...errors import OutcomeUnknown, Unavailable
 from ...world import NO_LIMIT, World
 from . import requests
 from .requests import Flight, Request, Watcher
-from .wire import PINGS, RETRY_S, Settings, Wire
+from .wire import PINGS, RETRY_S, TRIES, Settings, Wire
 
 CHUNK = 1 << 16
 JOIN_S = 2.0
@@ -66,13 +66,19 @@ class ThreadsWire(Wire):
     async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
         if not wanted:
             return []
-        if not self._ready.is_set():
-            await self.ready()
         gate = threading.Lock()
         gate.acquire()
         flight = Flight(len(wanted), gate.release)
-        sent_at = self._now()
-        self._send(wanted, flight, session)
+        for _ in range(TRIES):
+            if not self._ready.is_set():
+                await self.ready()
+            sent_at = self._now()
+            if self._send(wanted, flight, session):
+                break
+        else:
+            raise Unavailable(
+                "the connection to ZooKeeper breaks again and again; nothing was sent"
+            )
         patience = self.patience
         within = self._within(patience)
         if not gate.acquire(timeout=within):
@@ -102,11 +108,12 @@ class ThreadsWire(Wire):
         with self._mutex:
             super().unwatch(path, watcher)
 
-    def _send(self, wanted: tuple[Request, ...], flight: Flight, session: int) -> None:
+    def _send(self, wanted: tuple[Request, ...], flight: Flight, session: int) -> bool:
+        """False when there is no connection at this moment."""
         with self._mutex:
             line = self._socket
             if line is None or not self._link.welcomed:
-                raise Unavailable("the connection to ZooKeeper broke; nothing was sent")
+                return False
             self._see(session)
             try:
                 self._push(line, self._link.ask(wanted, flight))
@@ -114,7 +121,8 @@ class ThreadsWire(Wire):
                 self._drop()
                 if not isinstance(error, OSError):
                     raise
-                # the reader finds it broken, and the flight is lost
+                # else the reader finds it broken, and the flight is lost
+            return True
 
     def _push(self, line: socket.socket, data: bytes) -> None:
         """Send all of it; the mutex is held, so no other request gets between."""

@@ -59,21 +59,16 @@ class Line:
                 self._channel.cancel(call)
                 call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
                 self._hand_on()
+        except BaseException:  # of a signal handler: leave nothing to this call
+            with self._channel.mutex:
+                self._frames.cancel(call)
+            self._step_down(call)
+            raise
         finally:
-            if not call.done or self._reader.get(True) is call:  # interrupted
-                self._give_up(call)
             self._used_at = monotonic()
             if self._retired and self._frames.idle:
                 self.close()
         return call.result()
-
-    def _give_up(self, call: _Call) -> None:
-        """An exception of a signal handler ends a call: leave nothing to it."""
-        with self._channel.mutex:
-            self._frames.cancel(call)
-        if self._reader.get(True) is call:  # before it read anything
-            self._reader.pop(True, None)
-        self._hand_on()
 
     @property
     def is_read(self) -> bool:
@@ -137,11 +132,8 @@ class Line:
             try:
                 if self._reader.setdefault(True, turn) is turn:
                     self._catch_up(_DONT_WAIT)
-            finally:
-                if self._reader.get(True) is turn:
-                    self._reader.pop(True, None)
-                    if not self._frames.idle:  # it began meanwhile, and leaves the reading to us
-                        self._appoint()
+            finally:  # a call may have begun meanwhile, and have left the reading to us
+                self._step_down(turn)
         return self._channel.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:
@@ -175,8 +167,20 @@ class Line:
             if self._reader.setdefault(True, turn) is turn:  # else who reads is woken, and lets go
                 self._channel.let_go()
         finally:
-            if self._reader.get(True) is turn:
-                self._reader.pop(True, None)
+            self._step_down(turn)
+
+    def _step_down(self, turn: object) -> None:
+        """Let others read, if this one did. Twice: a signal handler may raise in here as well."""
+        try:
+            self._leave_to_others(turn)
+        finally:
+            self._leave_to_others(turn)
+
+    def _leave_to_others(self, turn: object) -> None:
+        if self._reader.get(True) is turn:
+            self._reader.pop(True, None)
+        if not self._frames.idle:
+            self._hand_on()
 
 
 def _release(wake: threading.Lock) -> None:
