@@ -208,10 +208,10 @@ class Contending:
         assert ahead.first is not None
         assert ahead.last is not None
         place.waiting = True
-        place.until = self._world.now() + LOOK_S + place.session.ttl
         place.ahead = (ahead.last.key, ahead.revision, ahead.is_long)
-        holder = await self._holder(place, ahead.first.key)
         place.signal = self._signals.get(request.owner)
+        place.wanted(self._world.now(), LOOK_S)
+        holder = await self._holder(place, ahead.first.key)
         armed = place.signal is None or self._watcher.arm(place, *place.ahead)
         position = None if ahead.total is None else ahead.total - 1
         return Busy(LOOK_S if armed else POLL_S, position, True, holder)
@@ -241,6 +241,7 @@ class Contending:
         place = self._standing.places.get(owner)
         if place is not None and place.waiting:  # in the queue already: watch from there on
             place.signal = signal
+            place.wanted(self._world.now(), LOOK_S)
             if not self._watcher.arm(place, *place.ahead):
                 signal.set()
 
@@ -250,6 +251,7 @@ class Contending:
         if place is not None:
             place.signal = None
             self._watcher.disarm(place)
+            place.until = min(place.until, self._world.now() + place.session.ttl)
 
     async def _holder(self, place: Place, key: bytes) -> str:
         """What the holder says of itself; asked only when it is another than before."""

@@ -276,6 +276,8 @@ class ZooKeeperEngine(Engine):
             path, node.watching, node.next = node.watching, None, False
             if path is not None:
                 self._wire.unwatch(path, node.woken)
+            node.until = min(node.until, self.world.now() + node.ttl)
+            self._sweeper.nudge(node.until)
 
     # Keeping
 
