@@ -127,7 +127,8 @@ def test_an_attempt_that_nobody_asks_about_again_ends(
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(server.url), await lab.connect(server.url)
         held = await other.lock("seat", ttl=TTL_S).acquire()
-        engine = client._core.engine
+        async with client.lock("another", ttl=TTL_S):
+            engine = client._core.engine  # which is open now
         request = Request("seat", "1" * 32, 1.0, queue=queue, waits=True)
         assert not isinstance(await engine.acquire(request), Grant)
         assert await held.release()
