@@ -18,9 +18,10 @@ WHILE = 0.2
 @pytest.fixture
 def uvloop() -> ModuleType:
     """The loop; a package of its own, which the tests do not run without."""
-    return pytest.importorskip(
+    loop: ModuleType = pytest.importorskip(
         "uvloop", reason="NOT TESTED: no engine was run under uvloop. pip install uvloop"
     )
+    return loop
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
