@@ -104,8 +104,9 @@ class Server(ABC):
         return f"it ended with {self.process.returncode}:\n{tail}"
 
     def pause(self) -> None:
-        """Freeze it, as a machine that hangs."""
+        """Freeze it, as a machine that hangs. None of its threads answers any more after that."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

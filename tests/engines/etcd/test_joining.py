@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -178,7 +179,7 @@ async def outcome(
 ) -> tuple[object, int, list[tuple[int, int, str]], list[tuple[int, int]]]:
     """What becomes of a transaction whose first try is refused, and where it went meanwhile."""
     wire: Any = Script(Refused(code, f"it says {words}", unsent))
-    way = link.Link(wire, ["a:1", "b:2", "c:3"], 6.0, user, "secret")
+    way = link.Link(wire, ["a:1", "b:2", "c:3"], 6.0, time.monotonic, user, "secret")
     await way.call(link.RANGE, b"")  # logs in
     ended: object
     try:

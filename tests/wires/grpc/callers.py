@@ -65,4 +65,4 @@ class Callers:
         return calls
 
     def _settled(self, waiting: int) -> bool:
-        return self.waiting() == waiting and self.line._reading.locked()
+        return self.waiting() == waiting and self.line.is_read

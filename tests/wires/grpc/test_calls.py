@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
+from fencelock.wires.grpc import line_aio
 from fencelock.wires.grpc.call import CODES, Refused
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.server import GrpcServer
 from tests.wires.grpc.ways import AioWay, Way, refusal, way_to
 
@@ -135,8 +136,9 @@ def test_the_server_learns_of_the_deadline(flavor: str) -> None:
         run(flavor, scenario)
 
 
-def test_a_cancelled_task_waits_for_its_answer() -> None:
+def test_a_cancelled_task_waits_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its request may be served after what undoes it, if it does not."""
+    monkeypatch.setattr(line_aio, "LINGER_S", SOON)
 
     async def scenario(lab: Lab) -> None:
         async with way_to(lab, server.address) as way:
@@ -149,6 +151,22 @@ def test_a_cancelled_task_waits_for_its_answer() -> None:
             server.released.set()
             with pytest.raises(asyncio.CancelledError):
                 await task
+            assert isinstance(way, AioWay)
+            assert way.line._frames.idle
+
+    with GrpcServer() as server:
+        run("asyncio", scenario)
+
+
+def test_a_cancelled_task_does_not_wait_for_a_silent_server() -> None:
+    async def scenario(lab: Lab) -> None:
+        async with way_to(lab, server.address) as way:
+            task = asyncio.create_task(way.call("hang", within=10 * SOON))
+            await lab.until(lambda: server.acted.total() == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, SOON)
+            assert not server.released.is_set()
             assert isinstance(way, AioWay)
             assert way.line._frames.idle
 

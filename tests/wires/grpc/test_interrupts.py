@@ -73,7 +73,7 @@ def test_ctrl_c_in_the_thread_that_reads_ends_the_line() -> None:
 
         def when() -> None:
             side.next(HEADERS)
-            callers.until(callers.line._reading.locked)
+            callers.until(lambda: callers.line.is_read)
             others.append(callers.start("any"))
             callers.until(lambda: callers.waiting() == 1)
 

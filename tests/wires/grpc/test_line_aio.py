@@ -14,7 +14,7 @@ from tests.faults.flavors import SOON
 
 
 class Pipe(asyncio.Transport):
-    """Keeps what is written."""
+    """Keeps what is written. It is as strict as those of uvloop about what comes too late."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,6 +22,8 @@ class Pipe(asyncio.Transport):
         self.aborted = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.aborted:
+            raise RuntimeError("the handler is closed")
         self.said += bytes(data)
 
     def abort(self) -> None:
@@ -51,6 +53,15 @@ def test_a_line_that_the_server_leaves_closes_when_nothing_is_under_way() -> Non
         line.data_received(frame(GOAWAY, 0, 0, bytes(8)))
         assert line.closed
         assert pipe.aborted
+
+    with_line(work)
+
+
+def test_nothing_is_written_to_a_line_that_has_closed() -> None:
+    async def work(line: Line, pipe: Pipe) -> None:
+        line.retire()
+        assert pipe.aborted
+        assert await refusal(line.call(b"head", b"", SOON)) == "UNAVAILABLE"
 
     with_line(work)
 

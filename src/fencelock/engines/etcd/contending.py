@@ -8,9 +8,9 @@ still be there, so its lease must be, and be the first.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from ...errors import EngineError, FencelockError, Unavailable
+from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...model import Busy, Grant, Request
 from ...wires.grpc.call import Refused
 from ...world import Signal, World
@@ -22,6 +22,8 @@ from .session import Sessions
 from .standing import Standing
 from .tenancy import Place
 from .watcher import Watcher
+
+R = TypeVar("R")
 
 LOOK_S = 60.0  # the watch tells; this is the net under it
 POLL_S = 1.0  # while there is no watch
@@ -53,7 +55,24 @@ class Contending:
         place = self._standing.places.get(request.owner)
         if place is None or place.session.ended or not place.created:
             return self._join(request, request.queue or request.waits)
-        return self._look(request, place)
+        return self._go_on(request, self._look(request, place))
+
+    async def _go_on(self, request: Request, step: Coroutine[Any, Any, R]) -> R:
+        """Take a further step for somebody whose key is there.
+
+        One who waits stays where it is when that fails; for anybody else "nothing happened" would
+        not be true.
+        """
+        try:
+            return await step
+        except EngineError as error:
+            if request.queue:
+                raise
+            raise OutcomeUnknown(
+                f"{request.name!r} was asked for, and then etcd did not serve ({error}): it may be "
+                f"held for {request.ttl:g} s",
+                until=request.ttl,
+            ) from error
 
     async def _join(self, request: Request, queues: bool, crowded: bool = False) -> Grant | Busy:
         """Take the lock if nobody has it or wants it; else join the queue, where that is wished.
@@ -82,6 +101,9 @@ class Contending:
                 answer = await link.transact(turn, join)
             except Refused as error:
                 answer = await link.settle(error, turn, join)
+            except BaseException:
+                link.gave_up(turn, asked_at)
+                raise
         except LeaseGone:
             self._standing.forget(place, certain=True)
             self._sessions.end(session)
@@ -101,13 +123,13 @@ class Contending:
             outcome = replies.read_txn(answer)
             if not queues:
                 return await self._turned_away(request, place, outcome.found[0])
-            return await self._joined(request, place, outcome)
+            return await self._go_on(request, self._joined(request, place, outcome))
         if steps.crowded:
             steps.crowded -= 1
         turn = link.turn
         if session.proved_in == turn or session.prove(turn, place.hoped):
             return place.grant(request.name, asked_at)
-        return await self._granted(request, place, asked_at)
+        return await self._go_on(request, self._granted(request, place, asked_at))
 
     async def _joined(
         self, request: Request, place: Place, outcome: replies.Outcome
@@ -153,14 +175,13 @@ class Contending:
         """The lock is this owner's already, through another client or an answer that was lost."""
         asked_at = self._world.now()
         session = await self._sessions.fresh(request.ttl)
-        hoped = session.hoped
+        place = self._standing.adopt(request.owner, pair, session)  # first: it may go unanswered
         same = requests.equal(requests.CREATED, pair.key, pair.created)
         attach = requests.do_put(requests.attach(pair.key, session.lease))
         outcome = await self._link.call(TXN, requests.txn([same], [attach]))
         if not replies.read_txn(outcome).succeeded:
+            self._standing.forget(place)
             return Busy(POLL_S)
-        place = self._standing.adopt(request.owner, pair, session)
-        place.hoped = hoped
         return await self._granted(request, place, asked_at)
 
     async def _look(self, request: Request, place: Place) -> Grant | Busy:
@@ -187,10 +208,10 @@ class Contending:
         assert ahead.first is not None
         assert ahead.last is not None
         place.waiting = True
-        place.until = self._world.now() + LOOK_S + place.session.ttl
         place.ahead = (ahead.last.key, ahead.revision, ahead.is_long)
-        holder = await self._holder(place, ahead.first.key)
         place.signal = self._signals.get(request.owner)
+        place.wanted(self._world.now(), LOOK_S)
+        holder = await self._holder(place, ahead.first.key)
         armed = place.signal is None or self._watcher.arm(place, *place.ahead)
         position = None if ahead.total is None else ahead.total - 1
         return Busy(LOOK_S if armed else POLL_S, position, True, holder)
@@ -209,8 +230,8 @@ class Contending:
         leave = requests.txn([ours], [requests.do_delete(requests.delete(place.key))])
         try:
             await self._link.call(TXN, leave)
-        except FencelockError:
-            place.until = self._world.now()
+        except BaseException:
+            place.until = self._world.now()  # whoever looks after the leases tries on
             raise
         self._standing.forget(place)
 
@@ -220,6 +241,7 @@ class Contending:
         place = self._standing.places.get(owner)
         if place is not None and place.waiting:  # in the queue already: watch from there on
             place.signal = signal
+            place.wanted(self._world.now(), LOOK_S)
             if not self._watcher.arm(place, *place.ahead):
                 signal.set()
 
@@ -229,6 +251,7 @@ class Contending:
         if place is not None:
             place.signal = None
             self._watcher.disarm(place)
+            place.until = min(place.until, self._world.now() + place.session.ttl)
 
     async def _holder(self, place: Place, key: bytes) -> str:
         """What the holder says of itself; asked only when it is another than before."""

@@ -52,7 +52,7 @@ class EtcdEngine(Engine):
         patience = float(str(address.options.get("patience", 6.0)))
         wire = _wire(world, members, address)
         self._naming = Naming(str(address.options.get("prefix", "")).encode())
-        self._link = Link(wire, members, patience, address.user, address.password)
+        self._link = Link(wire, members, patience, world.now, address.user, address.password)
         self._watcher = Watcher(world, self._link)
         self._sessions = Sessions(world, self._link, self._watcher.look)
         self._standing = Standing(world, self._sessions, self._watcher, self._naming)
@@ -72,6 +72,7 @@ class EtcdEngine(Engine):
         await self._link.wire.close()
 
     def abandon(self) -> None:
+        self._watcher.abandon()
         self._sessions.abandon()
         self._link.wire.abandon()
 
@@ -130,5 +131,5 @@ def _wire(world: World, members: Sequence[str], address: Address) -> Wire:
     if world.flavor == "threads":
         from .wire_threads import ThreadsWire
 
-        return ThreadsWire(members, tls_of(address))
+        return ThreadsWire(members, tls_of(address), lambda: world.limit() - world.now())
     raise Misconfigured("etcd cannot be simulated: use memory:// there")

@@ -23,6 +23,7 @@ from . import replies, requests
 
 WORK, RENEWAL = 0, 1  # lanes: a renewal never queues behind other work
 TRY_MIN_S = 0.5
+SILENCE_S = 0.9  # a caller's own time may be over long before that of a request
 
 RANGE = "/etcdserverpb.KV/Range"
 TXN = "/etcdserverpb.KV/Txn"
@@ -112,6 +113,7 @@ class Link:
         wire: Wire,
         members: Sequence[str],
         patience: float,
+        now: Callable[[], float],
         user: str | None = None,
         password: str | None = None,
     ) -> None:
@@ -120,6 +122,7 @@ class Link:
         self.turn = 0
         """Grows with every change of the member: what was learned before may be out of date."""
         self.try_s = max(patience / len(members), TRY_MIN_S)
+        self._now = now
         self._login = None if user is None else requests.authenticate(user, password or "")
         self._about: Metadata = ()
 
@@ -154,7 +157,7 @@ class Link:
         within = self.try_s if within is None else within
         silent, renewed_token = 0, False
         while True:
-            turn = self.turn
+            turn, asked_at = self.turn, self._now()
             try:
                 if self._login is not None and not self._about:
                     await self._log_in(turn, lane, within)
@@ -170,6 +173,15 @@ class Link:
                 again = verdict in AGAIN or (reads and verdict == "unknown")
                 if not again or tries > len(self.members) or silent == len(self.members):
                     raise self._trouble(error, verdict, turn, reads) from error
+            except BaseException:
+                self.gave_up(turn, asked_at, lane)
+                raise
+
+    def gave_up(self, turn: int, asked_at: float, lane: int = WORK) -> None:
+        """Somebody was cancelled or interrupted: a member that was silent meanwhile is left."""
+        if self._now() - asked_at >= SILENCE_S:
+            self.turn_from(turn)
+            self.wire.leave(turn % len(self.members), lane)
 
     def _heed(self, error: Refused, turn: int, lane: int) -> Verdict:
         """Find out what an error means, and leave a member that is in trouble."""

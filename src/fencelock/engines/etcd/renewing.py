@@ -101,8 +101,10 @@ class Renewing:
             return await self._gone(grant, session)
         same = requests.equal(requests.CREATED, pair.key, grant.fence)
         attach = requests.do_put(requests.attach(pair.key, session.lease))
+        self._standing.expect(grant.owner, pair, session, asked_at + session.ttl)
         answer = await self._link.call(TXN, requests.txn([same], [attach]))
         if not replies.read_txn(answer).succeeded:
+            session.places.pop(grant.owner, None)
             return await self._gone(grant, session)
         self._standing.adopt(grant.owner, pair, session).until = asked_at + session.ttl
         return granted(grant.name, grant.owner, grant.fence, session.ttl, asked_at)
@@ -128,11 +130,14 @@ class Renewing:
             return False
         steps = place.steps if place is not None else None
         leave = (steps or self._naming.steps(grant.name, pair.key, 0)).leave(grant.fence)
-        link, turn = self._link, self._link.turn
+        link, turn, asked_at = self._link, self._link.turn, self._world.now()
         try:
             answer = await link.transact(turn, leave)
         except Refused as error:
             answer = await link.settle(error, turn, leave)
+        except BaseException:
+            link.gave_up(turn, asked_at)
+            raise
         freed = replies.succeeded(answer)
         if place is not None:
             self._standing.forget(place)

@@ -11,9 +11,9 @@ What is known of one lease and its keys is in ``tenancy.py``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil
+from math import ceil, inf
 
-from ...errors import FencelockError, Unavailable
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...world import Job, World
 from . import replies, requests
 from .link import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, RENEWAL, TXN, LeaseGone, Link
@@ -23,8 +23,10 @@ from .tenancy import Place, Session
 EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
 IDLE_S = 300.0  # a lease that nobody uses is kept this long, so that the next acquire is quick
 NAP_S = 0.5
-GHOST_S = 15.0  # how long a request without an answer may still take effect
+GHOST_S = 15.0  # how long a request without an answer may still take effect once etcd serves
+NEVER = inf
 CLOSE_S = 2.0
+TRIES = 3
 KEPT_MAX = 64
 
 
@@ -71,7 +73,14 @@ class Sessions:
 
     async def _begin(self, whole: int) -> None:
         now = self._world.now()
-        answer = replies.read_lease(await self._link.call(LEASE_GRANT, requests.lease_grant(whole)))
+        try:
+            granted = await self._link.call(LEASE_GRANT, requests.lease_grant(whole))
+        except OutcomeUnknown as error:  # a lease without a key concerns nobody, and ends by itself
+            raise Unavailable(
+                f"etcd did not say whether it made a lease for this client ({error}); the lock was "
+                "not asked for, and nothing is held"
+            ) from error
+        answer = replies.read_lease(granted)
         made = Session(answer.id, float(answer.ttl), now)
         with self._mutex:
             self._by_ttl[whole] = made
@@ -95,12 +104,13 @@ class Sessions:
     async def extend_surely(self, session: Session, look: bytes = b"") -> bytes:
         """Extend a lease, and let a majority confirm that whoever did so may; ``look`` is a
         transaction that only reads."""
-        await self.extend(session)
-        turn, hoped = self._link.turn, session.hoped
-        answer = await self._link.call(TXN, look, reads=True)
-        if not session.prove(turn, hoped) or turn != self._link.turn:
-            raise Unavailable("another member of etcd was turned to meanwhile. Try again")
-        return answer
+        for _ in range(TRIES):
+            await self.extend(session)
+            turn, hoped = self._link.turn, session.hoped
+            answer = await self._link.call(TXN, look, reads=True)
+            if session.prove(turn, hoped) and turn == self._link.turn:
+                return answer
+        raise Unavailable("the members of etcd take turns in failing. Try again")
 
     def end(self, session: Session) -> None:
         """The lease is no more, and no key on it; who waited there looks again."""
@@ -117,8 +127,7 @@ class Sessions:
 
     def expect(self, place: Place) -> None:
         """A key of ours may still appear: a request for it was not answered."""
-        ghost = (place.value, self._world.now() + GHOST_S)
-        place.session.ghosts[place.key] = ghost
+        place.session.ghosts[place.key] = (place.value, NEVER)
 
     def abandon(self) -> None:
         """End without waiting."""
@@ -135,18 +144,23 @@ class Sessions:
                 await self._revoke(session)
 
     async def _run(self) -> None:
-        while not self._closing and self._all:
+        while self._goes_on():
             await self._world.wait(self._wake, self._world.now() + NAP_S)
             self._look()
             for session in list(self._all):
-                if self._closing:
-                    return
                 try:
-                    await self._attend(session)
-                except FencelockError:  # holders and waiters meet the same trouble themselves
+                    if not self._closing:
+                        await self._attend(session)
+                except Exception:  # holders and waiters meet the same trouble themselves
                     continue
+        self._look()
+
+    def _goes_on(self) -> bool:
+        """Whether there is something to look after; under the mutex, as whoever starts this."""
         with self._mutex:
-            self.job = None
+            if self._closing or not self._all:
+                self.job = None
+            return self.job is not None
 
     async def _attend(self, session: Session) -> None:
         now = self._world.now()
@@ -167,7 +181,9 @@ class Sessions:
             place.call(self._world.now())
         for key, (value, until) in list(session.ghosts.items()):
             await self._delete(session, key, value)
-            if until <= now:
+            if until == NEVER:  # what was sent before may come after this, but not much later
+                session.ghosts[key] = (value, self._world.now() + GHOST_S)
+            elif until <= now:
                 session.ghosts.pop(key, None)
 
     async def _delete(self, session: Session, key: bytes, value: bytes) -> None:

@@ -65,6 +65,11 @@ class Standing:
         self._sessions.start()
         return place
 
+    def expect(self, owner: str, pair: replies.KeyValue, session: Session, until: float) -> None:
+        """A key may be put on a lease of ours, and the answer be lost: it must not stay there."""
+        session.places[owner] = Place(owner, pair.key, pair.value, session, until)
+        self._sessions.start()
+
     def forget(self, place: Place, certain: bool = False, keep_key: bool = False) -> None:
         """The key is gone; unless that is certain, a late request may still bring it back."""
         if certain:

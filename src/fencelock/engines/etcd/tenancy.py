@@ -76,6 +76,11 @@ class Place:
         end = session.valid_until
         return _make(Grant, (name, self.owner, self.created, session.ttl, asked_at, end))
 
+    def wanted(self, now: float, look_s: float) -> None:
+        """Keep its place in the queue until somebody looks again, which takes so long at most for
+        those who are told of their turn."""
+        self.until = now + self.session.ttl + (0.0 if self.signal is None else look_s)
+
     def call(self, now: float) -> None:
         """Have whoever waits here look again; who does not answer for a ttl is passed over."""
         if self.waiting:

@@ -102,9 +102,13 @@ class Watcher:
         with self._mutex:
             for spare in [one for one in self._spares.values() if one.spare_until <= now]:
                 self._end(spare)
-            left = self._stream is not None and self._turn != self._link.turn
+            left = self._stream is not None and (self._closed or self._turn != self._link.turn)
         if left:
             self._break(self._epoch)
+
+    def abandon(self) -> None:
+        """Begin no more; the stream ends with the next look."""
+        self._closed = True
 
     def close(self) -> None:
         self._closed = True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from time import monotonic
+from math import inf
+from time import monotonic, sleep
 
 from ...wires.grpc.call import Metadata, Refused, cannot_connect
 from ...wires.grpc.line_threads import Line
@@ -13,15 +13,21 @@ from ...wires.grpc.server import Server
 from ...wires.grpc.stream_threads import Stream
 from ...wires.grpc.tls import Tls, context_of
 
+LOOK_S = 0.005
+
 
 class ThreadsWire:
     """Connections to the members of a cluster, each made when it is first needed."""
 
-    def __init__(self, members: Sequence[str], tls: Tls | None) -> None:
+    def __init__(
+        self, members: Sequence[str], tls: Tls | None, left: Callable[[], float] = lambda: inf
+    ) -> None:
+        """``left`` says how many seconds the call may still last that this thread is in."""
         context = None if tls is None else context_of(tls)
         self._servers = [Server.at(member, context) for member in members]
+        self._left = left
         self._lines: dict[tuple[int, int], Line] = {}
-        self._doors: defaultdict[tuple[int, int], threading.Lock] = defaultdict(threading.Lock)
+        self._doors: dict[tuple[int, int], threading.Lock] = {}
         """Only one thread connects at a time to one place."""
         self._closed = False
 
@@ -30,29 +36,43 @@ class ThreadsWire:
     ) -> bytes:
         line = self._lines.get((member, lane))
         head = self._servers[member].heads.of(method, within, about)
+        left = self._left()
+        if left < within:
+            within = left
+            if within <= 0:
+                raise cannot_connect(TimeoutError())
         if line is None or not line.is_alive():
             due = monotonic() + within
-            line = self._connect((member, lane), within)
+            line = self._connect((member, lane), due)
             within = max(due - monotonic(), 0.01)
         return line.call(head, request, within)
 
-    def _connect(self, place: tuple[int, int], within: float) -> Line:
-        door = self._doors[place]
-        if not door.acquire(timeout=within):
-            raise cannot_connect(TimeoutError())
-        try:
-            if self._closed:
-                raise Refused("UNAVAILABLE", "the client is closed", unsent=True)
-            line = self._lines.get(place)
-            if line is None or not line.is_alive():
-                if line is not None:
-                    line.retire()
-                line = self._lines[place] = Line(self._servers[place[0]], within)
-            if self._closed:  # meanwhile
-                line.close()
-            return line
-        finally:
-            door.release()
+    def _connect(self, place: tuple[int, int], due: float) -> Line:
+        """A connection, which those who come meanwhile share.
+
+        They look now and then whether it is there: a signal handler that raises could leave a lock
+        locked that is taken within a time limit, but not one of a ``with``.
+        """
+        door = self._doors.setdefault(place, threading.Lock())
+        while door.locked():
+            if monotonic() >= due:
+                raise cannot_connect(TimeoutError())
+            sleep(LOOK_S)
+        with door:
+            return self._connected(place, due)
+
+    def _connected(self, place: tuple[int, int], due: float) -> Line:
+        if self._closed:
+            raise Refused("UNAVAILABLE", "the client is closed", unsent=True)
+        line = self._lines.get(place)
+        if line is None or not line.is_alive():
+            if line is not None:
+                line.retire()
+            left = max(due - monotonic(), 0.01)
+            line = self._lines[place] = Line(self._servers[place[0]], left)
+        if self._closed:  # meanwhile
+            line.close()
+        return line
 
     def stream(
         self,

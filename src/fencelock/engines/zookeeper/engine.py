@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ...engine import Address, Engine
-from ...errors import Unavailable
+from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World
 from . import options, paths, requests
@@ -29,7 +29,7 @@ from .folders import Folders
 from .keeping import Keeping
 from .leaving import Leaving
 from .neighbors import Neighbors
-from .nodes import NEVER, Node, read_words
+from .nodes import Node, read_words
 from .sweeper import Sweeper, locate
 from .view import View
 from .wire import make_wire, read_settings
@@ -83,6 +83,19 @@ class ZooKeeperEngine(Engine):
     # Acquiring
 
     async def acquire(self, request: Request) -> Grant | Busy:
+        try:
+            return await self._contend(request)
+        except EngineError as error:
+            node = self._nodes.get(request.owner)
+            if request.queue or node is None or not node.tried:
+                raise  # one who waits stays where it is
+            raise OutcomeUnknown(
+                f"{request.name!r} was asked for, and then ZooKeeper did not serve ({error}): it "
+                f"may be held for {node.ttl:g} s",
+                until=node.ttl,
+            ) from error
+
+    async def _contend(self, request: Request) -> Grant | Busy:
         asked_at = self.world.now()
         for _ in range(LOOKS_MAX):
             node = self._node(request)
@@ -111,13 +124,20 @@ class ZooKeeperEngine(Engine):
         if node is None or node.is_over(self._wire.session):
             reborn = node is not None
             node = self._nodes[request.owner] = self._new(request, reborn)
-        node.until = NEVER
+        self._want(node, self._wire.patience if node.waits else 0.0)
         if node.doomed:
+            node.until = self.world.now()  # should this deletion fail, the next one is due
             raise Unavailable(
                 f"an earlier try for {request.name!r} is being taken back; nothing is held"
             )
         node.signal = self._signals.get(request.owner)
         return node
+
+    def _want(self, node: Node, longer: float) -> None:
+        """Keep a node while somebody asks about it, and no longer: it may never be asked for
+        again, as when a signal handler raises."""
+        node.until = self.world.now() + node.ttl + longer
+        self._sweeper.nudge(node.until)
 
     def _new(self, request: Request, reborn: bool = False) -> Node:
         folder = self._folders.path(request.name)
@@ -165,8 +185,13 @@ class ZooKeeperEngine(Engine):
         creation = requests.create(path, node.data(node.ttl), self._acl)
         known = (request.waits or request.queue) and self._neighbors.knows(node.folder)
         looking = [] if known else [requests.children(node.folder)]
+        await self._wire.ready()  # that may take a new session
         node.tried, node.session = True, self._wire.session
-        created, *listed = await self._folders.ensuring(node.folder, creation, *looking)
+        try:
+            created, *listed = await self._folders.ensuring(node, creation, *looking)
+        except EngineError:
+            node.tried = False
+            raise
         path, stat = created
         child = str(path[len(node.folder) + 1 :])
         node.child, node.fence, node.session = child, stat.czxid, stat.session
@@ -223,6 +248,7 @@ class ZooKeeperEngine(Engine):
 
     async def _watch_predecessor(self, node: Node, order: list[str]) -> Busy | None:
         """Be told when the one before us goes; None when it has gone already."""
+        self._want(node, LOOK_S + self._wire.patience)
         path = node.watching = f"{node.folder}/{node.predecessor}"
         try:
             (found,) = await self._wire.call(requests.get(path, node.woken))
@@ -250,6 +276,8 @@ class ZooKeeperEngine(Engine):
             path, node.watching, node.next = node.watching, None, False
             if path is not None:
                 self._wire.unwatch(path, node.woken)
+            node.until = min(node.until, self.world.now() + node.ttl)
+            self._sweeper.nudge(node.until)
 
     # Keeping
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...errors import Unavailable
 from . import paths, requests
+from .nodes import Node
 from .requests import Acl, Request
 from .sweeper import Sweeper
 from .wire import Wire
@@ -56,14 +57,16 @@ class Folders:
         if not self.containers:
             self._sweeper.leave_folder(folder)
 
-    async def ensuring(self, folder: str, *wanted: Request) -> list[Any]:
-        """Make requests of which the first creates a child; the folder is made if it is missing."""
+    async def ensuring(self, node: Node, *wanted: Request) -> list[Any]:
+        """Make requests of which the first creates a node; its folder is made if it is missing."""
         for _ in range(TRIES):
-            answers = await self._wire.call(*wanted)
+            answers = await self._wire.call(*wanted, session=node.session)
             if not isinstance(answers[0], Exception):
                 return answers
-            await self._make(folder)
-        raise Unavailable(f"the folder {folder} vanishes as soon as it is made; nothing is held")
+            await self._make(node.folder)
+        raise Unavailable(
+            f"the folder {node.folder} vanishes as soon as it is made; nothing is held"
+        )
 
     async def _make(self, folder: str) -> None:
         """Make a folder and all above it, in one go; those that exist stay as they are."""

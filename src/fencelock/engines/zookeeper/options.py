@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ...engine import Address
 from ...errors import Misconfigured
-from . import requests
+from . import paths, requests
 
 DEFAULT_ROOT = "/fencelock"
 SESSION_MIN_S, SESSION_MAX_S = 0.4, 3600.0
@@ -25,6 +25,11 @@ def root(address: Address) -> str:
     parts = [part for part in address.path.split("/") if part]
     if any(part in (".", "..") or not part.isprintable() for part in parts):
         raise Misconfigured(f"the root {address.path!r} is no path of ZooKeeper: write /a/b")
+    if any(paths.sequence(part) is not None for part in parts) or parts[:1] == [paths.SYSTEM]:
+        raise Misconfigured(
+            f"the root {address.path!r} has the name of a contender or lies in the server's own "
+            "folder: others would take it for a lock that is held. Choose another"
+        )
     return "".join(f"/{part}" for part in parts)
 
 

@@ -8,11 +8,10 @@ when a majority of the ensemble last heard of us: the server may forget the sess
 
 from __future__ import annotations
 
-import random
 import ssl
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...engine import Address
@@ -35,6 +34,7 @@ BELIEVED = 0.75  # of a session. A follower tells its leader of us every half ti
 PATIENCE_MIN_S, PATIENCE_MAX_S = 0.25, 5.0
 PINGS = 3  # in the time of a session, when there is nothing else to say
 RETRY_S = 0.2  # between two rounds through all members
+TRIES = 3  # to send something, when the connection breaks each time before that
 
 
 class Settings(NamedTuple):
@@ -72,22 +72,21 @@ def make_wire(world: World, address: Address) -> Wire:
     if world.flavor == "asyncio":
         from .wire_aio import AioWire
 
-        return AioWire(settings, world.now)
+        return AioWire(settings, world)
     from .wire_threads import ThreadsWire
 
-    return ThreadsWire(settings, world.now)
+    return ThreadsWire(settings, world)
 
 
 class Wire(ABC):
     """One session on an ensemble."""
 
-    def __init__(self, settings: Settings, now: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, world: World) -> None:
         self._settings = settings
-        self._now = now
+        self._now = now = world.now
         self._link = Session(settings.session_s, settings.credentials)
-        hosts = list(settings.hosts)
-        random.shuffle(hosts)  # so that clients spread over the members
-        self._hosts = deque(hosts)
+        # In any order, so that clients spread over the members.
+        self._hosts = deque(sorted(settings.hosts, key=lambda _: world.random()))
         self._context: ssl.SSLContext | None = None
         self._why: FencelockError = Unavailable("no member has answered yet")
         self._closed = False
@@ -141,9 +140,14 @@ class Wire(ABC):
         """Begin a session."""
 
     @abstractmethod
-    async def call(self, *wanted: Request) -> list[Any]:
+    async def ready(self) -> None:
+        """Wait for a connection; Unavailable when there is none in time."""
+
+    @abstractmethod
+    async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
         """Send requests in one go; their answers in order, ordinary errors among them.
 
+        With a session they are sent in that one only, not in one that has taken its place.
         Raise Unavailable when nothing can have happened, OutcomeUnknown when a write may have.
         """
 
@@ -171,20 +175,38 @@ class Wire(ABC):
             raise Misconfigured(f"the certificates cannot be read ({error})") from error
         return self._context
 
+    def _see(self, session: int) -> None:
+        """See that a request is about to be sent in the session that it is meant for."""
+        if session not in (0, self._link.id):
+            raise Unavailable("the ZooKeeper session has ended; nothing was sent. Try again")
+
     def _answered(self, wanted: Sequence[Request], answers: list[Any], sent_at: float) -> list[Any]:
         """Judge answers; note the contact that they prove."""
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, requests.ORDINARY):
-                raise translate(answer)
+                raise self._failure(wanted, answers, answer)
         if any(map(requests.is_write, wanted)):
             self.contact_at = max(self.contact_at, sent_at)
         return answers
 
-    def _unanswered(self, wanted: Sequence[Request]) -> FencelockError:
+    def _failure(
+        self, wanted: Sequence[Request], answers: list[Any], error: Exception
+    ) -> FencelockError:
+        """What one answer that is a surprise means for all that was asked for with it."""
+        failure = translate(error)
+        done = [not isinstance(answer, Exception) for answer in answers]
+        if any(did and requests.is_write(one) for one, did in zip(wanted, done, strict=True)):
+            return OutcomeUnknown(f"a part of the request took effect, and then: {failure}")
+        return failure
+
+    def _unanswered(self, wanted: Sequence[Request], broke: bool = True) -> FencelockError:
         """What it means that the connection broke or was silent: a read has changed nothing."""
+        why = "the connection to ZooKeeper broke before it answered"
+        if not broke:
+            why = "ZooKeeper did not answer in time"
         if any(map(requests.is_write, wanted)):
-            return OutcomeUnknown("the connection to ZooKeeper broke before it answered")
-        return Unavailable("the connection to ZooKeeper broke before it answered; nothing happened")
+            return OutcomeUnknown(f"{why}; the request may have taken effect")
+        return Unavailable(f"{why}; nothing happened")
 
     def _next_host(self) -> tuple[str, int]:
         """The next member to try: the one that failed last is tried last."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, cast
 
 from ...errors import OutcomeUnknown, Unavailable
 from ...wires.receiving import Receiver
+from ...world import World
 from . import requests
 from .requests import Flight, Request
-from .wire import PINGS, RETRY_S, Settings, Wire
+from .wire import PINGS, RETRY_S, TRIES, Settings, Wire
 
 
 class _Line(Receiver):
@@ -23,8 +24,7 @@ class _Line(Receiver):
         self.broken: asyncio.Future[None] = wire.loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's are of no class of asyncio
 
     def data_received(self, data: bytes) -> None:
         if not self.broken.done():
@@ -48,8 +48,8 @@ class _Line(Receiver):
 class AioWire(Wire):
     """One session, shared by the tasks of a loop."""
 
-    def __init__(self, settings: Settings, now: Any) -> None:
-        super().__init__(settings, now)
+    def __init__(self, settings: Settings, world: World) -> None:
+        super().__init__(settings, world)
         self.loop = asyncio.get_running_loop()
         self._ready = asyncio.Event()
         self._tried = asyncio.Event()  # every member once
@@ -71,16 +71,25 @@ class AioWire(Wire):
             await self.close(False)
             raise self._why
 
-    async def call(self, *wanted: Request) -> list[Any]:
-        if not wanted:
-            return []
+    async def ready(self) -> None:
         if not self._ready.is_set():
             self._rouse.set()
             if self._closed or not await _set_within(self._ready, self.respite):
                 raise Unavailable(f"no server of the ensemble answers ({self._why})")
-        line = self._line
-        if line is None:
-            raise Unavailable("the connection to ZooKeeper broke; nothing was sent")
+
+    async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
+        if not wanted:
+            return []
+        for _ in range(TRIES):
+            if not self._ready.is_set():
+                await self.ready()
+            if (line := self._line) is not None:
+                break
+        else:
+            raise Unavailable(
+                "the connection to ZooKeeper breaks again and again; nothing was sent"
+            )
+        self._see(session)
         landed: asyncio.Future[None] = self.loop.create_future()
         flight = Flight(len(wanted), lambda: _settle(landed))
         sent_at = self._now()
@@ -210,7 +219,8 @@ class AioWire(Wire):
         if self._unheard_since is None:
             self._unheard_since = now
         assert line.transport is not None
-        line.transport.write(data)
+        if not line.broken.done():  # uvloop raises where asyncio passes over what comes too late
+            line.transport.write(data)
 
     def _look(self, line: _Line) -> None:
         """Ping when it is time; leave a server that is silent; look again before either."""

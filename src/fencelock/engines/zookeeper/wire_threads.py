@@ -15,12 +15,14 @@ import weakref
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
+from ...world import NO_LIMIT, World
 from . import requests
 from .requests import Flight, Request, Watcher
-from .wire import PINGS, RETRY_S, Settings, Wire
+from .wire import PINGS, RETRY_S, TRIES, Settings, Wire
 
 CHUNK = 1 << 16
 JOIN_S = 2.0
+SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
 
 _wires: weakref.WeakSet[ThreadsWire] = weakref.WeakSet()
 
@@ -28,8 +30,9 @@ _wires: weakref.WeakSet[ThreadsWire] = weakref.WeakSet()
 class ThreadsWire(Wire):
     """One session, shared by the threads of a process."""
 
-    def __init__(self, settings: Settings, now: Any) -> None:
-        super().__init__(settings, now)
+    def __init__(self, settings: Settings, world: World) -> None:
+        super().__init__(settings, world)
+        self._ends = world.limit
         self._mutex = threading.Lock()  # orders what is sent, and keeps the session's state whole
         self._ready = threading.Event()
         self._tried = threading.Event()  # every member once
@@ -44,25 +47,45 @@ class ThreadsWire(Wire):
         self.tls()
         self._thread = threading.Thread(target=self._run, name="fencelock-zookeeper", daemon=True)
         self._thread.start()
-        self._tried.wait(self.round)
+        self._tried.wait(self._within(self.round))
         if not self._ready.is_set():
             self.abandon()
             raise self._why
 
-    async def call(self, *wanted: Request) -> list[Any]:
-        if not wanted:
-            return []
+    def _within(self, seconds: float) -> float:
+        """So long, or as long as the call may still last that this thread is in."""
+        ends = self._ends()
+        return seconds if ends == NO_LIMIT else max(0.0, min(seconds, ends - self._now()))
+
+    async def ready(self) -> None:
         if not self._ready.is_set():
             self._rouse.set()
-            if self._closed or not self._ready.wait(self.respite):
+            if self._closed or not self._ready.wait(self._within(self.respite)):
                 raise Unavailable(f"no server of the ensemble answers ({self._why})")
+
+    async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
+        if not wanted:
+            return []
         gate = threading.Lock()
         gate.acquire()
         flight = Flight(len(wanted), gate.release)
-        sent_at = self._now()
-        self._send(wanted, flight)
-        if not gate.acquire(timeout=self.patience) or flight.lost:
-            self._drop()
+        for _ in range(TRIES):
+            if not self._ready.is_set():
+                await self.ready()
+            sent_at = self._now()
+            if self._send(wanted, flight, session):
+                break
+        else:
+            raise Unavailable(
+                "the connection to ZooKeeper breaks again and again; nothing was sent"
+            )
+        patience = self.patience
+        within = self._within(patience)
+        if not gate.acquire(timeout=within):
+            if within >= patience:
+                self._drop()
+            raise self._unanswered(wanted, broke=False)
+        if flight.lost:
             raise self._unanswered(wanted)
         return self._answered(wanted, flight.answers, sent_at)
 
@@ -85,30 +108,35 @@ class ThreadsWire(Wire):
         with self._mutex:
             super().unwatch(path, watcher)
 
-    def _send(self, wanted: tuple[Request, ...], flight: Flight) -> None:
+    def _send(self, wanted: tuple[Request, ...], flight: Flight, session: int) -> bool:
+        """False when there is no connection at this moment."""
         with self._mutex:
             line = self._socket
             if line is None or not self._link.welcomed:
-                raise Unavailable("the connection to ZooKeeper broke; nothing was sent")
-            data = memoryview(self._link.ask(wanted, flight))
+                return False
+            self._see(session)
             try:
-                self._push(line, data)
-            except OSError:
-                pass  # the reader finds it broken, and the flight is lost
+                self._push(line, self._link.ask(wanted, flight))
+            except BaseException as error:  # a part of a request may be sent, so no other can be
+                self._drop()
+                if not isinstance(error, OSError):
+                    raise
+                # else the reader finds it broken, and the flight is lost
+            return True
 
-    def _push(self, line: socket.socket, data: memoryview | bytes) -> None:
+    def _push(self, line: socket.socket, data: bytes) -> None:
         """Send all of it; the mutex is held, so no other request gets between."""
         self._sent_at = now = self._now()
         if self._unheard_since is None:
             self._unheard_since = now
-        data = memoryview(data)
-        while data:
+        rest = memoryview(data)
+        while rest:
             try:
-                data = data[line.send(data) :]
+                rest = rest[line.send(rest) :]
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 poll = select.poll()
                 poll.register(line, select.POLLOUT)
-                if not poll.poll(self.patience * 1000):
+                if not poll.poll(SEND_S * 1000):
                     raise TimeoutError("the server takes no more bytes") from None
 
     def _drop(self) -> None:

@@ -19,6 +19,7 @@ from .server import Server
 from .tls import Seal
 
 READ_MAX = 65_536
+SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
 
 
 class Channel:
@@ -30,7 +31,6 @@ class Channel:
         self.frames = Connection()
         self.usable = True
         self._pong_at = 0.0
-        self._patience = 0.0
         self._seal: Seal | None = None
         try:
             self._socket = socket.create_connection((server.host, server.port), within)
@@ -41,7 +41,7 @@ class Channel:
             if server.tls is not None:
                 self._seal = Seal(server.tls, server.host)
                 self._seal.shake_hands(self._socket)
-            self.set_patience(within)
+            set_patience(self._socket, min(within, SEND_S))
         except BaseException as error:
             self._socket.close()
             if isinstance(error, OSError):
@@ -49,12 +49,6 @@ class Channel:
             raise
         self.receive = self._socket.recv
         self._wait = waiting_for(self._socket)
-
-    def set_patience(self, seconds: float) -> None:
-        """How long to wait for the server to take anything."""
-        if abs(seconds - self._patience) > seconds / 16:
-            set_patience(self._socket, seconds)
-            self._patience = seconds
 
     def begin(self, call: Call) -> None:
         """Send a request, or the beginning of a stream."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from ..receiving import Receiver
 from .call import Call, Refused, cannot_connect
@@ -12,6 +13,7 @@ from .hpack import Malformed
 from .server import Server
 from .tls import see_agreed
 
+LINGER_S = 0.25  # after a cancellation
 LEAVE_S = 10.0  # calls on a connection that is left have ended by then
 
 
@@ -56,8 +58,8 @@ class Line(Receiver):
     async def call(self, head: bytes, message: bytes, within: float) -> bytes:
         """Send a request and wait for its answer; Refused when the time is up at the latest.
 
-        A task that is cancelled waits for the answer all the same: a request that is dropped
-        half-way may still be served, after what undoes it.
+        A task that is cancelled waits a little for an answer that is on its way: a request that is
+        dropped half-way may still be served, after what undoes it.
         """
         due = self._loop.time() + within
         call = _Call(head, message, due)
@@ -72,6 +74,8 @@ class Line(Receiver):
                 await call.future
             except asyncio.CancelledError as error:
                 cancelled = error
+                call.due = min(call.due, self._loop.time() + LINGER_S)
+                self._watch(call.due)
         if cancelled is not None:
             raise cancelled
         return call.result()
@@ -80,12 +84,14 @@ class Line(Receiver):
         """Send what is to be sent."""
         out = self._frames.out
         if self._transport is not None and out:
-            self._transport.write(b"".join(out))
+            if self._usable:  # uvloop raises where asyncio passes over what is written too late
+                self._transport.write(b"".join(out))
             out.clear()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's are of no class of asyncio
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()
@@ -111,7 +117,9 @@ class Line(Receiver):
         self.close(str(exc or "the server closed the connection"))
 
     def _watch(self, due: float) -> None:
+        """Look by then, at the latest."""
         if self._timer is not None:
+            due = min(due, self._timer.when())
             self._timer.cancel()
         self._timer = self._loop.call_at(due, self._look)
 

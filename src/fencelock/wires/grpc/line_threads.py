@@ -3,6 +3,9 @@
 Whoever waits for an answer reads, if nobody else does, and hears for all; once it has its own
 answer it wakes another who waits, to go on reading. So a thread that is alone sends and receives
 for itself, and many have their requests under way at once.
+
+A signal handler may raise between any two steps. So the turn to read is no lock, which such a
+moment could leave locked for good: it belongs to a call, and every end of that call gives it back.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ class Line:
     def __init__(self, server: Server, within: float) -> None:
         self._channel = Channel(server, within)
         self._frames = self._channel.frames
-        self._reading = threading.Lock()
+        self._reader: dict[bool, object] = {}
+        """Who reads, if anybody: taken in one step, by ``setdefault``."""
         self._used_at = monotonic()
         self._retired = False
 
@@ -49,31 +53,36 @@ class Line:
         """Send a request and wait for its answer; Refused when the time is up at the latest."""
         call, due = _Call(head, message), monotonic() + within
         try:
-            self._channel.set_patience(within)
             self._channel.begin(call)
             self._wait(call, due)
             if not call.done:
                 self._channel.cancel(call)
                 call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
                 self._hand_on()
+        except BaseException:  # of a signal handler: leave nothing to this call
+            with self._channel.mutex:
+                self._frames.cancel(call)
+            self._step_down(call)
+            raise
         finally:
-            if not call.done:  # interrupted
-                with self._channel.mutex:
-                    self._frames.cancel(call)
-                self._hand_on()
             self._used_at = monotonic()
             if self._retired and self._frames.idle:
                 self.close()
         return call.result()
 
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody reads, and hears for all."""
+        return bool(self._reader)
+
     def _wait(self, call: _Call, due: float) -> None:
-        if self._reading.acquire(False):
+        if self._reader.setdefault(True, call) is call:
             self._lead(call, due)
             return
         call.wake = wake = threading.Lock()
         wake.acquire()
         while not call.done:
-            if self._reading.acquire(False):
+            if self._reader.setdefault(True, call) is call:
                 self._lead(call, due)
                 return
             left = due - monotonic()
@@ -97,7 +106,7 @@ class Line:
         finally:
             if not channel.usable:
                 channel.let_go()
-            self._reading.release()
+            self._reader.pop(True, None)
             if not self._frames.idle:
                 self._appoint(call)
 
@@ -112,19 +121,19 @@ class Line:
 
     def _hand_on(self) -> None:
         """Whoever gives up may have been appointed just now, and not have heard of it."""
-        if not self._reading.locked():
+        if not self._reader:
             self._appoint()
 
     def is_alive(self) -> bool:
         """False if no call can begin here, such as after the server hung up unheard."""
         recently = monotonic() - self._used_at < LOOK_AGAIN_S
-        if not recently and _DONT_WAIT is not None and self._reading.acquire(False):
+        if not recently and _DONT_WAIT is not None:
+            turn = object()
             try:
-                self._catch_up(_DONT_WAIT)
-            finally:
-                self._reading.release()
-                if not self._frames.idle:  # it began meanwhile, and leaves the reading to us
-                    self._appoint()
+                if self._reader.setdefault(True, turn) is turn:
+                    self._catch_up(_DONT_WAIT)
+            finally:  # a call may have begun meanwhile, and have left the reading to us
+                self._step_down(turn)
         return self._channel.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:
@@ -153,9 +162,25 @@ class Line:
     def close(self) -> None:
         """End the connection, and all calls on it."""
         self._channel.close()
-        if self._reading.acquire(False):  # else whoever reads is woken, and lets go
-            self._channel.let_go()
-            self._reading.release()
+        turn = object()
+        try:
+            if self._reader.setdefault(True, turn) is turn:  # else who reads is woken, and lets go
+                self._channel.let_go()
+        finally:
+            self._step_down(turn)
+
+    def _step_down(self, turn: object) -> None:
+        """Let others read, if this one did. Twice: a signal handler may raise in here as well."""
+        try:
+            self._leave_to_others(turn)
+        finally:
+            self._leave_to_others(turn)
+
+    def _leave_to_others(self, turn: object) -> None:
+        if self._reader.get(True) is turn:
+            self._reader.pop(True, None)
+        if not self._frames.idle:
+            self._hand_on()
 
 
 def _release(wake: threading.Lock) -> None:

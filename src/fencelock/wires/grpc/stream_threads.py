@@ -46,7 +46,11 @@ class Stream:
         self._early: list[bytes] = []
         """What is to be said once there is a connection."""
         self._closed = False
-        threading.Thread(target=self._run, name="fencelock-watch", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="fencelock-watch", daemon=True).start()
+        except BaseException:  # of a signal handler: nobody knows this stream
+            self._closed = True
+            raise
 
     def send(self, message: bytes) -> None:
         with self._mutex:

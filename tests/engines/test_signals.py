@@ -1,0 +1,112 @@
+"""An exception from a signal handler at any moment of a call leaves the client usable, and nothing
+behind that is kept alive."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+import fencelock
+from fencelock import AcquireTimeout, Lease
+from tests.engines.striking import Strike, Struck
+from tests.servers.etcd import Etcd
+from tests.servers.server import until
+from tests.servers.shared import shared
+from tests.servers.zookeeper import ZooKeeper
+
+SOON = 20.0
+TTL_S = 2.0
+MOMENTS_MAX = 600  # of more, every second or third
+_number: Iterator[int] = count()
+PATHS = ("/engines/etcd/", "/engines/zookeeper/", "/wires/grpc/")
+WHERE = {
+    "etcd": lambda: f"{shared(Etcd).url}?prefix=signals-{next(_number)}/",
+    "zookeeper": lambda: f"{shared(ZooKeeper).fresh_url()}?session=4",
+}
+
+
+class Case:
+    """One client that is struck, and another that looks."""
+
+    def __init__(self, url: str) -> None:
+        self.struck = fencelock.connect(url)
+        self.other = fencelock.connect(url)
+        self.names = (f"seat {number}" for number in count())
+
+    def lease(self) -> Lease:
+        return self.struck.lock(next(self.names), ttl=TTL_S).acquire()
+
+    def acquire(self) -> Callable[[], object]:
+        lock = self.struck.lock(next(self.names), ttl=TTL_S)
+        return lambda: lock.acquire().release()
+
+    def wait(self) -> Callable[[], object]:
+        name = next(self.names)
+        held = self.other.lock(name, ttl=60).acquire()
+
+        def wait() -> None:
+            with held:
+                try:
+                    self.struck.lock(name, ttl=TTL_S).acquire(timeout=0.02)
+                except AcquireTimeout:
+                    pass
+
+        return wait
+
+    def renew(self) -> Callable[[], object]:
+        lease = self.lease()
+
+        def renew() -> None:
+            with lease:
+                lease.renew()
+
+        return renew
+
+    def release(self) -> Callable[[], object]:
+        return self.lease().release
+
+    def see_usable(self) -> None:
+        """No connection is left that nobody reads, no turn that nobody has."""
+        lease = self.struck.lock(next(self.names), ttl=60).try_acquire()
+        assert lease is not None
+        assert lease.release()
+
+    def is_clean(self) -> bool:
+        gc.collect()
+        return not self.other.scan("")
+
+
+@pytest.fixture(params=WHERE)
+def case(request: pytest.FixtureRequest) -> Iterator[Case]:
+    case = Case(WHERE[request.param]())
+    yield case
+    case.struck.close()
+    case.other.close()
+
+
+@pytest.mark.parametrize("what", ["acquire", "wait", "renew", "release"])
+def test_a_signal_at_any_moment_leaves_the_client_usable_and_nothing_behind(
+    case: Case, what: str
+) -> None:
+    make = getattr(case, what)
+    make()()  # connected, and all is made that is made once
+    work = make()
+    with Strike(PATHS) as quiet:
+        work()
+    assert quiet.moments > 20
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # leases that were dropped where they were struck
+        for moment in range(1, quiet.moments + 1, 1 + quiet.moments // MOMENTS_MAX):
+            work = make()
+            try:
+                with Strike(PATHS, moment):
+                    work()
+            except Struck:
+                pass
+            del work
+            case.see_usable()
+        until(case.is_clean, "the last of the locks to be free", within=SOON)
