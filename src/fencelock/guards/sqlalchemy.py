@@ -36,6 +36,7 @@ from ..errors import UsageError
 from .fence import Claim, Fenced, claim
 from .sql import failures
 from .sql.over_sqlalchemy import is_async_session
+from .sql.steps import Table as SqlTable
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -126,7 +127,7 @@ class SessionGuard:
                 return
             highest = connection.execute(above.with_for_update()).scalar()
         except Exception as error:
-            failures.meet(error, table.name)
+            failures.meet(error, SqlTable(table.name, fence.name))
             raise
         if highest is not None:
             raise self.claim.stale(int(highest))
