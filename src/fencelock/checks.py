@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .errors import UsageError
-from .model import FENCE_MAX, Safety, Scalar
+from .model import Safety, Scalar
 
 NAME_BYTES_MAX = 512
 TTL_MIN_S = 0.05
@@ -147,13 +147,6 @@ def check_safety(safety: object) -> Safety | None:
     if safety == "correctness":
         return "correctness"
     raise UsageError(f'safety must be "efficiency" or "correctness", not {safety!r}')
-
-
-def check_fence(fence: object) -> int:
-    """Return a fence, or say what is wrong with it."""
-    if isinstance(fence, bool) or not isinstance(fence, int) or not 0 < fence <= FENCE_MAX:
-        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence!r}")
-    return fence
 
 
 def check_key(key: object) -> int:

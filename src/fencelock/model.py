@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from .errors import Expired, LeaseLost, Revoked, SessionEnded
+from .errors import Expired, LeaseLost, Revoked, SessionEnded, UsageError
 
 FENCE_MAX = 2**53 - 1  # what a JSON number and a double can carry exactly
 DRIFT, DRIFT_S = 0.01, 0.002  # of a ttl, and a moment: see drift()
@@ -188,6 +188,13 @@ def renewed(grants: Sequence[Grant], asked_at: float) -> list[Grant]:
 def drift(ttl: float) -> float:
     """Seconds by which a holder gives up early: clocks that run apart, and time to be told."""
     return ttl * DRIFT + DRIFT_S
+
+
+def check_fence(fence: object) -> int:
+    """Return a fence, or say what is wrong with it."""
+    if isinstance(fence, bool) or not isinstance(fence, int) or not 0 < fence <= FENCE_MAX:
+        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence!r:.80}")
+    return fence
 
 
 def next_fence(last: int, wall_us: int) -> int:

@@ -227,13 +227,13 @@ def test_meta_that_is_taken_comes_back_from_json_unchanged(words: dict[str, mode
 
 @pytest.mark.parametrize("fence", [1, 2**53 - 1])
 def test_a_fence_is_a_whole_number(fence: int) -> None:
-    assert checks.check_fence(fence) == fence
+    assert model.check_fence(fence) == fence
 
 
 @pytest.mark.parametrize("fence", [0, -1, 2**53, 1.0, "1", None, True])
 def test_what_is_no_fence_is_refused(fence: object) -> None:
     with pytest.raises(UsageError, match="a fence is an integer from 1 to 9007199254740991"):
-        checks.check_fence(fence)
+        model.check_fence(fence)
 
 
 @pytest.mark.parametrize("meta", [[], "", 0, False])

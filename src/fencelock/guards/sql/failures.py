@@ -130,4 +130,5 @@ def _of_sqlite(code: int, text: str) -> type[EngineError] | None:
         return None
     if code in _SQLITE_AWAY:
         return Unavailable
-    return Misconfigured if code == 1 and text.startswith("no such") else EngineError
+    absent = text.startswith("no such") or "has no column" in text
+    return Misconfigured if code == 1 and absent else EngineError
