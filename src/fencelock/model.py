@@ -206,6 +206,15 @@ def next_fence(last: int, wall_us: int) -> int:
     return max(last + 1, wall_us if wall_us < FENCE_MAX // 2 else 0)
 
 
+def shown(text: str) -> str:
+    """What others wrote, fit for a message, a log or a terminal: one line, nothing that acts.
+
+    Control characters, line breaks, escape codes, marks that turn the direction of writing and lone
+    surrogates are replaced.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
 def mask(owner: str) -> str:
     """Show enough of an owner id to tell two apart, never enough to use it."""
     return owner[:6] + "…"
