@@ -1,4 +1,4 @@
-"""What type checkers know of a decorated function: ``make check`` reads this file, in strict mode."""
+"""What type checkers know of a decorated function: ``make check`` reads this file."""
 
 from __future__ import annotations
 
