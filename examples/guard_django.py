@@ -56,7 +56,7 @@ def main() -> None:
 
         stock.n -= 1
         try:
-            stock.save(fence=first)
+            stock.save(fence=first.fence)  # the lease itself would say that it is over
         except fencelock.StaleFence as error:
             print(f"it is not saved: {error}")
 

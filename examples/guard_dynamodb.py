@@ -36,7 +36,8 @@ def main(table: str) -> None:
             print(f"the second holder writes {sold + 1}")
 
         try:
-            guard.put({**KEY, "sold": seen + 1}, first)  # it wakes up and writes
+            # It wakes up and writes. The lease itself would say that it is over.
+            guard.put({**KEY, "sold": seen + 1}, first.fence, name=first.name)
         except fencelock.StaleFence as error:
             print(f"the first holder is refused: {error}")
 

@@ -32,7 +32,8 @@ def main(endpoint: str) -> None:
             print(f"the second holder writes {limit + 1}")
 
         try:
-            guard.put(KEY, str(seen + 1), first)  # it wakes up and writes what it had in mind
+            # It wakes up and writes. The lease itself would say that it is over.
+            guard.put(KEY, str(seen + 1), first.fence, name=first.name)
         except fencelock.StaleFence as error:
             print(f"the first holder is refused: {error}")
 

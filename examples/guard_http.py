@@ -35,7 +35,7 @@ class Quiet(WSGIRequestHandler):
         pass
 
 
-def book(url: str, customer: str, lease: fencelock.Lease) -> str:
+def book(url: str, customer: str, lease: fencelock.Lease | int) -> str:
     """The client's side. With httpx or requests: ``auth=httpx_auth(lease)`` does all of it."""
     request = Request(url, customer.encode(), fencing_headers(lease), method="PUT")
     try:
@@ -64,7 +64,7 @@ def main() -> None:
                 print("the second holder:", book(url, "customer 2", second))
 
             try:
-                book(url, "customer 1", first)
+                book(url, "customer 1", first.fence)  # the lease would say itself that it is over
             except fencelock.StaleFence as error:
                 print(f"the first holder is refused: {error}")
             assert seats == {"/seats/1A": "customer 2"}

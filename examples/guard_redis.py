@@ -36,7 +36,8 @@ def main(url: str) -> None:
             print(f"the second holder sells 3, {left} are left")
 
         try:
-            guard.set(KEY, seen - 1, first)  # it wakes up and writes
+            # It wakes up and writes. The lease itself would say that it is over.
+            guard.set(KEY, seen - 1, first.fence, name=first.name)
         except fencelock.StaleFence as error:
             print(f"the first holder is refused: {error}")
         assert store.get(KEY) == b"7"

@@ -35,7 +35,8 @@ def main(bucket: str) -> None:
             print("the second holder adds a line")
 
         try:
-            guard.put(KEY, seen + b"a line of the first holder\n", first)  # it wakes up and writes
+            # It wakes up and writes. The lease itself would say that it is over.
+            guard.put(KEY, seen + b"a line of the first holder\n", first.fence, name=first.name)
         except fencelock.StaleFence as error:
             print(f"the first holder is refused: {error}")
     print("others read it behind its first line:", guard.read(KEY))

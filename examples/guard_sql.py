@@ -33,9 +33,9 @@ def count(shop: sqlite3.Connection, lease: fencelock.Lease) -> int:
         return int(shop.execute("SELECT n FROM stock WHERE id = 42").fetchone()[0])
 
 
-def set_count(shop: sqlite3.Connection, lease: fencelock.Lease, n: int) -> None:
+def set_count(shop: sqlite3.Connection, lease: fencelock.Lease | int, n: int) -> None:
     with shop:  # commits, or rolls back what was refused
-        marks.enter(shop, lease)
+        marks.enter(shop, lease, "stock:42")
         shop.execute("UPDATE stock SET n = ? WHERE id = 42", (n,))
 
 
@@ -57,7 +57,7 @@ def main() -> None:
             print("the second holder takes one")
 
         try:
-            set_count(shop, first, n - 1)
+            set_count(shop, first.fence, n - 1)  # the lease would say itself that it is over
         except fencelock.StaleFence as error:
             print(f"the first holder is refused: {error}")
         assert shop.execute("SELECT n FROM stock").fetchone() == (9,)
@@ -65,7 +65,7 @@ def main() -> None:
         with client.lock("stock:42") as third, shop:
             rows.update(shop, third, {"id": 42}, {"n": 8})
         try:
-            rows.update(shop, first, {"id": 42}, {"n": 9})
+            rows.update(shop, first.fence, {"id": 42}, {"n": 9})
         except fencelock.StaleFence:
             print("the row refuses it, too, by its own column")
 

@@ -47,7 +47,11 @@ def main() -> None:
     with fencelock.connect("sqlite:///locks.db") as client:
         # Not renewed, so it ends as if this process had been frozen.
         first = client.lock("stock:42", ttl=0.2, renew=False).acquire()
-        with Session(engine, expire_on_commit=False) as slow, guard_session(slow, first) as guarded:
+        with (
+            Session(engine, expire_on_commit=False) as slow,
+            # By its fence: the lease would say itself that it is over.
+            guard_session(slow, first.fence, first.name) as guarded,
+        ):
             stock = guarded.get(Stock, 42)  # raises the mark of the row and loads it
             slow.commit()
             time.sleep(0.3)

@@ -36,7 +36,8 @@ def main(hosts: str) -> None:
             print(f"the second holder writes {limit + 1}")
 
         try:
-            guard.set(NODE, b"%d" % (seen + 1), first)  # it wakes up and writes
+            # It wakes up and writes. The lease itself would say that it is over.
+            guard.set(NODE, b"%d" % (seen + 1), first.fence, name=first.name)
         except fencelock.StaleFence as error:
             print(f"the first holder is refused: {error}")
     zookeeper.stop()

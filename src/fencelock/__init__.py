@@ -36,6 +36,8 @@ from .model import Holding, Owed, State, Traits, Waiting
 if TYPE_CHECKING:
     from . import aio as aio
     from . import etcd as etcd
+    from . import observe as observe
+    from . import sql as sql
     from . import testing as testing
     from .sync import Client, Lease, Lock, Lost, connect
 
@@ -70,10 +72,12 @@ __all__ = [
     "aio",
     "connect",
     "etcd",
+    "observe",
+    "sql",
     "testing",
 ]
 
-_LATER = {"aio", "etcd", "testing"}  # modules that cost something to import
+_LATER = {"aio", "etcd", "observe", "sql", "testing"}  # modules that cost something to import
 
 
 def __getattr__(name: str) -> Any:

@@ -6,10 +6,10 @@ The body of an ``async with`` is cancelled when its lease is lost, and the block
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
-from functools import partial, wraps
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import body, engines
 from .checks import check_name, check_prefix, check_reason, check_timeout, check_ttl
@@ -19,7 +19,7 @@ from .errors import LeaseLost, UsageError
 from .face import ClientFace, LeaseFace, LockFace, LostFace
 from .logic.about import not_in_time
 from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
-from .spec import DEFAULT_TTL_S, Spec, Template, check_busy, make_spec
+from .spec import DEFAULT_TTL_S, LockOptions, Spec, Template, check_busy, make_spec
 from .worlds.aio import AioWorld
 
 __all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
@@ -144,6 +144,16 @@ class Client(ClientFace):
         self._demand(spec)
         return Lock(self._cores, spec)
 
+    @overload
+    def locked(
+        self, name: str, *, busy: Literal["raise"] = "raise", **options: Unpack[LockOptions]
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R]]]: ...
+
+    @overload
+    def locked(
+        self, name: str, *, busy: Literal["skip"], **options: Unpack[LockOptions]
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | None]]]: ...
+
     def locked(
         self,
         name: str,
@@ -158,12 +168,12 @@ class Client(ClientFace):
         meta: Meta | None = None,
         key: int | None = None,
         busy: Literal["raise", "skip"] = "raise",
-    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Awaitable[R]]]:
+    ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
         """Decorate a function: each call holds the lock named by the template, filled from its
         arguments.
 
         ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
-        A function with a parameter ``lease`` gets the lease there.
+        A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
         spec = make_spec(
             "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
@@ -171,21 +181,23 @@ class Client(ClientFace):
         self._demand(spec)
         check_busy(busy)
 
-        def decorate(function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        def decorate(
+            function: Callable[P, Awaitable[R]],
+        ) -> Callable[P, Coroutine[Any, Any, R | None]]:
             template = Template(name, function, asynchronous=True)
 
-            @wraps(function)
-            async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            async def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 lock = Lock(self._cores, spec._replace(name=template.name(args, kwargs)))
                 skip = busy == "skip"
                 lease = await (lock.try_acquire(timeout=timeout) if skip else lock.acquire())
                 if lease is None:
-                    return None  # type: ignore[return-value]  # the caller asked to skip
+                    return None
                 async with lease:
-                    if template.wants_lease:
-                        kwargs.setdefault("lease", lease)
-                    return await function(*args, **kwargs)
+                    result = template.awaitable(template.call(lease, args, kwargs))
+                    value: R = template.finished(await result)
+                    return value
 
+            template.wrap(call)
             return call
 
         return decorate

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .errors import UsageError
-from .model import FENCE_MAX, Safety, Scalar
+from .model import Safety, Scalar
 
 NAME_BYTES_MAX = 512
 TTL_MIN_S = 0.05
@@ -125,17 +125,16 @@ def check_meta(meta: object) -> dict[str, Scalar]:
         if value != value or value in (float("inf"), float("-inf")):
             raise UsageError(f"meta[{key!r}] must be finite, not {value!r}")
         words[key] = value
+    if words:
+        import json  # only where somebody has something to say
+
+        size = len(json.dumps(words))  # in ASCII: characters are bytes
+        if size > META_BYTES_MAX:
+            raise UsageError(
+                f"meta may have at most {META_BYTES_MAX} bytes as JSON, this has {size}: "
+                "keep the details elsewhere and store a key"
+            )
     return words
-
-
-def check_meta_size(text: str) -> str:
-    """Return meta as JSON text, or say that it is too long to be carried by every engine."""
-    if len(text) > META_BYTES_MAX:  # the text is ASCII: characters are bytes
-        raise UsageError(
-            f"meta may have at most {META_BYTES_MAX} bytes as JSON, this has {len(text)}: "
-            "keep the details elsewhere and store a key"
-        )
-    return text
 
 
 def check_safety(safety: object) -> Safety | None:
@@ -147,13 +146,6 @@ def check_safety(safety: object) -> Safety | None:
     if safety == "correctness":
         return "correctness"
     raise UsageError(f'safety must be "efficiency" or "correctness", not {safety!r}')
-
-
-def check_fence(fence: object) -> int:
-    """Return a fence, or say what is wrong with it."""
-    if isinstance(fence, bool) or not isinstance(fence, int) or not 0 < fence <= FENCE_MAX:
-        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence!r}")
-    return fence
 
 
 def check_key(key: object) -> int:

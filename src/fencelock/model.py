@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from .errors import Expired, LeaseLost, Revoked, SessionEnded
+from .errors import Expired, LeaseLost, Revoked, SessionEnded, UsageError
 
 FENCE_MAX = 2**53 - 1  # what a JSON number and a double can carry exactly
 DRIFT, DRIFT_S = 0.01, 0.002  # of a ttl, and a moment: see drift()
@@ -193,6 +193,13 @@ def drift(ttl: float) -> float:
     return ttl * DRIFT + DRIFT_S
 
 
+def check_fence(fence: object) -> int:
+    """Return a fence, or say what is wrong with it."""
+    if isinstance(fence, bool) or not isinstance(fence, int) or not 0 < fence <= FENCE_MAX:
+        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence!r:.80}")
+    return fence
+
+
 def next_fence(last: int, wall_us: int) -> int:
     """Draw a fence that is above the last one, and above any that was drawn before data was lost.
 
@@ -200,6 +207,15 @@ def next_fence(last: int, wall_us: int) -> int:
     ignored.
     """
     return max(last + 1, wall_us if wall_us < FENCE_MAX // 2 else 0)
+
+
+def shown(text: str) -> str:
+    """What others wrote, fit for a message, a log or a terminal: one line, nothing that acts.
+
+    Control characters, line breaks, escape codes, marks that turn the direction of writing and lone
+    surrogates are replaced.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
 
 
 def mask(owner: str) -> str:

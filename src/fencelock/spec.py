@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from .checks import (
     check_flag,
@@ -16,7 +18,10 @@ from .checks import (
     check_ttl,
 )
 from .errors import LeaseLost, UsageError
-from .model import Safety, Scalar
+from .model import Meta, Safety, Scalar
+
+if TYPE_CHECKING:
+    from inspect import Parameter, Signature
 
 DEFAULT_TTL_S = 30.0
 
@@ -71,22 +76,45 @@ def check_busy(busy: object) -> None:
         raise UsageError(f'busy must be "raise" or "skip", not {busy!r}')
 
 
+class LockOptions(TypedDict, total=False):
+    """The options that ``lock`` and ``locked`` share, for type checkers."""
+
+    ttl: float
+    timeout: float | None
+    renew: bool
+    max_hold: float | None
+    on_lost: Callable[[LeaseLost], object] | None
+    reentrant: bool
+    safety: Safety | None
+    meta: Meta | None
+    key: int | None
+
+
 class Template:
-    """A lock name with fields filled from a function's arguments: ``payment:{payment_id}``."""
+    """A lock name with fields filled from a function's arguments, ``payment:{payment_id}``, and the
+    function.
+
+    Its parameter ``lease`` is ours to fill: callers cannot pass it, and frameworks that read
+    signatures do not see it.
+    """
 
     def __init__(self, text: str, function: Callable[..., Any], *, asynchronous: bool) -> None:
-        import inspect  # 8 ms, and only where functions are decorated
-
         self._text = _template_text(text)
         _refuse_kind(function, asynchronous)
-        self._signature = inspect.signature(function)
-        parameters = self._signature.parameters
-        self.wants_lease = "lease" in parameters
+        self._function = function
+        self._asynchronous = asynchronous
+        inner = _signature(function)
+        self._parameters = list(inner.parameters.values())
+        others = [parameter for parameter in self._parameters if parameter.name != "lease"]
+        self._wants_lease = len(others) < len(self._parameters)
+        self._signature = inner.replace(parameters=others)
+        if self._wants_lease:
+            self._place, self._named = _place_of_lease(self._parameters, function)
         fields = _fields(text)
         for field in fields:
             root = field.partition(".")[0].partition("[")[0]
-            if root not in parameters or root == "lease":
-                known = ", ".join(name for name in parameters if name != "lease") or "none"
+            if root not in self._signature.parameters:
+                known = ", ".join(self._signature.parameters) or "none"
                 raise UsageError(
                     f"the lock name {text!r} asks for {root or 'a numbered field'!r}, which is no "
                     f"parameter of {_name_of(function)}(); its parameters: {known}"
@@ -94,12 +122,59 @@ class Template:
         if not fields:
             check_name(text)
 
+    def wrap(self, call: Callable[..., Any]) -> None:
+        """Make the decorated function look like the one it calls, but for the lease."""
+        update_wrapper(call, self._function)
+        if self._wants_lease:
+            cast("Any", call).__signature__ = self._signature
+
     def name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The name for one call. Missing arguments are the function's own TypeError."""
-        given = {**kwargs, "lease": None} if self.wants_lease else kwargs
-        bound = self._signature.bind(*args, **given)
+        if self._wants_lease and "lease" in kwargs:
+            raise UsageError(
+                f"{_name_of(self._function)}() is given the lease of the lock that each call takes:"
+                " call it without lease. Nothing was locked or called"
+            )
+        bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return check_name(self._text.format_map(bound.arguments))
+
+    def call(self, lease: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function as its caller did, with the lease where it wants one."""
+        if not self._wants_lease:
+            return self._function(*args, **kwargs)
+        if self._named and len(args) <= self._place:
+            return self._function(*args, **{**kwargs, "lease": lease})
+        left_out = [parameter.default for parameter in self._parameters[len(args) : self._place]]
+        before, after = args[: self._place], args[self._place :]
+        return self._function(*before, *left_out, lease, *after, **kwargs)
+
+    def awaitable(self, result: Any) -> Awaitable[Any]:
+        """Return what a call of the function gave, which is to be awaited under the lock."""
+        from inspect import isawaitable
+
+        if isawaitable(result):
+            return result
+        self.finished(result)
+        raise UsageError(
+            f"{_name_of(self._function)}() is a plain function: it returned "
+            f"{type(result).__qualname__}, which cannot be awaited. It has run, under the lock; "
+            "decorate it with fencelock.connect(…).locked"
+        )
+
+    def finished(self, value: Any) -> Any:
+        """Return the value, unless it is work that would be done after the lock is released."""
+        kind = None if value is None else _unfinished(value)
+        if kind is None:
+            return value
+        if kind == "generator" or self._asynchronous:
+            advice = "take the lock inside it"
+        else:
+            advice = "decorate the async function itself, with fencelock.aio.connect(…).locked"
+        raise UsageError(
+            f"{_name_of(self._function)}() returned a {type(value).__name__}, which would run "
+            f"after the lock is released; {_stop(value)}. Instead, {advice}"
+        )
 
 
 def _template_text(text: object) -> str:
@@ -108,10 +183,44 @@ def _template_text(text: object) -> str:
     return text
 
 
+def _signature(function: Callable[..., Any]) -> Signature:
+    import inspect  # 8 ms, and only where functions are decorated
+
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"the parameters of {_name_of(function)} cannot be read: {error}. "
+            "Call it in a function of yours, and decorate that"
+        ) from None
+
+
+def _place_of_lease(
+    parameters: Sequence[Parameter], function: Callable[..., Any]
+) -> tuple[int, bool]:
+    """How many positional arguments come before the lease, and whether it may be passed by name."""
+    place, lease = next((n, p) for n, p in enumerate(parameters) if p.name == "lease")
+    if lease.kind in (lease.VAR_POSITIONAL, lease.VAR_KEYWORD):
+        raise UsageError(
+            f"{_name_of(function)}() has the parameter {lease}, which takes more than one value: "
+            "name it otherwise, or write lease"
+        )
+    if lease.kind is lease.KEYWORD_ONLY:
+        return sys.maxsize, True
+    return place, lease.kind is not lease.POSITIONAL_ONLY
+
+
 def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
-    """Refuse a function whose body would run outside the lock."""
+    """Refuse a function whose body would run outside the lock, as far as that can be seen.
+
+    A plain function may call an async one and return its coroutine, or run it: only what it returns
+    tells. See Template.finished.
+    """
     import inspect
 
+    for kind in (staticmethod, classmethod):
+        if isinstance(function, kind):
+            raise UsageError(f"write @{kind.__name__} above @client.locked(…), not below it")
     call = getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
     if any(
         inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (function, call)
@@ -122,14 +231,48 @@ def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
         )
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     if is_async and not asynchronous:
-        kind, client = "an async", "fencelock.aio.connect"
-    elif asynchronous and not is_async:
-        kind, client = "a plain", "fencelock.connect"
+        sort, client = "an async", "fencelock.aio.connect"
+    elif asynchronous and not is_async and _is_plain(function):
+        sort, client = "a plain", "fencelock.connect"
     else:
         return
     raise UsageError(
-        f"{_name_of(function)}() is {kind} function: decorate it with {client}(…).locked"
+        f"{_name_of(function)}() is {sort} function: decorate it with {client}(…).locked"
     )
+
+
+def _is_plain(function: Any) -> bool:
+    """Whether a function is an ordinary ``def`` that wraps no other."""
+    from inspect import isfunction, ismethod
+
+    function = function.__func__ if ismethod(function) else function
+    return isfunction(function) and not (
+        hasattr(function, "__wrapped__") or function.__name__ == "<lambda>"
+    )
+
+
+def _unfinished(value: object) -> Literal["generator", "awaitable"] | None:
+    """What kind of work a value is that is still to be done, if it is any."""
+    import inspect
+
+    if type(value).__module__ == "contextlib":
+        value = getattr(value, "gen", value)  # of a function under @contextmanager
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        return "generator"
+    return "awaitable" if inspect.isawaitable(value) else None
+
+
+def _stop(value: Any) -> str:
+    """See that nothing of it runs, and say so."""
+    import inspect
+
+    if inspect.isgenerator(value) or inspect.iscoroutine(value):
+        value.close()
+        return "it was closed before it could"
+    if inspect.isawaitable(value) and callable(getattr(value, "cancel", None)):
+        cast("Any", value).cancel()  # a task
+        return "it was cancelled"
+    return "it was not begun"
 
 
 def _fields(text: str) -> list[str]:

@@ -7,26 +7,33 @@
 ``verify`` makes sure of the lease inside the transaction. If it still holds, nobody can be granted
 the lock before the transaction has ended, however late that is: a commit after the loss of the
 lease is impossible. Any connection of Python's DB API to the same database will do (psycopg,
-PyMySQL, mysqlclient, and SQLAlchemy's or Django's around them); with an asyncio driver, await it.
+PyMySQL, mysqlclient), SQLAlchemy's Connection or Session, and Django's connection; with one of
+asyncio, await it.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 import weakref
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from os.path import dirname
 from typing import TYPE_CHECKING, Any
 
-from .errors import UsageError
+from .errors import EngineError, Misconfigured, UsageError
+from .guards.sql import dialects, failures, transactions
+from .guards.sql.links import Link, link
+from .guards.sql.steps import Ask, Steps, Table
 
 if TYPE_CHECKING:
-    from .engine import Verification
+    from .engine import Engine, Verification
     from .face import LeaseFace
 
 __all__ = ["verify"]
 
-_IN_TRANSACTION = 1  # a bit of what MySQL's protocol says with every answer
+_WHERE = Table("the table of the locks")
+_PACKAGE = dirname(__file__)
 
 
 def verify(connection: Any, lease: LeaseFace) -> Any:
@@ -36,78 +43,118 @@ def verify(connection: Any, lease: LeaseFace) -> Any:
     lock is released: a lock that is released first protects nothing, and a RuntimeWarning says so.
     """
     lease.check()
-    driver = _driver(connection)
-    question = lease._core.engine.verification(lease._tenure.grant)  # pyright: ignore[reportPrivateUsage]
-    cursor: Any = driver.cursor()
-    waits: bool = isawaitable(cursor)
-    asked: Any = cursor if waits else cursor.execute(question.sql, question.parameters)
+    engine: Engine = lease._core.engine  # pyright: ignore[reportPrivateUsage]
+    question = engine.verification(lease._tenure.grant)  # pyright: ignore[reportPrivateUsage]
+    connection = getattr(connection, "driver_connection", None) or connection  # SQLAlchemy's pool
+    over = _link(connection, engine)
+    try:
+        asked = over.run(_steps(question), _WHERE, within=True)
+    except EngineError as error:
+        raise _explained(error, engine) from error
     if isawaitable(asked):
-        return _verify_later(driver, lease, question, cursor, asked)
-    row = cursor.fetchone()
-    cursor.close()
-    _judge(driver, lease, row)
+        return _verify_later(connection, lease, asked)
+    _judge(connection, lease, asked)
     return None
 
 
-async def _verify_later(
-    driver: Any, lease: LeaseFace, question: Verification, cursor: Any, asked: Awaitable[Any]
-) -> None:
-    first = await asked
-    if asked is cursor:  # a driver whose cursors are awaited, too
-        cursor = first
-        await cursor.execute(question.sql, question.parameters)
-    row = await cursor.fetchone()
-    await cursor.close()
-    _judge(driver, lease, row)
-
-
-def _driver(connection: Any) -> Any:
-    """The driver's own connection, out of what a toolkit has wrapped it in."""
-    for _ in range(3):
-        inner = getattr(connection, "driver_connection", None)  # SQLAlchemy's, of a pool
-        if inner is None and not hasattr(connection, "cursor"):
-            inner = getattr(connection, "connection", None)
-        if inner is None:
-            return connection
-        connection = inner
-    return connection
-
-
-def _judge(driver: Any, lease: LeaseFace, row: object) -> None:
-    tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]
-    if row is None:
-        raise tenure.lost_error("expired", "the database knows no such lease any more")
-    if _in_transaction(driver) is False:
-        raise UsageError(
-            "verify() was called outside of a transaction, where it protects nothing: begin one "
-            "first, and turn autocommit off"
-        )
-    tenure.before_release = _reminder(lease.name, driver)
-
-
-def _in_transaction(driver: Any) -> bool | None:
-    """Whether a transaction is open, where the driver tells without asking the server."""
-    status = getattr(getattr(driver, "info", None), "transaction_status", None)
-    if status is not None:
-        return int(status) != 0
-    flags = getattr(driver, "server_status", None)
-    return bool(flags & _IN_TRANSACTION) if isinstance(flags, int) else None
-
-
-def _reminder(name: str, driver: Any) -> Any:
+async def _verify_later(connection: Any, lease: LeaseFace, asked: Awaitable[bool]) -> None:
     try:
-        reference = weakref.ref(driver)
+        found = await asked
+    except EngineError as error:
+        raise _explained(error, lease._core.engine) from error  # pyright: ignore[reportPrivateUsage]
+    _judge(connection, lease, found)
+
+
+def _link(connection: Any, engine: Engine) -> Link:
+    """How to ask over the connection, which must lead to a database of the locks' kind."""
+    dialect = dialects.find(engine.schemes[0])
+    try:
+        over = link(connection)
+    except UsageError:
+        over = link(connection, dialect.name)  # a driver that is not known by its name
+    if over.dialect is not dialect:
+        raise UsageError(
+            f"the lock is kept at {engine.address.public}, and this is a connection to "
+            f"{over.dialect.name}: verify the lock in its own database, or use a guard"
+        )
+    return over
+
+
+def _steps(question: Verification) -> Steps[bool]:
+    """Ask whether the row of the lease is there, with the parameters named as guards do."""
+    places: list[str] = []
+    values: dict[str, object] = {}
+    for number, value in enumerate(question.parameters):
+        binary = isinstance(value, bytes)  # which aiomysql cannot send
+        places.append(f"UNHEX(:p{number})" if binary else f":p{number}")
+        values[f"p{number}"] = value.hex() if isinstance(value, bytes) else value
+    told = yield Ask(question.sql % tuple(places), values, fetch=True)
+    return told.row is not None
+
+
+def _explained(error: EngineError, engine: Engine) -> EngineError:
+    """What is missing is missing in a database of the caller's choice, not in ours."""
+    if type(error) is not Misconfigured:
+        return error
+    return Misconfigured(
+        f"this connection leads to a database without the table of the lock, which is kept at "
+        f"{engine.address.public}; nothing happened. Verify the lock in its own database, with the "
+        f"same search path, or use a guard ({failures.words(error.__cause__ or error)})"
+    )
+
+
+def _judge(connection: Any, lease: LeaseFace, found: bool) -> None:
+    tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]
+    if not found:
+        raise tenure.lost_error(
+            "expired",
+            "the database of this connection knows no such lease (any more, if the lock is there)",
+        )
+    tenure.before_release = _reminder(lease.name, connection)
+
+
+def _reminder(name: str, connection: Any) -> Callable[[], None] | None:
+    try:
+        is_open = _watch(connection)
     except TypeError:
-        return None
+        return None  # a driver whose connections cannot be referred to weakly
 
     def remind() -> None:
-        connection = reference()
-        if connection is not None and _in_transaction(connection):
+        if is_open():
             warnings.warn(
                 f"the lock {name!r} is released before the transaction that it protects has ended: "
                 "commit first, inside the lock's block",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=_callers_level(),
             )
 
     return remind
+
+
+def _watch(connection: Any) -> Callable[[], bool | None]:
+    """Whether the present transaction is still open, without keeping it alive."""
+    if hasattr(connection, "registry"):  # SQLAlchemy's scoped_session
+        connection = connection.registry()
+    for inner in ("sync_session", "sync_connection"):  # within SQLAlchemy's of asyncio
+        connection = getattr(connection, inner, connection)
+    if hasattr(connection, "get_transaction"):  # SQLAlchemy knows it, whoever has the connection
+        transaction = weakref.ref(connection.get_transaction())
+        return lambda: bool(getattr(transaction(), "is_active", False))
+    if hasattr(connection, "in_atomic_block"):  # Django's, of this thread
+        reference = weakref.ref(connection.ensure_connection.__self__)
+        return lambda: _is_open_in_django(reference())
+    reference = weakref.ref(connection)
+    return lambda: transactions.is_open(reference())
+
+
+def _is_open_in_django(connection: Any) -> bool | None:
+    inner = getattr(connection, "connection", None)
+    return getattr(connection, "in_atomic_block", False) or transactions.is_open(inner)
+
+
+def _callers_level() -> int:
+    """How far above the function that warns the first line is that is not ours."""
+    level, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -11,9 +11,9 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
 from .checks import check_name, check_prefix, check_reason, check_timeout, check_ttl
@@ -22,7 +22,7 @@ from .errors import FencelockError, LeaseLost
 from .face import ClientFace, LeaseFace, LockFace, LostFace
 from .logic.about import not_in_time
 from .model import Busy, Holding, Meta, Safety, State
-from .spec import DEFAULT_TTL_S, Template, check_busy, make_spec
+from .spec import DEFAULT_TTL_S, LockOptions, Template, check_busy, make_spec
 from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
 
@@ -81,6 +81,16 @@ class Client(ClientFace):
         self._cores.here().demand(spec.safety, spec.key)
         return Lock(self._cores, spec)
 
+    @overload
+    def locked(
+        self, name: str, *, busy: Literal["raise"] = "raise", **options: Unpack[LockOptions]
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+    @overload
+    def locked(
+        self, name: str, *, busy: Literal["skip"], **options: Unpack[LockOptions]
+    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]: ...
+
     def locked(
         self,
         name: str,
@@ -95,12 +105,12 @@ class Client(ClientFace):
         meta: Meta | None = None,
         key: int | None = None,
         busy: Literal["raise", "skip"] = "raise",
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Decorate a function: each call holds the lock named by the template, filled from its
         arguments.
 
         ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
-        A function with a parameter ``lease`` gets the lease there.
+        A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
         spec = make_spec(
             "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
@@ -108,21 +118,20 @@ class Client(ClientFace):
         self._core.demand(spec.safety, spec.key)
         check_busy(busy)
 
-        def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
             template = Template(name, function, asynchronous=False)
 
-            @wraps(function)
-            def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 lock = Lock(self._cores, spec._replace(name=template.name(args, kwargs)))
                 skip = busy == "skip"
                 lease = lock.try_acquire(timeout=timeout) if skip else lock.acquire()
                 if lease is None:
-                    return None  # type: ignore[return-value]  # the caller asked to skip
+                    return None
                 with lease:
-                    if template.wants_lease:
-                        kwargs.setdefault("lease", lease)
-                    return function(*args, **kwargs)
+                    value: R = template.finished(template.call(lease, args, kwargs))
+                    return value
 
+            template.wrap(call)
             return call
 
         return decorate

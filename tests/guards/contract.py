@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import pytest
 
 import fencelock
-from fencelock.errors import StaleFence, UsageError
+from fencelock.errors import LeaseLost, StaleFence, UsageError
 from fencelock.guards.fence import EPOCH_MAX, FENCE_MAX, Fenced
 
 NAME = "stock:42/ä"  # with what a path or a key would have to escape
@@ -99,8 +99,25 @@ def takes_a_lease(desk: Desk) -> None:
             assert desk.enter(second) == "a"
             desk.write("b", second, NAME)
         with pytest.raises(StaleFence) as caught:
-            desk.write("late", first)
+            desk.write("late", first.fence, NAME)
     assert (caught.value.offered, caught.value.highest) == (first.fence, second.fence)
+
+
+def refuses_a_lease_that_knows_that_it_is_over(desk: Desk) -> None:
+    """Though nobody has shown a higher fence; and the resource is not asked."""
+    with fencelock.connect("memory://") as client:
+        released = client.lock(NAME).acquire()
+        released.release()
+        lost = client.lock(NAME).acquire()
+        client.revoke(NAME, "maintenance")
+        assert lost.lost.wait(20)
+        for lease in (released, lost):
+            with pytest.raises(LeaseLost):
+                desk.enter(lease)
+            with pytest.raises(LeaseLost):
+                desk.write("late", lease)
+    assert desk.read() is None
+    assert desk.mark() == 0
 
 
 def an_epoch_is_higher_than_every_fence_of_the_one_before(desk: Desk) -> None:
@@ -152,6 +169,7 @@ CHECKS: tuple[Callable[[Desk], None], ...] = (
     a_write_raises_the_mark_by_itself,
     compares_numbers_and_not_their_text,
     takes_a_lease,
+    refuses_a_lease_that_knows_that_it_is_over,
     an_epoch_is_higher_than_every_fence_of_the_one_before,
     reset_lets_smaller_fences_in,
     refuses_what_is_no_fence,

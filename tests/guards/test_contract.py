@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fencelock
-from fencelock import StaleFence, UsageError
+from fencelock import LeaseLost, StaleFence, UsageError
 from fencelock.guards.fence import EPOCH_MAX, FENCE_MAX
 from tests.guards.kits import KITS, Kit
 
@@ -85,7 +85,9 @@ def test_a_lease_brings_its_name_and_fence(kit: Kit) -> None:
             kit.enter(second)
             assert kit.mark("seat") == second.fence
             with pytest.raises(StaleFence):
-                kit.enter(first)
+                kit.enter(first.fence, "seat")
+            with pytest.raises(LeaseLost):
+                kit.enter(first)  # it knows by itself, and nobody is asked
 
 
 def test_names_do_not_know_each_other(kit: Kit) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -202,9 +203,37 @@ def test_meta_that_not_every_engine_can_carry_is_refused(meta: object, why: str)
 
 
 def test_meta_has_a_size() -> None:
-    assert checks.check_meta_size("x" * 4096) == "x" * 4096
-    with pytest.raises(UsageError, match="at most 4096 bytes as JSON, this has 4097"):
-        checks.check_meta_size("x" * 4097)
+    """Of the caller's own words, which is said before anything is locked."""
+    most = {"a": "x" * (4096 - len('{"a": ""}'))}
+    assert checks.check_meta(most) == most
+    too_long: list[dict[str, Any]] = [{"a": most["a"] + "x"}, {**most, "b": 1}, {"a": "ä" * 800}]
+    for longer in too_long:
+        with pytest.raises(UsageError, match=r"at most 4096 bytes as JSON, this has 4[0-9]{3}"):
+            checks.check_meta(longer)
+        with fencelock.connect("memory://meta") as client:
+            with pytest.raises(UsageError, match="at most 4096 bytes"):
+                client.lock("x", meta=longer)
+            with pytest.raises(UsageError, match="at most 4096 bytes"):
+                client.locked("x", meta=longer)
+
+
+def test_meta_of_the_largest_size_is_carried_whatever_the_thread_is_called() -> None:
+    most = {"a": "x" * (4096 - len('{"a": ""}'))}
+    name = "ä" * 10_000
+
+    def hold() -> None:
+        with fencelock.connect("memory://meta") as client:
+            with client.lock("x", meta=most):
+                seen.extend(client.holders("x"))
+            with client.lock("x"):
+                seen.extend(client.holders("x"))
+
+    seen: list[fencelock.Holding] = []
+    thread = threading.Thread(target=hold, name=name)
+    thread.start()
+    thread.join(20)
+    assert seen[0].meta == most
+    assert seen[1].meta["thread"] == name[:200]
 
 
 WORDS = st.dictionaries(
@@ -227,13 +256,13 @@ def test_meta_that_is_taken_comes_back_from_json_unchanged(words: dict[str, mode
 
 @pytest.mark.parametrize("fence", [1, 2**53 - 1])
 def test_a_fence_is_a_whole_number(fence: int) -> None:
-    assert checks.check_fence(fence) == fence
+    assert model.check_fence(fence) == fence
 
 
 @pytest.mark.parametrize("fence", [0, -1, 2**53, 1.0, "1", None, True])
 def test_what_is_no_fence_is_refused(fence: object) -> None:
     with pytest.raises(UsageError, match="a fence is an integer from 1 to 9007199254740991"):
-        checks.check_fence(fence)
+        model.check_fence(fence)
 
 
 @pytest.mark.parametrize("meta", [[], "", 0, False])

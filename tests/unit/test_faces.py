@@ -52,6 +52,7 @@ def plain(member: Any) -> Any:
 def flat(annotation: object) -> str:
     """A return annotation without its flavor."""
     text = re.sub(r"Awaitable\[(\w+)\]", r"\1", str(annotation))
+    text = re.sub(r"Coroutine\[Any, Any, ([^]]+)\]", r"\1", text)
     return text.replace("Connecting", "Client")
 
 

@@ -34,10 +34,10 @@ SPINE = (
     ("address", "logic"),
     ("core",),
     ("face", "body"),
-    ("sync", "aio", "sql"),
+    ("sync", "aio"),
     (ROOT,),
     ("judge",),
-    ("recipes", "cli", "service", "integrations", "demo", "etcd"),
+    ("recipes", "cli", "service", "integrations", "demo", "etcd", "sql"),
     ("__main__",),
 )
 
@@ -49,7 +49,7 @@ SIDES = {
         {"errors", "model", "world", "engine", "observe", "address", "wires"},
         {"sync", "aio"},
     ),
-    "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo"}),
+    "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo", "sql"}),
 }
 
 TESTING = "testing"  # may import all; nothing else imports it

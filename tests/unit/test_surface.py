@@ -147,3 +147,16 @@ def test_a_lease_is_neither_copied_nor_pickled() -> None:
             with pytest.raises(TypeError, match="cannot be copied"):
                 duplicate(lease)
         assert lease
+
+
+@pytest.mark.parametrize("name", ["aio", "etcd", "observe", "sql", "testing"])
+def test_a_module_is_there_after_importing_the_package(name: str) -> None:
+    """It is loaded when it is first named, and not before."""
+    code = f"""
+import sys, fencelock
+loaded = set(sys.modules)
+module = fencelock.{name}
+assert module.__name__ == "fencelock.{name}" and "{name}" in dir(fencelock)
+assert "{name}" == "observe" or "fencelock.{name}" not in loaded
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -12,8 +12,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from ..checks import check_fence, check_name, check_ttl
-from ..model import Grant
+from ..checks import check_name, check_ttl
+from ..model import Grant, check_fence
 from .codes import WrongLine
 
 if TYPE_CHECKING:

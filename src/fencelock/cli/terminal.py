@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from ..model import shown
+
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _live = False  # a live line stands on the terminal
 
@@ -72,9 +74,8 @@ def lines(ready: Sequence[str]) -> None:
 
 def printable(text: str, stream: TextIO) -> str:
     """The text in what the stream can show, without control characters that move the cursor."""
-    clean = "".join(char if char.isprintable() else "�" for char in text)
     encoding = stream.encoding or "ascii"
-    return clean.encode(encoding, "replace").decode(encoding)
+    return shown(text).encode(encoding, "replace").decode(encoding)
 
 
 def traceback(error: BaseException) -> None:

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from ..errors import StaleFence, UsageError
+from ..model import FENCE_MAX, check_fence
 
 __all__ = ["EPOCH_MAX", "FENCE_MAX", "Claim", "Fenced", "claim"]
 
-FENCE_MAX = (
-    2**53 - 1
-)  # the largest that a double, and so Lua and JavaScript, can tell from the next
 EPOCH_MAX = 2**10 - 1
 _STEP = FENCE_MAX + 1
 
@@ -59,7 +57,8 @@ class Claim(NamedTuple):
 def claim(token: Fenced | int, name: str | None = None, epoch: int = 0) -> Claim:
     """Read a lease, or a bare fence with the name that it is for; else raise UsageError.
 
-    With a lease, ``name`` may be left out; if it is given, the lease must be of that very name.
+    With a lease, ``name`` may be left out; if it is given, the lease must be of that very name. One
+    that knows itself that it is over raises LeaseLost: the resource need not be asked.
     """
     if isinstance(token, int):
         if name is None:
@@ -69,6 +68,9 @@ def claim(token: Fenced | int, name: str | None = None, epoch: int = 0) -> Claim
         theirs, fence = getattr(token, "name", None), getattr(token, "fence", _NO_FENCE)
         if not isinstance(theirs, str) or fence is _NO_FENCE:
             raise UsageError(f"a guard takes a lease or an integer fence, not {token!r}")
+        check = getattr(token, "check", None)
+        if callable(check):
+            check()
         if name is None:
             name = theirs
         elif name != theirs:
@@ -77,7 +79,7 @@ def claim(token: Fenced | int, name: str | None = None, epoch: int = 0) -> Claim
     plain = type(fence) is int and type(epoch) is int and type(name) is str
     if plain and 0 < fence <= FENCE_MAX and 0 <= epoch <= EPOCH_MAX and name:
         return Claim(name, fence, epoch)
-    return Claim(_named(name), _checked(fence), _epoch(epoch))
+    return Claim(_named(name), check_fence(fence), _epoch(epoch))
 
 
 _NO_FENCE = object()
@@ -101,14 +103,6 @@ def _epoch(epoch: object) -> int:
     if not _whole(epoch) or not 0 <= epoch <= EPOCH_MAX:
         raise UsageError(f"an epoch is an integer from 0 to {EPOCH_MAX}, not {epoch!r}")
     return epoch
-
-
-def _checked(fence: object) -> int:
-    if not _whole(fence):
-        raise UsageError(f"a fence is an integer, not {fence!r}")
-    if not 0 < fence <= FENCE_MAX:
-        raise UsageError(f"a fence is an integer from 1 to {FENCE_MAX}, not {fence}")
-    return fence
 
 
 def _whole(value: object) -> TypeGuard[int]:

@@ -15,7 +15,7 @@ until the transaction ends. What concerns more than its rows, and Core, is for `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -36,6 +36,7 @@ from ..errors import UsageError
 from .fence import Claim, Fenced, claim
 from .sql import failures
 from .sql.over_sqlalchemy import is_async_session
+from .sql.steps import Table as SqlTable
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -56,28 +57,50 @@ class FencedMixin:
 
 
 def guard_session(
-    session: Session | AsyncSession, lease: Fenced | int, name: str | None = None, epoch: int = 0
+    session: Session | AsyncSession,
+    lease: Fenced | int,
+    name: str | None = None,
+    epoch: int = 0,
+    *,
+    unfenced: Iterable[type[Any]] = (),
 ) -> SessionGuard:
     """Have every flush of this session carry a fence, inside of a ``with`` block.
 
-    The block needs no ``async`` with an AsyncSession: entering it asks nobody.
+    Changes of classes without a fence are refused, but for those in ``unfenced``, which nothing
+    protects unless the same transaction raises another mark. The block needs no ``async`` with an
+    AsyncSession: entering it asks nobody.
     """
-    return SessionGuard(session, claim(lease, name, epoch))
+    return SessionGuard(session, lease, name, epoch, tuple(unfenced))
 
 
 class SessionGuard:
     """A session whose changes to fenced classes are refused when the fence is stale."""
 
-    def __init__(self, session: Session | AsyncSession, found: Claim) -> None:
-        self.claim = found
+    def __init__(
+        self,
+        session: Session | AsyncSession,
+        lease: Fenced | int,
+        name: str | None = None,
+        epoch: int = 0,
+        unfenced: tuple[type[Any], ...] = (),
+    ) -> None:
+        self._unfenced = unfenced
+        self._told = (lease, name, epoch)
+        self.claim  # noqa: B018  # refuses what is none
         self._given = session
         self._session: Any = session.sync_session if is_async_session(session) else session
+
+    @property
+    def claim(self) -> Claim:
+        """What changes are made under; LeaseLost when the lease knows that it is over."""
+        return claim(*self._told)
 
     def __enter__(self) -> Self:
         if self._session.info.get(_KEY) is not None:
             raise UsageError("this session is guarded already: leave that block first")
         self._session.info[_KEY] = self
         event.listen(self._session, "do_orm_execute", self._execute)
+        event.listen(self._session, "before_flush", self._flush)
         return self
 
     def __exit__(
@@ -88,6 +111,7 @@ class SessionGuard:
     ) -> None:
         self._session.info.pop(_KEY, None)
         event.remove(self._session, "do_orm_execute", self._execute)
+        event.remove(self._session, "before_flush", self._flush)
 
     def get(self, entity: type[T], key: Any) -> Any:
         """Raise the mark of a row and load it afresh; None when there is none.
@@ -126,17 +150,35 @@ class SessionGuard:
                 return
             highest = connection.execute(above.with_for_update()).scalar()
         except Exception as error:
-            failures.meet(error, table.name)
+            failures.meet(error, SqlTable(table.name, fence.name))
             raise
         if highest is not None:
             raise self.claim.stale(int(highest))
 
+    def _flush(self, session: Session, *_: object) -> None:
+        """What is about to be written must carry a fence, or have been named."""
+        targets: list[object] = [*session.new, *session.deleted]
+        for target in session.dirty:
+            if session.is_modified(target, include_collections=False):
+                targets.append(target)
+        for target in targets:
+            self._demand_fence(type(target))
+
+    def _demand_fence(self, kind: type[Any]) -> None:
+        if not issubclass(kind, (FencedMixin, *self._unfenced)):
+            raise UsageError(
+                f"{kind.__name__} has no fence, so that an older holder could change it unnoticed; "
+                "nothing was written. Derive it from FencedMixin, or let SqlGuard enter the "
+                f"transaction and name it: guard_session(…, unfenced=[{kind.__name__}])"
+            )
+
     def _execute(self, state: ORMExecuteState) -> None:
         """An UPDATE or DELETE of many rows at once."""
         mapper = state.bind_mapper
-        if mapper is None or not issubclass(mapper.class_, FencedMixin):
+        if mapper is None or not (state.is_update or state.is_delete or state.is_insert):
             return
-        if not (state.is_update or state.is_delete):
+        self._demand_fence(mapper.class_)
+        if state.is_insert or not issubclass(mapper.class_, FencedMixin):
             return
         statement: Any = state.statement
         if isinstance(state.parameters, list):

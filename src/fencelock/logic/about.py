@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import weakref
 from collections.abc import Hashable
+from typing import cast
 
-from ..checks import check_meta_size
+from ..checks import META_BYTES_MAX
 from ..errors import AcquireTimeout
-from ..model import Busy, Meta
+from ..model import Busy, Meta, Scalar, shown
 from ..world import World
 
+FACT_MAX = 200  # characters of the name of a thread, a task or a host
 TEXTS_MAX = 256  # threads or tasks whose description is kept
 
 
@@ -25,16 +27,22 @@ class About:
     def text(self, words: Meta) -> str:
         """Who asks, with their own words; one object for all leases that add none."""
         if words:
-            return check_meta_size(json.dumps({**self._world.facts(), **words}))
+            text = json.dumps({**self._facts(), **words})
+            return text if len(text) <= META_BYTES_MAX else json.dumps(words)  # it fits alone
         who = self._world.who()
         known = self._texts.get(id(who))
         if known is not None and known[0]() is who:
             return known[1]
         if len(self._texts) >= TEXTS_MAX:
             self._texts.clear()
-        text = json.dumps(self._world.facts())
+        text = json.dumps(self._facts())
         self._texts[id(who)] = (weakref.ref(who), text)
         return text
+
+    def _facts(self) -> dict[str, Scalar]:
+        """Host, process and thread or task, whose names may be of any length."""
+        facts = self._world.facts()
+        return {k: v[:FACT_MAX] if isinstance(v, str) else v for k, v in facts.items()}
 
 
 def read_meta(text: str) -> Meta:
@@ -43,9 +51,20 @@ def read_meta(text: str) -> Meta:
     return words
 
 
+def _told(holder: str) -> str:
+    """What a holder says of itself, in words; another program may have written anything."""
+    try:
+        words: object = json.loads(holder or "{}")
+    except ValueError:
+        return holder[:META_BYTES_MAX]
+    if not isinstance(words, dict):
+        return holder[:META_BYTES_MAX]
+    return ", ".join(f"{key} {value}" for key, value in cast("Meta", words).items())
+
+
 def not_in_time(name: str, timeout: float | None, busy: Busy) -> AcquireTimeout:
     """Why a lock was not had, and what to do."""
-    held_by = ", ".join(f"{key} {value}" for key, value in read_meta(busy.holder).items())
+    held_by = shown(_told(busy.holder))
     ahead = f", {busy.position} waiting before us" if busy.position else ""
     return AcquireTimeout(
         f"{name!r} was not acquired in {timeout or 0:.3g} s: held by "

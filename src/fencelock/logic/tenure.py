@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ..checks import TTL_MIN_S
 from ..errors import LeaseLost
-from ..model import LOSSES, Grant, Loss
+from ..model import LOSSES, Grant, Loss, shown
 
 if TYPE_CHECKING:
     from ..world import Signal
@@ -137,7 +137,8 @@ class Tenure:
         )
 
     def lost_error(self, loss: Loss, reason: str) -> LeaseLost:
-        """The error that tells of a loss."""
+        """The error that tells of a loss; the reason may be what another client wrote."""
+        reason = shown(reason)
         return LOSSES[loss](
             f"the lease on {self.grant.name!r} (fence {self.grant.fence}) is lost: {reason}. "
             "Another may hold the lock now: stop, and let the guard refuse what is under way",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fencelock
-from fencelock import Misconfigured, StaleFence, Unavailable, UsageError
+from fencelock import LeaseLost, Misconfigured, StaleFence, Unavailable, UsageError
 from fencelock.guards.files import FileGuard, forget, guarded_open, guarded_replace, sidecar
 
 
@@ -38,9 +38,11 @@ def test_a_lease_guards_a_file(path: Path) -> None:
             with guarded_open(path, "a", second) as file:
                 file.write(" and two")
         with pytest.raises(StaleFence):
-            guarded_replace(path, "late", first)
-        with pytest.raises(StaleFence), guarded_open(path, "r", first):
+            guarded_replace(path, "late", first.fence, name="report")
+        with pytest.raises(StaleFence), guarded_open(path, "r", first.fence, name="report"):
             pass
+        with pytest.raises(LeaseLost):
+            guarded_replace(path, "late", first)
     assert path.read_text() == "one and two"
     assert beside(path) == []
 

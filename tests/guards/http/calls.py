@@ -73,6 +73,8 @@ class Flavor:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.status = 200
+        """What the application answers with."""
         self.reached: list[tuple[int | None, str | None]] = []
 
     def make(
@@ -89,12 +91,12 @@ class Flavor:
 
     async def _asgi(self, scope: asgi.Scope, receive: asgi.Receive, send: asgi.Send) -> None:
         self.reached.append((scope.get("fencelock.fence"), scope.get("fencelock.name")))
-        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.start", "status": self.status, "headers": []})
         await send({"type": "http.response.body", "body": b"done"})
 
     def _wsgi(self, environ: dict[str, Any], start_response: wsgi.Start) -> Iterable[bytes]:
         self.reached.append((environ.get("fencelock.fence"), environ.get("fencelock.name")))
-        start_response("200 OK", [])
+        start_response(f"{self.status} Whatever", [])
         return [b"done"]
 
     def send(self, method: str, path: str, *headers: tuple[str, str]) -> Reply:

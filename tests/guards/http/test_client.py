@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -13,8 +14,9 @@ import pytest
 import requests
 
 import fencelock
-from fencelock import StaleFence, UsageError
+from fencelock import LeaseLost, StaleFence, UsageError
 from fencelock.guards.http import RequestsAuth, fencing_headers, httpx_auth, raise_if_stale
+from tests.guards.contract import Token
 from tests.guards.http.service import AsgiService
 from tests.servers.shared import shared
 
@@ -51,10 +53,30 @@ def test_a_refusal_becomes_stale_fence(
             assert put(url, first) == 200
         with client.lock("seat") as second:
             assert put(url, second) == 200
-        with pytest.raises(StaleFence) as caught:
+            old: Any = Token("seat", first.fence)  # as of a process that does not know
+            with pytest.raises(StaleFence) as caught:
+                put(url, old)
+        with pytest.raises(LeaseLost):
             put(url, first)
     error = caught.value
     assert (error.name, error.offered, error.highest) == ("seat", first.fence, second.fence)
+
+
+def test_a_lease_that_ends_between_two_requests_is_noticed(url: str) -> None:
+    with (
+        fencelock.connect("memory://") as client,
+        httpx.Client(trust_env=False, timeout=30) as http,
+    ):
+        with client.lock("seat") as lease:
+            auth, other = httpx_auth(lease), RequestsAuth(lease)
+            assert http.put(url, content="1", auth=auth).status_code == 200
+        with pytest.raises(LeaseLost):
+            http.put(url, content="2", auth=auth)
+        with pytest.raises(LeaseLost):
+            requests.put(url, data="2", auth=other, timeout=30)
+        with pytest.raises(LeaseLost):
+            fencing_headers(lease)
+        assert http.get(url).text == "1"
 
 
 def test_the_headers_of_a_lease_and_of_a_bare_fence() -> None:

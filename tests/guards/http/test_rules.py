@@ -147,17 +147,23 @@ def unreachable_sql() -> SqlMarks:
 
 def doubtful() -> Any:
     class Doubtful:
+        epoch = 0
+
         def enter(self, fence: int, *, name: str) -> None:
+            raise OutcomeUnknown
+
+        def mark(self, name: str) -> int:
             raise OutcomeUnknown
 
     return Doubtful()
 
 
+@pytest.mark.parametrize("authorize", [None, lambda _: True], ids=["", "authorized"])
 @pytest.mark.parametrize("store", [unreachable_redis, unreachable_sql, doubtful])
 def test_without_its_marks_the_guard_lets_nobody_in(
-    flavor: Flavor, store: Callable[[], Any], caplog: pytest.LogCaptureFixture
+    flavor: Flavor, store: Callable[[], Any], caplog: pytest.LogCaptureFixture, authorize: Any
 ) -> None:
-    flavor.make(store())
+    flavor.make(store(), authorize=authorize)
     with caplog.at_level(logging.ERROR, "fencelock"):
         reply = flavor.put(5)
     assert reply.status == 503
@@ -228,7 +234,7 @@ def test_marks_of_asyncio_are_awaited() -> None:
 
 
 def test_marks_of_asyncio_are_no_marks_for_wsgi() -> None:
-    guard = AsyncRedisGuard(redis.asyncio.Redis())
+    guard: Any = AsyncRedisGuard(redis.asyncio.Redis())
     with pytest.raises(UsageError, match="asyncio"):
         wsgi.FencingMiddleware(lambda *_: [], guard)
 

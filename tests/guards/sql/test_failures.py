@@ -14,8 +14,9 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import create_engine
 
-from fencelock import Denied, EngineError, StaleFence, Unavailable
-from fencelock.guards.sql import SqlGuard
+from fencelock import Denied, EngineError, Misconfigured, StaleFence, Unavailable
+from fencelock.guards.sql import RowGuard, SqlGuard
+from tests.guards.sql.hands import KINDS
 from tests.servers.mariadb import MariaDB, mariadb
 from tests.servers.postgresql import Postgresql
 from tests.servers.server import until
@@ -241,3 +242,40 @@ def test_mariadb_at_repeatable_read_sees_what_it_waited_for(table: str) -> None:
             guard.enter(second, 8, NAME)
         assert caught.value.highest == 9
         second.rollback()
+
+
+# A table that is not as the guard was told
+
+
+@pytest.mark.parametrize("kind", ["sqlite3", "psycopg", "pymysql-mariadb", "sqlalchemy-postgresql"])
+def test_what_is_missing_in_a_table_is_answered_with_advice_about_that(
+    kind: str, table: str, tmp_path: Path
+) -> None:
+    """In one line: psycopg draws a picture of the statement, with a caret below."""
+    _, make = KINDS[kind]
+    hand = make(tmp_path)
+    hand.execute(f"CREATE TABLE {table} (id int, fence bigint)")
+    hand.commit()
+    column = rf"ALTER TABLE {table} ADD COLUMN token bigint"
+    cases: list[tuple[Any, str]] = [
+        (lambda: RowGuard(table).enter(hand.connection, 5, {"idx": 1}), "idx.*Name the columns"),
+        (
+            lambda: RowGuard(table).update(hand.connection, 5, {"id": 1}, {"m": 2}),
+            "m.*Name the col",
+        ),
+        (lambda: RowGuard(table, "token").enter(hand.connection, 5, {"id": 1}), column),
+        (lambda: SqlGuard(table).enter(hand.connection, 5, "seat"), "is no table of marks"),
+        (lambda: RowGuard("nothing").enter(hand.connection, 5, {"id": 1}), "the name of a table"),
+        (lambda: SqlGuard("nothing").enter(hand.connection, 5, "seat"), r"schema\(\) prints"),
+    ]
+    for attempt, advice in cases:
+        hand.begin()
+        with pytest.raises(Misconfigured, match=advice) as caught:
+            attempt()
+        hand.rollback()
+        assert "\n" not in str(caught.value)
+        assert "^" not in str(caught.value)
+        assert "LINE" not in str(caught.value)
+    hand.execute(f"DROP TABLE {table}")
+    hand.commit()
+    hand.close()

@@ -1,4 +1,4 @@
-"""A decorated function in a blocking program: its lease, its turn, its values and errors."""
+"""A decorated function in a blocking program: its turn, its values and errors."""
 
 from __future__ import annotations
 
@@ -11,36 +11,6 @@ import pytest
 import fencelock
 from fencelock import AcquireTimeout
 from tests.unit.decorator.calling import names_of, run
-
-
-def test_a_parameter_named_lease_gets_the_lease(client: fencelock.Client) -> None:
-    @client.locked("pay:{number}", ttl=5, meta={"job": "pay"})
-    def pay(number: int, lease: fencelock.Lease | None = None) -> tuple[str, float, object]:
-        assert lease
-        return lease.name, lease.ttl, lease.meta["job"]
-
-    assert pay(7) == ("pay:7", 5, "pay")
-
-
-def test_a_lease_needs_no_default_and_may_be_keyword_only(client: fencelock.Client) -> None:
-    @client.locked("a")
-    def work(*, lease: fencelock.Lease) -> int:
-        return lease.fence
-
-    loose: Any = work
-    first = loose()
-    assert loose() > first
-
-
-def test_a_lease_of_the_callers_is_left_alone(client: fencelock.Client) -> None:
-    @client.locked("a")
-    def work(lease: object = None) -> object:
-        return lease
-
-    assert work(lease="mine") == "mine"
-
-
-# While another holds the lock
 
 
 def test_a_busy_lock_raises(client: fencelock.Client) -> None:

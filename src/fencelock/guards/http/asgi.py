@@ -1,7 +1,13 @@
 """The guard of an ASGI application: requests with a stale fence do not reach it.
 
 The order for each guarded request: wait until no other is at work on the same resource in this
-process, raise the mark, call the application, let the next one in when it is done.
+process, compare with the mark, call the application, raise the mark when it accepts, which is
+before its answer is sent, let the next one in when it is done.
+
+The mark is not raised before: whoever can send a request could then shut every holder out with the
+highest of all fences, though the application answers 401. Nobody comes between the comparison and
+the raise, because the turn is kept all the time. Where senders are known before, ``authorize`` says
+so, and the mark is raised before the application is called.
 
 That is atomic in one process. Several processes share a store of marks but not each other's turn:
 there the application should carry the fence, ``scope["fencelock.fence"]``, into the transaction
@@ -13,15 +19,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from inspect import iscoroutinefunction
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias
 
-from ...errors import EngineError, OutcomeUnknown, StaleFence, UsageError
+from ...errors import EngineError, FencelockError, OutcomeUnknown, StaleFence, UsageError
+from ..fence import claim
 from . import problem
 from .holds import Busy, TaskHolds
-from .marks import AsyncMarks, Marks, MemoryMarks
+from .marks import AsyncMarks, Marks, MemoryMarks, check_store, compare
 from .problem import Problem
-from .rules import HOLD_TIMEOUT_S, NAME, TOKEN, TOKEN_OTHER, make_rules
+from .rules import HOLD_TIMEOUT_S, NAME, TOKEN, TOKEN_OTHER, make_rules, may_have_acted
 
 __all__ = ["FencingMiddleware"]
 
@@ -46,6 +53,8 @@ class FencingMiddleware:
     default it is the path. ``methods`` need a fence, by default all that are not safe; with
     ``reads`` the others are checked when they bring one. ``match_name`` refuses fences of a lock
     that is not named as the resource. ``hold=False`` lets requests for one resource overlap.
+    ``authorize`` tells from the scope whether the sender may touch the resource, and may be async:
+    others get 403, and the mark is raised before the application is called, not when it accepts.
     """
 
     def __init__(
@@ -59,12 +68,17 @@ class FencingMiddleware:
         match_name: bool = False,
         hold: bool = True,
         hold_timeout: float = HOLD_TIMEOUT_S,
+        authorize: Callable[[Scope], bool | Awaitable[bool]] | None = None,
     ) -> None:
+        store = MemoryMarks() if marks is None else marks
+        check_store(store, authorize is not None)
         self._app = app
+        self._authorize = authorize
         self._rules = make_rules(methods, reads, match_name, hold, hold_timeout)
         self._key = key
         self._holds = TaskHolds()
-        self._enter = _entrance(MemoryMarks() if marks is None else marks)
+        self._enter = _entrance(store)
+        self._check = _comparison(store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -76,6 +90,8 @@ class FencingMiddleware:
             await self._app(scope, receive, send)
         elif isinstance(verdict, Problem):
             await _answer(send, verdict)
+        elif not await self._authorized(scope):
+            await _answer(send, problem.forbidden())
         else:
             await self._guarded(name, verdict, scope, receive, send)
 
@@ -100,18 +116,55 @@ class FencingMiddleware:
                 await _answer(send, problem.busy())
                 return
         try:
-            refusal = await self._refusal(name, fence)
+            first = self._check if self._authorize is None else self._enter
+            refusal = await self._refusal(first, name, fence)
             if refusal is None:
-                await self._app({**scope, FENCE_KEY: fence, NAME_KEY: name}, receive, send)
+                scope = {**scope, FENCE_KEY: fence, NAME_KEY: name}
+                await self._call(name, fence, scope, receive, send)
         finally:
             if holds:
                 self._holds.leave(name)
         if refusal is not None:
             await _answer(send, refusal)
 
-    async def _refusal(self, name: str, fence: int) -> Problem | None:
+    async def _authorized(self, scope: Scope) -> bool:
+        if self._authorize is None:
+            return True  # the application decides
+        answer = self._authorize(scope)
+        return bool(await answer if isawaitable(answer) else answer)
+
+    async def _call(
+        self, name: str, fence: int, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if self._authorize is not None:
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(send, lambda: self._raise(name, fence))
+        try:
+            await self._app(scope, receive, answer.send)
+        except BaseException:
+            if not answer.judged:
+                await self._raise(name, fence)  # nobody knows what was done
+            raise
+
+    async def _raise(self, name: str, fence: int) -> Problem | None:
+        """Raise the mark for a request that the application has accepted."""
         try:
             await self._enter(fence, name)
+        except StaleFence as error:
+            return problem.overtaken(error)
+        except FencelockError as error:
+            _log.error(
+                "fence %d of %r was accepted, but its mark is not raised: %s", fence, name, error
+            )
+            return problem.unmarked()
+        return None
+
+    async def _refusal(
+        self, look: Callable[[int, str], Awaitable[None]], name: str, fence: int
+    ) -> Problem | None:
+        try:
+            await look(fence, name)
         except StaleFence as error:
             return problem.stale(error)
         except (EngineError, OutcomeUnknown) as error:
@@ -120,6 +173,26 @@ class FencingMiddleware:
         except UsageError:
             return problem.malformed("The marks of this server cannot be kept under such a name.")
         return None
+
+
+class _Answer:
+    """The application's answer, which is sent after the mark is raised if it accepts."""
+
+    def __init__(self, send: Send, accept: Callable[[], Awaitable[Problem | None]]) -> None:
+        self._send = send
+        self._accept = accept
+        self._replaced = False
+        self.judged = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and not self.judged:
+            refusal = await self._accept() if may_have_acted(message["status"]) else None
+            self.judged = True
+            if refusal is not None:
+                self._replaced = True
+                await _answer(self._send, refusal)
+        if not self._replaced:
+            await self._send(message)
 
 
 def _entrance(marks: Marks | AsyncMarks) -> Callable[[int, str], Awaitable[None]]:
@@ -138,6 +211,23 @@ def _entrance(marks: Marks | AsyncMarks) -> Callable[[int, str], Awaitable[None]
     if iscoroutinefunction(enter):
         return awaited
     return threaded if getattr(marks, "blocks", True) else direct
+
+
+def _comparison(marks: Marks | AsyncMarks) -> Callable[[int, str], Awaitable[None]]:
+    """How to look without raising the mark: a store that blocks is asked in a thread."""
+
+    async def look(fence: int, name: str) -> None:
+        claim(fence, name)  # refuses a name that cannot be one, before the store is asked
+        read: Callable[..., Any] = marks.mark
+        if iscoroutinefunction(read):
+            mark: int = await read(name)
+        elif getattr(marks, "blocks", True):
+            mark = await asyncio.to_thread(read, name)
+        else:
+            mark = read(name)
+        compare(fence, name, marks.epoch, mark)
+
+    return look
 
 
 async def _answer(send: Send, refusal: Problem) -> None:

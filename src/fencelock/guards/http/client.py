@@ -31,17 +31,19 @@ def raise_if_stale(
 ) -> None:
     """Raise StaleFence when this is the answer of a guard that refused the fence."""
     if status == 412:
-        _raise(body, _claim(lease, name))
+        known = lease if isinstance(lease, int) else lease.fence  # though it may be over by now
+        _raise(body, _claim(known, name if isinstance(lease, int) else name or lease.name))
 
 
 class RequestsAuth:
     """For requests: ``requests.put(url, ..., auth=RequestsAuth(lease))``."""
 
     def __init__(self, lease: Fenced | int, *, name: str | None = None) -> None:
+        self._lease, self._name = lease, name
         self._claim = _claim(lease, name)
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers.update(_headers(self._claim))
+        request.headers.update(_headers(_claim(self._lease, self._name)))  # it may be over by now
         request.register_hook("response", self._look)  # type: ignore[no-untyped-call]
         return request
 
@@ -64,7 +66,7 @@ def httpx_auth(lease: Fenced | int, *, name: str | None = None) -> httpx.Auth:
         def auth_flow(
             self, request: httpx.Request
         ) -> Generator[httpx.Request, httpx.Response, None]:
-            request.headers.update(_headers(theirs))
+            request.headers.update(_headers(_claim(lease, name)))  # it may be over by now
             response = yield request
             if response.status_code == 412:
                 _raise(response.content, theirs)

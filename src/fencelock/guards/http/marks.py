@@ -1,12 +1,13 @@
 """Where the marks of a server are kept.
 
-Whatever has ``enter(fence, name=...)`` will do, so a guard of another resource is a store of marks:
-``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a server of one process,
-``SqlMarks`` keeps them in a database.
+Whatever has ``enter(fence, name=...)``, ``mark(name)`` and ``epoch`` will do, so a guard of another
+resource is a store of marks: ``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a
+server of one process, ``SqlMarks`` keeps them in a database.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Awaitable
@@ -17,48 +18,99 @@ from ..fence import Fenced, claim
 
 __all__ = ["AsyncMarks", "Marks", "MemoryMarks"]
 
+MARKS_MAX = 100_000
+
+_log = logging.getLogger("fencelock.guards.http")
+
 
 class Marks(Protocol):
     """A store for blocking servers; asyncio servers call it in a thread."""
 
+    @property
+    def epoch(self) -> int: ...
+
     def enter(self, lease: int, /, *, name: str) -> Any:
         """Raise the mark of a name or raise StaleFence; EngineError when it cannot be known."""
+        ...
+
+    def mark(self, name: str) -> int:
+        """The mark of a name, 0 when there is none; EngineError when it cannot be known."""
         ...
 
 
 class AsyncMarks(Protocol):
     """A store for asyncio servers."""
 
+    @property
+    def epoch(self) -> int: ...
+
     def enter(self, lease: int, /, *, name: str) -> Awaitable[Any]:
         """Raise the mark of a name or raise StaleFence; EngineError when it cannot be known."""
         ...
+
+    def mark(self, name: str) -> Awaitable[int]:
+        """The mark of a name, 0 when there is none; EngineError when it cannot be known."""
+        ...
+
+
+def compare(fence: int, name: str, epoch: int, mark: int) -> None:
+    """Raise StaleFence if the fence is below the mark, which stays as it is."""
+    theirs = claim(fence, name, epoch)
+    if theirs.mark < mark:
+        raise theirs.stale(mark)
+
+
+def check_store(marks: Marks | AsyncMarks, authorized: bool) -> None:
+    """See that a store can be asked for a mark, if that is needed."""
+    if not authorized and not (hasattr(marks, "mark") and hasattr(marks, "epoch")):
+        raise UsageError(
+            f"{type(marks).__name__} has no mark(name) and no epoch, so a fence cannot be checked "
+            "before the application has accepted the request: add them, or give authorize="
+        )
 
 
 class MemoryMarks:
     """Marks of this process, for a server that has no other, and for tests.
 
     They end with the process: the first request after a restart is accepted, whatever its fence. A
-    server of several processes needs a store that all of them share.
+    server of several processes needs a store that all of them share. At most ``limit`` names have
+    one: the mark that was asked for least lately goes first, and the log says so.
     """
 
     blocks = False
     """Asyncio servers may call it directly."""
 
-    def __init__(self, *, epoch: int = 0) -> None:
+    def __init__(self, *, epoch: int = 0, limit: int = MARKS_MAX) -> None:
         claim(1, "any", epoch)  # refuses what is no epoch
-        self._epoch = epoch
-        self._marks: dict[str, tuple[int, float]] = {}
+        if type(limit) is not int or limit < 1:
+            raise UsageError(f"limit is the number of marks to keep, at least 1, not {limit!r}")
+        self.epoch = epoch
+        self._limit = limit
+        self._dropped = 0
+        self._marks: dict[str, tuple[int, float]] = {}  # those asked for last are last
         self._turn = threading.Lock()
 
     def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
         """Raise the mark, or raise StaleFence."""
-        theirs = claim(lease, name, self._epoch)
+        theirs = claim(lease, name, self.epoch)
         with self._turn:
-            seen, _ = self._marks.get(theirs.name, (0, 0.0))
+            seen, raised = self._marks.get(theirs.name, (0, 0.0))
             if theirs.mark < seen:
                 raise theirs.stale(seen)
             if theirs.mark > seen:
-                self._marks[theirs.name] = (theirs.mark, time.monotonic())
+                raised = time.monotonic()
+            self._marks.pop(theirs.name, None)
+            self._marks[theirs.name] = (theirs.mark, raised)
+            full = len(self._marks) > self._limit
+            if full:
+                del self._marks[next(iter(self._marks))]
+                self._dropped += 1
+        if full and self._dropped == 1:
+            _log.warning(
+                "more than %d resources have a mark: the oldest are dropped, and holders that were "
+                "frozen for long may be let in. Call forget(), or give the marks a store",
+                self._limit,
+            )
 
     def mark(self, name: str) -> int:
         """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
@@ -70,7 +122,7 @@ class MemoryMarks:
         For a name that has moved to another engine. Whoever still holds a lease of the old one is
         accepted again: stop them first, or give all guards a new epoch instead.
         """
-        mark = claim(to, name, self._epoch).mark if to != 0 else 0
+        mark = claim(to, name, self.epoch).mark if to != 0 else 0
         with self._turn:
             self._marks.pop(name, None)
             if mark:

@@ -13,14 +13,16 @@ MEDIA_TYPE = "application/problem+json"
 
 _REASONS = {
     400: "Bad Request",
+    403: "Forbidden",
     412: "Precondition Failed",
     428: "Precondition Required",
+    500: "Internal Server Error",
     503: "Service Unavailable",
 }
 
 
 class Problem(NamedTuple):
-    """One refusal: the application was not called."""
+    """One refusal. Unless it says otherwise, the application was not called."""
 
     status: int
     body: bytes
@@ -51,6 +53,15 @@ def missing(header: str) -> Problem:
     )
 
 
+def forbidden() -> Problem:
+    return _problem(
+        403,
+        "not-authorized",
+        "Not authorized",
+        "The sender may not touch this resource. Nothing was done.",
+    )
+
+
 def malformed(detail: str) -> Problem:
     return _problem(400, "malformed-fence", "The fence cannot be read", detail)
 
@@ -63,6 +74,30 @@ def stale(error: StaleFence) -> Problem:
         "Another holder has taken over. Nothing was done: stop, and do not retry with this lease.",
         offered=error.offered,
         highest=error.highest,
+    )
+
+
+def overtaken(error: StaleFence) -> Problem:
+    """The application was called, and another process has accepted a higher fence meanwhile."""
+    return _problem(
+        412,
+        "stale-fence",
+        "The fence is stale",
+        "Another holder has taken over while this request was at work, so that it may have taken "
+        "effect: stop, and do not retry with this lease.",
+        offered=error.offered,
+        highest=error.highest,
+    )
+
+
+def unmarked() -> Problem:
+    """The application was called, and has accepted the request."""
+    return _problem(
+        500,
+        "mark-not-raised",
+        "The guard could not shut older holders out",
+        "The request was accepted and has taken effect, but the store of the marks did not confirm "
+        "the fence, so older holders may be let in. Send it again only if that does no harm.",
     )
 
 

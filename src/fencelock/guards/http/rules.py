@@ -20,6 +20,16 @@ HOLD_TIMEOUT_S = 30.0
 _DIGITS_MAX = len(str(FENCE_MAX))
 
 
+def may_have_acted(status: int) -> bool:
+    """Whether an application that answers so may have done what it was asked for.
+
+    A redirection or a client error is its word that it has not: strangers get 401, 403 or a way to
+    the login, and must not be able to raise a mark. After an error of its own nobody knows, but for
+    those that say that it did not try.
+    """
+    return status // 100 not in (3, 4) and status not in (501, 503)
+
+
 class Rules(NamedTuple):
     """Which requests are guarded, and how."""
 

@@ -34,6 +34,11 @@ class SqlMarks:
         self._turn = threading.Lock()
         self._pid = os.getpid()
 
+    @property
+    def epoch(self) -> int:
+        """What goes up when the locks move to another engine."""
+        return self.guard.epoch
+
     def create(self) -> None:
         """Make the table if it is not there."""
         with self._connection() as connection:

@@ -1,22 +1,24 @@
 """The guard of a WSGI application: requests with a stale fence do not reach it.
 
-The same as ``asgi.py``, for servers of threads. A request is done when the server has closed its
-response, as WSGI demands of it; until then no other one for the same resource begins.
+The same as ``asgi.py``, for servers of threads: the order and its reasons are there. A request is
+done when the server has closed its response, as WSGI demands of it; until then no other one for the
+same resource begins.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
-from ...errors import EngineError, OutcomeUnknown, StaleFence, UsageError
+from ...errors import EngineError, FencelockError, OutcomeUnknown, StaleFence, UsageError
 from . import problem
 from .holds import Busy, ThreadHolds
-from .marks import Marks, MemoryMarks
+from .marks import Marks, MemoryMarks, check_store, compare
 from .problem import Problem
-from .rules import HOLD_TIMEOUT_S, NAME, TOKEN, TOKEN_OTHER, make_rules
+from .rules import HOLD_TIMEOUT_S, NAME, TOKEN, TOKEN_OTHER, make_rules, may_have_acted
 
 __all__ = ["FencingMiddleware"]
 
@@ -39,6 +41,8 @@ class FencingMiddleware:
     by default it is the path. ``methods`` need a fence, by default all that are not safe; with
     ``reads`` the others are checked when they bring one. ``match_name`` refuses fences of a lock
     that is not named as the resource. ``hold=False`` lets requests for one resource overlap.
+    ``authorize`` tells from the environ whether the sender may touch the resource: others get 403,
+    and the mark is raised before the application is called, not when it accepts.
     """
 
     def __init__(
@@ -52,11 +56,16 @@ class FencingMiddleware:
         match_name: bool = False,
         hold: bool = True,
         hold_timeout: float = HOLD_TIMEOUT_S,
+        authorize: Callable[[Environ], bool] | None = None,
     ) -> None:
         store = MemoryMarks() if marks is None else marks
         if iscoroutinefunction(store.enter):
             raise UsageError(f"{type(store).__name__} is for asyncio; WSGI takes its blocking twin")
+        if iscoroutinefunction(authorize):
+            raise UsageError("authorize is an async function, which WSGI cannot await")
+        check_store(store, authorize is not None)
         self._app = app
+        self._authorize = authorize
         self._marks = store
         self._rules = make_rules(methods, reads, match_name, hold, hold_timeout)
         self._key = key or _path
@@ -73,6 +82,8 @@ class FencingMiddleware:
             return self._app(environ, start_response)
         if isinstance(verdict, Problem):
             return _answer(start_response, verdict)
+        if self._authorize is not None and not self._authorize(environ):
+            return _answer(start_response, problem.forbidden())
         return self._guarded(name, verdict, environ, start_response)
 
     def _guarded(
@@ -85,7 +96,10 @@ class FencingMiddleware:
             refusal = self._refusal(name, fence)
             if refusal is None:
                 environ = {**environ, FENCE_KEY: fence, NAME_KEY: name}
-                return Response(self._app(environ, start_response), leave)
+                answer = _Answer(start_response, lambda: self._raise(name, fence))
+                answer.judged = self._authorize is not None
+                with answer.watch():
+                    return Response(self._app(environ, answer.start), leave, answer)
         except BaseException:
             leave()
             raise
@@ -102,9 +116,25 @@ class FencingMiddleware:
             return None
         return lambda: self._holds.leave(name)
 
-    def _refusal(self, name: str, fence: int) -> Problem | None:
+    def _raise(self, name: str, fence: int) -> Problem | None:
+        """Raise the mark for a request that the application has accepted."""
         try:
             self._marks.enter(fence, name=name)
+        except StaleFence as error:
+            return problem.overtaken(error)
+        except FencelockError as error:
+            _log.error(
+                "fence %d of %r was accepted, but its mark is not raised: %s", fence, name, error
+            )
+            return problem.unmarked()
+        return None
+
+    def _refusal(self, name: str, fence: int) -> Problem | None:
+        try:
+            if self._authorize is not None:
+                self._marks.enter(fence, name=name)
+            else:
+                compare(fence, name, self._marks.epoch, self._marks.mark(name))
         except StaleFence as error:
             return problem.stale(error)
         except (EngineError, OutcomeUnknown) as error:
@@ -115,15 +145,51 @@ class FencingMiddleware:
         return None
 
 
+class _Answer:
+    """The application's answer, which is begun after the mark is raised if it accepts."""
+
+    def __init__(self, start_response: Start, accept: Callable[[], Problem | None]) -> None:
+        self._start = start_response
+        self._accept = accept
+        self.judged = False
+        self.refusal: Problem | None = None
+
+    def start(self, status: str, *more: Any) -> Any:
+        """Begin the answer, as WSGI's ``start_response``."""
+        if not self.judged:
+            self.refusal = self._accept() if may_have_acted(int(status[:3])) else None
+            self.judged = True
+            if self.refusal is not None:
+                self._start(self.refusal.line, self.refusal.headers())
+        return self._start(status, *more) if self.refusal is None else _ignore
+
+    @contextmanager
+    def watch(self) -> Generator[None, None, None]:
+        """Raise the mark if the application fails before it has begun: nobody knows what it did."""
+        try:
+            yield
+        except BaseException:
+            if not self.judged:
+                self._accept()
+            raise
+
+
 class Response:
     """The application's response, which lets the next request in when it is closed."""
 
-    def __init__(self, body: Iterable[bytes], leave: Callable[[], None]) -> None:
+    def __init__(self, body: Iterable[bytes], leave: Callable[[], None], answer: _Answer) -> None:
         self._body = body
         self._leave: Callable[[], None] | None = leave
+        self._answer = answer
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
+        with self._answer.watch():
+            for piece in self._body:
+                if self._answer.refusal is not None:
+                    break
+                yield piece
+        if self._answer.refusal is not None:
+            yield self._answer.refusal.body
 
     def close(self) -> None:
         leave, self._leave = self._leave, None
@@ -136,6 +202,10 @@ class Response:
                 leave()
 
     __del__ = close  # a server that forgets to close must not shut the resource for ever
+
+
+def _ignore(_: bytes) -> None:
+    """Stand in for the function by which an application may write its body."""
 
 
 def _path(environ: Environ) -> str:

@@ -44,7 +44,7 @@ class Orders:
         claim(1, "any", epoch)  # refuses what is no epoch
         _check_client(client, awaited)
         self._prefix = checked_prefix(prefix)
-        self._epoch = epoch
+        self.epoch = epoch
         self._ttl = checked_ttl(marks_ttl)
 
     def _order(
@@ -55,7 +55,7 @@ class Orders:
         lease: Fenced | int,
         name: str | None,
     ) -> Order:
-        theirs = claim(lease, name, self._epoch)
+        theirs = claim(lease, name, self.epoch)
         mark = str(theirs.mark).zfill(DIGITS)
         return Order(
             theirs,
@@ -109,7 +109,7 @@ class Orders:
         return self._order(script, keys, args, lease, name)
 
     def _reset(self, name: str, to: int) -> Order:
-        theirs = claim(to if to != 0 else 1, name, self._epoch)
+        theirs = claim(to if to != 0 else 1, name, self.epoch)
         mark = str(theirs.mark).zfill(DIGITS) if to != 0 else "0"
         key = key_of(self._prefix, name)
         return Order(theirs, setting(), [key], [mark, self._ttl])

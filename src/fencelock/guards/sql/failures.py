@@ -9,11 +9,13 @@ or a toolkit, knows them by the driver's own errors.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...errors import Denied, EngineError, FencelockError, Misconfigured, Unavailable
+from .steps import Table
 
-__all__ = ["meet"]
+__all__ = ["meet", "words"]
 
 _DATABASE_ERRORS = {"DatabaseError", "InterfaceError", "OSError", "PostgresError", "MySQLError"}
 _UNREACHABLE = {"OperationalError", "InterfaceError", "OSError"}
@@ -33,7 +35,12 @@ _SQLITE_AGAIN = {5, 6}  # busy, locked
 _SQLITE_AWAY = {7, 9, 10, 13, 14}  # memory, interrupt, disk, full, cannot be opened
 
 
-def meet(error: Exception, where: str) -> None:
+# "LINE 1: UPDATE …" of PostgreSQL, with a caret below; and how databases name a column.
+_PICTURE = re.compile(r"LINE \d+:")
+_COLUMN = re.compile(r"(?i)column:? (?:named )?([\w.\"'`]+)")
+
+
+def meet(error: Exception, where: Table) -> None:
     """Raise what an error of a database means, or return when it is to be passed on as it is."""
     if isinstance(error, FencelockError):
         return
@@ -44,24 +51,43 @@ def meet(error: Exception, where: str) -> None:
     kind = _kind(found, names)
     if kind is None:
         return
-    text = f"{where} could not be asked ({str(found).strip() or type(found).__name__})"
-    raise kind(f"{text}; nothing happened{_advice(kind, where, str(found))}") from error
+    said = words(found)
+    text = f"{where.name} could not be asked ({said})"
+    raise kind(f"{text}; nothing happened{_advice(kind, where, said)}") from error
 
 
-def _advice(kind: type[EngineError], where: str, said: str) -> str:
+def words(error: BaseException) -> str:
+    """What the database said, in one line, without the picture of the statement."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    kept = [line for line in lines if line.strip("^ ") and not _PICTURE.match(line)]
+    return " ".join(kept) or type(error).__name__
+
+
+def _advice(kind: type[EngineError], where: Table, said: str) -> str:
     if kind is Misconfigured and "column" in said.lower():
-        return (
-            ". Let a migration add what is missing: for a row's own fence, ALTER TABLE "
-            f"{where} ADD COLUMN fence bigint NOT NULL DEFAULT 0"
-        )
+        return _advice_on_column(where, _COLUMN.search(said))
     if kind is Misconfigured:
+        if where.column:
+            return f". {where.name} must be the name of a table, as this connection sees it"
         return (
             ". Let a migration run what the guard's schema() prints, or call create() once; "
-            f"{where} must be as the guard was told"
+            f"{where.name} must be as the guard was told"
         )
     if kind is Denied:
-        return f". Grant the account SELECT, INSERT, UPDATE and DELETE on {where}"
+        return f". Grant the account SELECT, INSERT, UPDATE and DELETE on {where.name}"
     return ". Roll back, and try again later" if kind is Unavailable else ". Roll back"
+
+
+def _advice_on_column(where: Table, named: re.Match[str] | None) -> str:
+    missing = named[1].rpartition(".")[2].strip("\"`'") if named else ""
+    if not where.column:
+        return f". {where.name} is no table of marks: the guard's schema() prints how one is made"
+    if missing.lower() != where.column.lower():
+        return f". Name the columns of the row's key and of its values as {where.name} has them"
+    return (
+        ". Let a migration add the column of the row's fence: ALTER TABLE "
+        f"{where.name} ADD COLUMN {where.column} bigint NOT NULL DEFAULT 0"
+    )
 
 
 def _kind(error: Any, names: set[str]) -> type[EngineError] | None:
@@ -104,4 +130,5 @@ def _of_sqlite(code: int, text: str) -> type[EngineError] | None:
         return None
     if code in _SQLITE_AWAY:
         return Unavailable
-    return Misconfigured if code == 1 and text.startswith("no such") else EngineError
+    absent = text.startswith("no such") or "has no column" in text
+    return Misconfigured if code == 1 and absent else EngineError

@@ -10,7 +10,7 @@ from . import dialects
 from .dialects import Dialect, Statements
 from .links import link, shortcut
 from .names import check_identifier, check_name
-from .steps import Ask, Entry, Steps
+from .steps import Ask, Entry, Steps, Table
 
 __all__ = ["SqlGuard"]
 
@@ -28,6 +28,7 @@ class SqlGuard:
         claim(1, "any", epoch)  # says so if the epoch is none
         self.table = check_identifier(table, "table", dotted=True)
         self.epoch = epoch
+        self._where = Table(table)
         self._dialect = dialects.find(dialect).name if dialect is not None else None
         self._said: dict[str, Statements] = {}
 
@@ -43,19 +44,19 @@ class SqlGuard:
         if short is not None:
             dialect, change = short
             key, sql = _key(dialect, found.name), self._say(dialect).enter
-            if change(connection, sql, (key, found.mark), self.table, True):
+            if change(connection, sql, (key, found.mark), self._where, True):
                 return None
         over = link(connection, self._dialect)
         says, key = self._say(over.dialect), _key(over.dialect, found.name)
         steps = _enter(over.dialect, says, key, found)
-        return over.run(steps, self.table, Entry(says.enter, key, found.mark))
+        return over.run(steps, self._where, Entry(says.enter, key, found.mark))
 
     def mark(self, connection: Any, name: str) -> Any:
         """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
         claim(1, name)
         over = link(connection, self._dialect)
         ask = Ask(self._say(over.dialect).mark, {"name": _key(over.dialect, name)}, fetch=True)
-        return over.run(_mark(ask), self.table)
+        return over.run(_mark(ask), self._where)
 
     def reset(self, connection: Any, name: str, to: int = 0) -> Any:
         """Set the mark of a name, also to a smaller fence than it has seen. It counts from commit.
@@ -69,7 +70,7 @@ class SqlGuard:
         over = link(connection, self._dialect)
         says = self._say(over.dialect)
         values = {"name": _key(over.dialect, name), "mark": found.mark}
-        return over.run(_tell(Ask(says.reset, values)), self.table)
+        return over.run(_tell(Ask(says.reset, values)), self._where)
 
     def forget(self, connection: Any, older_than_seconds: float) -> Any:
         """Remove the marks that nobody has raised for so long; returns how many.
@@ -81,7 +82,7 @@ class SqlGuard:
         seconds = _seconds(older_than_seconds)
         over = link(connection, self._dialect)
         ask = Ask(self._say(over.dialect).forget, {"seconds": seconds})
-        return over.run(_count(ask), self.table)
+        return over.run(_count(ask), self._where)
 
     def schema(self, dialect: str | None = None) -> str:
         """The statement that makes the table, for a migration."""
@@ -99,7 +100,7 @@ class SqlGuard:
                 "create() was called inside of a transaction, which MySQL would commit: call it "
                 "before one begins"
             )
-        return over.run(_create(self._say(over.dialect)), self.table)
+        return over.run(_create(self._say(over.dialect)), self._where)
 
     def _say(self, dialect: Dialect) -> Statements:
         said = self._said.get(dialect.name)

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 from ...errors import UsageError
 from . import dialects, failures, transactions
 from .dialects import Dialect
-from .steps import Ask, Entry, Steps, Told
+from .steps import Ask, Entry, Steps, Table, Told
 
 __all__ = ["Link", "link", "shortcut"]
 
@@ -55,10 +55,12 @@ class Link(Protocol):
         """Whether a transaction is open already; None when that cannot be told."""
         ...
 
-    def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T | Awaitable[T]:
+    def run(
+        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+    ) -> T | Awaitable[T]:
         """Ask what the steps want to know, until they end: now, or when it is awaited.
 
-        What is an entry must be part of a transaction: else it is a UsageError.
+        What is an entry or within must be part of a transaction: else it is a UsageError.
         """
         ...
 
@@ -83,7 +85,7 @@ class Shortcut(Protocol):
     """Sends the one statement of a guard over a connection, with as little around it as can be."""
 
     def __call__(
-        self, connection: Any, sql: str, values: tuple[Any, ...], where: str, enters: bool
+        self, connection: Any, sql: str, values: tuple[Any, ...], where: Table, enters: bool
     ) -> bool:
         """Whether it changed a row, which is all that the guard wants. If not, follow its steps.
 
@@ -136,10 +138,12 @@ class DriverLink:
     def is_open(self) -> bool | None:
         return transactions.is_open(self._connection)
 
-    def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T | Awaitable[T]:
+    def run(
+        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+    ) -> T | Awaitable[T]:
         ask = next(steps)
         try:
-            if entry is not None:
+            if within or entry is not None:
                 transactions.demand(transactions.may_change(self._connection))
             cursor = self._connection.cursor()
             began = cursor if isawaitable(cursor) else _execute(cursor, self.dialect, ask)
@@ -150,7 +154,7 @@ class DriverLink:
             return self._run_later(steps, ask, cursor, began, where)
         return self._run_on(steps, ask, cursor, where)
 
-    def _run_on(self, steps: Steps[T], ask: Ask, cursor: Any, where: str) -> T:
+    def _run_on(self, steps: Steps[T], ask: Ask, cursor: Any, where: Table) -> T:
         try:
             while True:
                 row = cursor.fetchone() if ask.fetch else None
@@ -167,7 +171,7 @@ class DriverLink:
             cursor.close()
 
     async def _run_later(
-        self, steps: Steps[T], ask: Ask, cursor: Any, began: Awaitable[Any], where: str
+        self, steps: Steps[T], ask: Ask, cursor: Any, began: Awaitable[Any], where: Table
     ) -> T:
         try:
             first = await began

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from . import dialects, failures, transactions
 from .links import percent
-from .steps import Ask, Entry, Steps, Told
+from .steps import Ask, Entry, Steps, Table, Told
 
 __all__ = ["DjangoLink"]
 
@@ -23,9 +23,11 @@ class DjangoLink:
     def is_open(self) -> bool | None:
         return bool(self._connection.in_atomic_block)
 
-    def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T:
+    def run(
+        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+    ) -> T:
         try:
-            if entry is not None:
+            if within or entry is not None:
                 transactions.demand(self._belongs())
             with self._connection.cursor() as cursor:
                 told: Told | None = None

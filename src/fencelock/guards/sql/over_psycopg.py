@@ -22,7 +22,7 @@ from ...errors import UsageError
 from . import failures, talks
 from .links import DriverLink, Shortcut, positional
 from .prepared import Memory, memory
-from .steps import Entry, Steps
+from .steps import Entry, Steps, Table
 from .talks import Talk
 
 __all__ = ["PsycopgLink", "shortcut"]
@@ -36,15 +36,17 @@ _HAS_PIPELINES = Pipeline.is_supported()
 class PsycopgLink(DriverLink):
     """Asks over a connection of psycopg 3, of either flavor."""
 
-    def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T | Awaitable[T]:
+    def run(
+        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+    ) -> T | Awaitable[T]:
         connection = self._connection
         if connection.pgconn.pipeline_status != _NO_PIPELINE:
             raise _pipeline()
         if entry is None or not isinstance(connection, AsyncConnection):
-            return super().run(steps, where, entry)
+            return super().run(steps, where, entry, within=within)
         return self._enter_later(steps, where, entry)
 
-    async def _enter_later(self, steps: Steps[T], where: str, entry: Entry) -> T:
+    async def _enter_later(self, steps: Steps[T], where: Table, entry: Entry) -> T:
         connection, known = self._connection, memory(self._connection)
         try:
             talk = _talk(connection, known, *entry)
@@ -70,7 +72,7 @@ def shortcut(kind: type[Any]) -> Shortcut | None:
     return _change if issubclass(kind, Connection) else None
 
 
-def _change(connection: Any, sql: str, values: tuple[Any, ...], where: str, enters: bool) -> bool:
+def _change(connection: Any, sql: str, values: tuple[Any, ...], where: Table, enters: bool) -> bool:
     """The same as above, for a connection that blocks."""
     if not enters:
         return False

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, scoped_session
 
 from ...errors import UsageError
 from . import dialects, failures, transactions
-from .steps import Ask, Entry, Steps, Told
+from .steps import Ask, Entry, Steps, Table, Told
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
@@ -44,8 +44,10 @@ class SqlalchemyLink:
     def is_open(self) -> bool | None:
         return bool(self._connection.in_transaction())
 
-    def run(self, steps: Steps[T], where: str, entry: Entry | None = None) -> T | Awaitable[T]:
-        within = entry is not None
+    def run(
+        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+    ) -> T | Awaitable[T]:
+        within = within or entry is not None
         if _is_async(self._connection):
             return self._connection.run_sync(_run, steps, where, within, self.dialect.remembers)
         return _run(self._connection, steps, where, within, self.dialect.remembers)
@@ -73,7 +75,7 @@ def _dialect(connection: Any) -> str:
 
 
 def _run(
-    given: Connection | Session, steps: Steps[T], where: str, within: bool, remembers: bool
+    given: Connection | Session, steps: Steps[T], where: Table, within: bool, remembers: bool
 ) -> T:
     try:
         connection = given.connection() if isinstance(given, Session) else given

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import failures, transactions
 from .links import Shortcut, positional
+from .steps import Table
 
 __all__ = ["shortcut"]
 
@@ -18,7 +19,7 @@ def shortcut(_: type[Any]) -> Shortcut:
     return _change
 
 
-def _change(connection: Any, sql: str, values: tuple[Any, ...], where: str, enters: bool) -> bool:
+def _change(connection: Any, sql: str, values: tuple[Any, ...], where: Table, enters: bool) -> bool:
     try:
         if enters and not connection.in_transaction:
             transactions.demand(transactions.may_change(connection))

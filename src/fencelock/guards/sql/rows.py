@@ -16,7 +16,7 @@ from . import dialects
 from .dialects import Dialect
 from .links import link, shortcut
 from .names import check_identifier, quote
-from .steps import Ask, Steps
+from .steps import Ask, Steps, Table
 
 __all__ = ["MissingRow", "RowGuard"]
 
@@ -44,6 +44,7 @@ class RowGuard:
         self.table = check_identifier(table, "table", dotted=True)
         self.column = check_identifier(column, "column")
         self.epoch = epoch
+        self._where = Table(table, column)
         self._dialect = dialects.find(dialect).name if dialect is not None else None
 
     def enter(
@@ -82,17 +83,17 @@ class RowGuard:
             dialect, change = short
             sql, mark = self._say(dialect, key, values).update, found.mark
             told = (*values.values(), mark, *key.values(), mark)
-            if change(connection, sql, told, self.table, False):
+            if change(connection, sql, told, self._where, False):
                 return None
         over = link(connection, self._dialect)
         says = self._say(over.dialect, key, values)
-        return over.run(_update(over.dialect, says, self.table, key, values, found), self.table)
+        return over.run(_update(over.dialect, says, self.table, key, values, found), self._where)
 
     def mark(self, connection: Any, key: Mapping[str, object]) -> Any:
         """The mark of the row, in epoch 0 the highest fence that it has seen."""
         _check_mapping(key)
         over = link(connection, self._dialect)
-        return over.run(_mark(self._say(over.dialect, key), self.table, key), self.table)
+        return over.run(_mark(self._say(over.dialect, key), self.table, key), self._where)
 
     def reset(self, connection: Any, key: Mapping[str, object], to: int = 0) -> Any:
         """Set the mark of a row, also to a smaller fence than it has seen.
@@ -103,7 +104,7 @@ class RowGuard:
         found = claim(to, "row", self.epoch) if to != 0 else Claim("row", 0, self.epoch)
         over = link(connection, self._dialect)
         says = self._say(over.dialect, key)
-        return over.run(_reset(says, self.table, key, found.mark), self.table)
+        return over.run(_reset(says, self.table, key, found.mark), self._where)
 
     def _say(
         self, dialect: Dialect, key: Mapping[str, object], values: Mapping[str, object] = _NONE

@@ -31,6 +31,14 @@ class Told(NamedTuple):
     row: tuple[Any, ...] | None = None
 
 
+class Table(NamedTuple):
+    """Where the marks are, for messages."""
+
+    name: str
+    column: str = ""
+    """The column of the mark, where it is in a table of the caller's."""
+
+
 class Entry(NamedTuple):
     """Says of steps that they enter a guard, and how they begin.
 

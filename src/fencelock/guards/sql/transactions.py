@@ -48,6 +48,6 @@ def demand(belongs: bool | None) -> None:
     """Refuse to guard what belongs to no transaction."""
     if belongs is False:
         raise UsageError(
-            "the guard was entered outside of a transaction, where it protects nothing: begin one "
-            "first, and turn autocommit off"
+            "this was called outside of a transaction, where it protects nothing: begin one first, "
+            "and turn autocommit off"
         )

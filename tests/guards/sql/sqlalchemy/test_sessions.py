@@ -15,7 +15,8 @@ from sqlalchemy.orm import (
     sessionmaker,
 )
 
-from fencelock import Misconfigured, StaleFence, UsageError
+import fencelock
+from fencelock import LeaseLost, Misconfigured, StaleFence, UsageError
 from fencelock.guards.sql import SqlGuard
 from fencelock.guards.sqlalchemy import guard_session
 from tests.guards.sql.sqlalchemy.stock import Base, Kind, Stock, row
@@ -108,7 +109,7 @@ def test_a_row_that_a_relationship_changes_is_guarded(engine: Engine, session: S
     with guard_session(session, 7, "a") as guarded:
         guarded.get(Stock, 42)
         session.commit()
-    with guard_session(session, 6, "a"):
+    with guard_session(session, 6, "a", unfenced=[Kind]):
         session.delete(session.get_one(Kind, "pen"))  # which empties the column of its stocks
         with pytest.raises(StaleFence):
             session.commit()
@@ -142,7 +143,6 @@ def test_many_rows_at_once_are_all_changed_or_none(engine: Engine, session: Sess
         with pytest.raises(UsageError, match="list"):
             session.execute(update(Stock), [{"id": 41, "n": 3}])
         session.rollback()
-        session.execute(update(Kind).values(name="pen"))  # no fence, no question
         session.execute(delete(Stock).where(Stock.id == 41))
         session.commit()
     assert [row(engine, key) for key in (41, 42, 43)] == [None, (2, 7), (2, 7)]
@@ -229,3 +229,66 @@ def test_a_busy_row_is_passed_on_as_sqlalchemy_has_it(tmp_path: Path) -> None:
         with pytest.raises(OperationalError, match="locked"):
             guard.enter(second, 6, "a")
     engine.dispose()
+
+
+# Classes without a fence
+
+
+def test_a_change_of_a_class_without_a_fence_is_refused_by_name(session: Session) -> None:
+    """Nothing would notice that the lease is stale."""
+    words = r"Kind has no fence.* nothing was written.*unfenced=\[Kind\]"
+    with guard_session(session, 7, "a"):
+        session.add(Kind(name="ink"))
+        with pytest.raises(UsageError, match=words):
+            session.commit()
+        session.rollback()
+        session.delete(session.get_one(Kind, "pen"))
+        with pytest.raises(UsageError, match=words):
+            session.flush()
+        session.rollback()
+        session.get_one(Kind, "pen").name = "ink"
+        with pytest.raises(UsageError, match=words):
+            session.flush()
+        session.rollback()
+        for statement in (insert(Kind), update(Kind), delete(Kind)):
+            with pytest.raises(UsageError, match=words):
+                session.execute(statement, {"name": "ink"} if statement.is_insert else None)
+            session.rollback()
+        assert session.get_one(Kind, "pen").stocks  # reading is free
+        session.commit()
+
+
+def test_a_class_without_a_fence_that_was_named_is_let_through(session: Session) -> None:
+    with guard_session(session, 7, "a", unfenced=[Kind]):
+        session.add(Kind(name="ink"))
+        session.get_one(Stock, 42).n = 5
+        session.commit()
+        session.execute(delete(Kind).where(Kind.name == "ink"))
+        session.commit()
+
+
+def test_an_insert_of_many_fenced_rows_is_let_through(session: Session) -> None:
+    with guard_session(session, 7, "a"):
+        session.execute(insert(Stock), [{"id": 60, "n": 1}, {"id": 61, "n": 1}])
+        session.commit()
+        session.execute(delete(Stock).where(Stock.id >= 60))
+        session.commit()
+
+
+def test_a_lease_that_ends_within_the_block_refuses_the_flush(
+    engine: Engine, session: Session
+) -> None:
+    with fencelock.connect("memory://alchemy") as client:
+        lease = client.lock("stock:42").acquire()
+        with guard_session(session, lease) as guarded:
+            stock = guarded.get(Stock, 42)
+            session.commit()
+            before = row(engine)
+            lease.release()
+            stock.n = 99
+            with pytest.raises(LeaseLost):
+                session.commit()
+            session.rollback()
+        with pytest.raises(LeaseLost):
+            guard_session(session, lease)
+    assert row(engine) == before
