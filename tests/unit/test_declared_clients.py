@@ -132,7 +132,7 @@ def test_entering_a_client_reaches_its_engine(tmp_path: Path) -> None:
             async with aio.connect(f"sqlite:///{tmp_path}/no/locks.db"):
                 pytest.fail("there is no such folder")
         with pytest.raises(Misconfigured):
-            await aio.connect(f"sqlite:///{tmp_path}/no/locks.db")
+            _ = await aio.connect(f"sqlite:///{tmp_path}/no/locks.db")
 
     asyncio.run(main())
 

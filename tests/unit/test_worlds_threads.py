@@ -121,17 +121,36 @@ def test_threads_differ_although_their_idents_are_used_again() -> None:
 
 
 def test_a_thread_that_cannot_be_had_leaks_no_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(thread: threading.Thread) -> None:
+    def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     async def work() -> None:
         """Never runs."""
 
     coroutine: Coroutine[Any, Any, None] = work()
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr("_thread.start_new_thread", refuse)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         ThreadsWorld().spawn(coroutine, "job")
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+
+
+def test_a_job_whose_named_thread_cannot_be_had_runs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The main thread has another start it, which may be the last that could be had."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    done = threading.Event()
+
+    async def work() -> None:
+        done.set()
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    job = ThreadsWorld().spawn(work(), "job")
+    assert done.wait(10)
+    assert drive(job.join(None))
 
 
 def test_facts_name_the_thread() -> None:

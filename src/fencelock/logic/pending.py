@@ -100,8 +100,10 @@ class Pending:
 
     async def close(self, deadline: float) -> None:
         """Try all of them at once and then until the deadline, then stop."""
-        for undo in list(self._undos.values()):
+        for owner, undo in list(self._undos.items()):
             undo.due, undo.echoes = 0.0, False
+            if undo.is_confirmed:
+                self._undos.pop(owner, None)
         if self._undos:
             self._start()
             if self._job is not None:
@@ -154,10 +156,10 @@ class Pending:
         pause = policy.RETRY_MIN_S
         while self._goes_on():
             pause = policy.RETRY_MIN_S if await self._pass() else min(2 * pause, PASS_S)
-            now = self._world.now()
-            soonest = min((undo.due for undo in list(self._undos.values())), default=now)
-            await self._world.wait(self._wake, max(soonest, now + pause))
-            self._wake.clear()
+            if undos := list(self._undos.values()):
+                soonest = min(undo.due for undo in undos)
+                await self._world.wait(self._wake, max(soonest, self._world.now() + pause))
+                self._wake.clear()
 
     def _goes_on(self) -> bool:
         with self._mutex:

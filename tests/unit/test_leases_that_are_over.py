@@ -1,0 +1,186 @@
+"""What is said of leases that are over, of waits that would never end, and of calls in the midst of
+a call."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import fencelock
+from fencelock import LeaseLost, UsageError, aio, observe
+from fencelock.engines.memory import MemoryEngine
+from fencelock.model import Busy, Grant, Request
+
+SOON = 20.0
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest) -> Iterator[fencelock.Client]:
+    with fencelock.connect(f"memory://{request.node.name}") as client:
+        yield client
+
+
+def until(condition: Callable[[], object]) -> None:
+    pause = threading.Event()
+    for _ in range(int(SOON / 0.005)):
+        if condition():
+            return
+        pause.wait(0.005)
+    pytest.fail("it was not so in time")
+
+
+def test_a_released_lease_is_not_entered(client: fencelock.Client) -> None:
+    lease = client.lock("seat").acquire()
+    lease.release()
+    with pytest.raises(LeaseLost, match="was released"), lease:
+        pytest.fail("the body ran without the lock")
+
+
+def test_a_lost_lease_is_not_entered(client: fencelock.Client) -> None:
+    lease = client.lock("seat").acquire()
+    client.revoke("seat", "the test wishes so")
+    with pytest.raises(LeaseLost, match="the test wishes so"):
+        lease.renew()
+    with pytest.raises(LeaseLost), lease:
+        pytest.fail("the body ran without the lock")
+
+
+def test_neither_is_one_of_asyncio() -> None:
+    async def main() -> None:
+        async with aio.connect("memory://") as client:
+            lease = await client.lock("seat").acquire()
+            await lease.release()
+            with pytest.raises(LeaseLost, match="was released"):
+                async with lease:
+                    pytest.fail("the body ran without the lock")
+
+    asyncio.run(main())
+
+
+def test_releasing_an_old_lost_lease_leaves_the_new_one_to_be_entered_again(
+    client: fencelock.Client,
+) -> None:
+    lock = client.lock("seat", reentrant=True)
+    old = lock.acquire()
+    client.revoke("seat", "the test wishes so")
+    with pytest.raises(LeaseLost):
+        old.renew()
+    new = lock.acquire(timeout=SOON)
+    assert old.release() is False
+    again = lock.acquire(timeout=0)
+    assert again.fence == new.fence
+    again.release()
+    new.release()
+
+
+def test_waiting_for_what_one_holds_oneself_is_said(
+    client: fencelock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client.lock("seat"), caplog.at_level(logging.WARNING):
+        assert client.lock("seat").try_acquire(timeout=0.01) is None
+    assert "which it holds itself" in caplog.text
+
+
+def test_a_blocking_client_that_waits_in_an_event_loop_is_told(
+    client: fencelock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        assert client.lock("seat").try_acquire(timeout=0.01) is None
+
+    holder: list[fencelock.Lease] = []
+    thread = threading.Thread(target=lambda: holder.append(client.lock("seat").acquire()))
+    thread.start()
+    thread.join(SOON)
+    asyncio.run(main())
+    assert "use fencelock.aio there" in caplog.text
+    holder[0].release()
+
+
+# Tasks and listeners
+
+
+@pytest.mark.filterwarnings("ignore:the lease on 'seat'")
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_lease_that_only_an_ended_task_knew_is_collected(reentrant: bool) -> None:
+    """A task has its result: whoever keeps the task keeps the lease, which is then renewed."""
+
+    async def main() -> None:
+        async with aio.connect("memory://") as client:
+            task = asyncio.create_task(client.lock("seat", reentrant=reentrant).acquire())
+            await asyncio.wait([task])
+            lease = weakref.ref(task.result())
+            del task
+            await asyncio.sleep(0)
+            gc.collect()
+            assert lease() is None
+            assert len(client._core.keeper) == 0
+
+    asyncio.run(main())
+
+
+def test_a_slow_log_handler_costs_nobody_a_lease(client: fencelock.Client) -> None:
+    """The keeper decides; others write to the log."""
+    stuck, go_on = threading.Event(), threading.Event()
+
+    def slow(message: str) -> None:
+        stuck.set()
+        go_on.wait(SOON)
+
+    observe.redirect(slow)
+    try:
+        kept = client.lock("kept", ttl=0.5).acquire()
+        lost = client.lock("lost", ttl=0.2, renew=False).acquire()
+        assert stuck.wait(SOON)
+        renewals = kept.renewals
+        until(lambda: kept.renewals > renewals + 2)
+        assert kept
+        assert not lost
+    finally:
+        go_on.set()
+        observe.redirect(None)
+    kept.release()
+
+
+# Calls in the midst of a call
+
+
+def test_a_signal_handler_that_uses_the_client_in_the_midst_of_a_call_is_told(
+    client: fencelock.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would wait for a mutex that its own thread has."""
+    raised = list[BaseException]()
+
+    def handle(*_: object) -> None:
+        try:
+            client.lock("other").try_acquire()
+        except UsageError as error:
+            raised.append(error)
+
+    acquire, pid = MemoryEngine.acquire, os.getpid()
+
+    async def struck(self: MemoryEngine, request: Request) -> Grant | Busy:
+        if request.name == "seat":
+            os.kill(pid, signal.SIGUSR1)
+            threading.Event().wait(0.01)
+        return await acquire(self, request)
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    monkeypatch.setattr(MemoryEngine, "acquire", struck)
+    try:
+        with client.lock("seat"):
+            pass
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert len(raised) == 1
+    assert "Set a flag there" in str(raised[0])
+    assert client.holders("other") == []
+    with client.lock("other"):  # between two calls it may
+        pass
