@@ -122,7 +122,8 @@ class RedisCast(Cast):
 
     def kept_until(self) -> float:
         (node,) = self.hosts
-        return self.network.simulation.now + (node.model.sight.until_us - node.wall_us()) / 1e6
+        left_s: float = (node.model.sight.until_us - node.wall_us()) / 1e6
+        return self.network.simulation.now + left_s
 
     def queue(self) -> Sequence[str]:
         queue: Sequence[str] = self.hosts[0].model.sight.queue
