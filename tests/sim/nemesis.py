@@ -143,5 +143,6 @@ def _wall(run: Run, fault: Fault) -> None:
 FAULTS: dict[str, Callable[[Run, Fault], None]] = {
     "pause": _pause, "crash": _crash, "restart": _restart, "cancel": _cancel, "freeze": _freeze,
     "stop": _stop, "reboot": _reboot, "amnesia": _reboot, "cut": _cut, "cut_up": _cut,
-    "cut_down": _cut, "cut_node": _cut, "cut_part": _cut, "revoke": _revoke, "step": _step, "wall": _wall,
+    "cut_down": _cut, "cut_node": _cut, "cut_part": _cut, "revoke": _revoke, "step": _step,
+    "wall": _wall,
 }  # fmt: skip
