@@ -1,9 +1,9 @@
 """The store of the simulation is the memory engine's: a real store, SQLite, answers as it does.
 
 The same operations, drawn at random, on both, at the same moments of a clock in our hands. It is
-the ledger of the SQLite engine that is asked, without pushes, by which it passes over the deaf. What
-its listeners do is done for them: a lease that has ended is noticed whenever somebody renews or
-leaves, as it is in memory, and the lock is handed on.
+the ledger of the SQLite engine that is asked, without pushes, by which it passes over the deaf.
+What its listeners do is done for them: a lease that has ended is noticed whenever somebody renews
+or leaves, as it is in memory, and the lock is handed on.
 """
 
 from __future__ import annotations

@@ -142,6 +142,7 @@ class FaultyEngine(Engine):
         super().__init__(inner.world, inner.address)
         self.traits = inner.traits
         self.takes_keys = inner.takes_keys
+        self.commits = inner.commits
         self.inner = inner
         self.faults = faults
         inner.on_gone = self._tell
