@@ -103,11 +103,11 @@ DEFECTS: dict[type[Engine], str] = {
 PAIRS = [(engine, name) for engine, names in DEFECTS.items() for name in names.split()]
 
 
-def judge(name: str, engine: type[Engine] = MemoryEngine) -> None:
+def judge(name: str, engine: type[Engine] = MemoryEngine, patience: float = PATIENCE_S) -> None:
     (check,) = (check for check in conformance.checks() if check.name == name)
     flavor: Flavor = "sync" if "sync" in check.flavors else "asyncio"
     url = f"memory://judge-{next(_number)}"
-    conformance.run(lambda: url, flavor, check, engine=engine, patience=PATIENCE_S)
+    conformance.run(lambda: url, flavor, check, engine=engine, patience=patience)
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,11 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
 
 @pytest.mark.parametrize("name", DEFECTS_ABOVE)
 def test_a_broken_core_is_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge(name)
+    judge(name, patience=5.0)
     where, what, defect = DEFECTS_ABOVE[name]
     monkeypatch.setattr(where, what, defect)
     with pytest.raises(Exception):  # noqa: B017, PT011  # how it is noticed does not matter
-        judge(name)
+        judge(name, patience=5.0)
 
 
 def test_every_check_can_fail() -> None:

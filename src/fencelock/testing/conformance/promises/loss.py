@@ -73,10 +73,11 @@ async def an_error_of_the_body_is_not_hidden(kit: Kit) -> None:
     client = await kit.connect()
 
     async def stumble() -> None:
-        lease = await client.lock(kit.name(), ttl=BRIEF_S, renew=False).acquire()
-        await kit.until_lost(lease)
-        async with lease:
-            raise KeyError("of the body")
+        async with client.lock(kit.name(), ttl=BRIEF_S, renew=False) as lease:
+            try:
+                await lease.lost.wait(kit.patience)
+            finally:  # asyncio cancels the body where it waits
+                raise KeyError("of the body")
 
     await refused(KeyError, stumble(), "a lost block whose body raises")
 
