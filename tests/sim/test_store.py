@@ -21,6 +21,7 @@ from fencelock.engines.memory import MemoryEngine, Store
 from fencelock.engines.sqlite.handle import Handle
 from fencelock.engines.sqlite.ledger import Ledger
 from fencelock.model import Grant, Request
+from fencelock.world import NO_LIMIT
 from fencelock.worlds.sim import Simulation
 from fencelock.worlds.threads import drive
 
@@ -70,8 +71,8 @@ class Real:
 
     def __init__(self, path: Path) -> None:
         self.moment = 0.0
-        handle = Handle(str(path), 5.0)
-        handle.open(self.moment)
+        handle = Handle(str(path), 5.0, lambda: self.moment, lambda: NO_LIMIT)
+        handle.open()
         self._ledger = Ledger(handle, lambda: int(self.moment * 1e6))
         self.close = handle.close
 
