@@ -23,6 +23,7 @@ from .errors import (
 from .logic import waiting
 from .logic.about import About
 from .logic.custody import Custody
+from .logic.pending import grace
 from .logic.tenure import Tenure
 from .model import (
     Busy,
@@ -220,8 +221,13 @@ class Core(Custody, Generic[L]):
         started = world.now()
         limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
-            with world.until(limit):
-                await self.ready()
+            try:
+                with world.until(limit):
+                    await self.ready()
+            except OutcomeUnknown as error:
+                raise Unavailable(
+                    f"the engine was not reached in time ({error}); nothing was asked for"
+                ) from error
         if world.cancels:  # threads may come from everywhere
             world.admit()
         name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key = spec
@@ -273,7 +279,12 @@ class Core(Custody, Generic[L]):
                 keeper.retire(tenure)
             if tenure is not None or not isinstance(error, FencelockError):
                 world.unbound()
-                await pending.withdraw(request, world.now() + GRACE_S)
+                if owner in waitlist.attempts:
+                    await pending.withdraw(
+                        request, grace(world, limit), waitlist.attempts, doubted=True, watched=True
+                    )
+                else:
+                    pending.go_on(owner)
             raise
         finally:
             waitlist.attempts.discard(owner)

@@ -13,7 +13,9 @@ import fencelock.sync
 from fencelock.core import Core
 from fencelock.engine import Engine
 from fencelock.engines.memory import MemoryEngine
-from fencelock.logic import telling
+from fencelock.errors import EngineError, Unavailable
+from fencelock.logic import telling, waiting
+from fencelock.model import Request
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from tests.conformance.broken import holding, ordering, showing
@@ -38,7 +40,8 @@ DEFECTS: dict[type[Engine], str] = {
     holding.ReleasesNothing: """
         leaving_a_block_frees_the_lock release_says_whether_it_freed a_client_is_closed_by_its_block
         a_lease_may_be_released_elsewhere closing_a_client_frees_what_it_holds
-        reentry_gives_the_same_lease blocks_of_one_lock_nest a_cancelled_release_frees_the_lock""",
+        reentry_gives_the_same_lease blocks_of_one_lock_nest a_cancelled_release_frees_the_lock
+        an_unanswered_release_is_unknown_and_done""",
     holding.ReleasesThatSayYes: """
         release_after_the_end_says_no release_needs_the_owner an_unrenewed_lease_ends_and_says_so
         a_lock_can_be_used_again_after_a_loss""",
@@ -46,7 +49,8 @@ DEFECTS: dict[type[Engine], str] = {
     holding.WithdrawsForAnybody: "withdraw_needs_the_owner withdraw_leaves_the_queue",
     holding.WithdrawsNothing: """
         withdraw_leaves_the_queue withdraw_gives_back_a_grant acquire_raises_when_time_is_up
-        a_waiter_that_timed_out_is_gone""",
+        a_waiter_that_timed_out_is_gone an_unanswered_try_is_unknown_and_undone
+        a_waiter_of_a_silent_engine_times_out a_cancellation_does_not_wait_for_a_silent_engine""",
     holding.WithdrawsNothingSlowly: "a_cancelled_acquire_leaves_no_orphan",
     holding.WithdrawsTheGrantOnly: """
         withdraw_leaves_the_queue a_cancelled_waiter_is_gone
@@ -99,11 +103,11 @@ DEFECTS: dict[type[Engine], str] = {
 PAIRS = [(engine, name) for engine, names in DEFECTS.items() for name in names.split()]
 
 
-def judge(name: str, engine: type[Engine] = MemoryEngine) -> None:
+def judge(name: str, engine: type[Engine] = MemoryEngine, patience: float = PATIENCE_S) -> None:
     (check,) = (check for check in conformance.checks() if check.name == name)
     flavor: Flavor = "sync" if "sync" in check.flavors else "asyncio"
     url = f"memory://judge-{next(_number)}"
-    conformance.run(lambda: url, flavor, check, engine=engine, patience=PATIENCE_S)
+    conformance.run(lambda: url, flavor, check, engine=engine, patience=patience)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +137,13 @@ async def _be_ready(core: Core[Any]) -> None:
     pass
 
 
+async def _give_up(world: object, engine: Engine, request: Request, limit: float) -> object:
+    try:
+        return await engine.acquire(request)
+    except Unavailable as error:
+        raise EngineError(str(error)) from error
+
+
 def _accept(value: Any, what: str = "") -> Any:
     return value
 
@@ -145,16 +156,17 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "wrong_calls_are_refused_unsent": (fencelock.spec, "check_ttl", _accept),
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
+    "a_waiter_survives_a_short_outage": (waiting, "_ask", _give_up),
 }
 
 
 @pytest.mark.parametrize("name", DEFECTS_ABOVE)
 def test_a_broken_core_is_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge(name)
+    judge(name, patience=5.0)
     where, what, defect = DEFECTS_ABOVE[name]
     monkeypatch.setattr(where, what, defect)
     with pytest.raises(Exception):  # noqa: B017, PT011  # how it is noticed does not matter
-        judge(name)
+        judge(name, patience=5.0)
 
 
 def test_every_check_can_fail() -> None:

@@ -109,6 +109,33 @@ def test_a_call_hangs_until_it_is_healed(
     run(flavor, scenario)
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("fault", ["hang", "delay"])
+def test_a_call_that_is_held_up_for_longer_than_its_caller_waits_is_unknown(
+    flavor: str, client_url: str, faults: Faults, fault: str, where: str
+) -> None:
+    """And what has not reached the engine by then never does."""
+
+    async def scenario(lab: Lab) -> None:
+        client, bare = await lab.connect(client_url, faults), await lab.connect(client_url)
+        if fault == "hang":
+            faults.hang("acquire", where="before" if where == "before" else "after")
+        else:
+            faults.delay("acquire", **{where: 600.0})
+        with pytest.raises(OutcomeUnknown):
+            await client.lock("seat", ttl=600).try_acquire()
+        (call,) = faults.seen("acquire")
+        assert call.reached is (where == "after")
+        assert call.outcome == ("lost" if flavor == "sync" else "raised")
+        await lab.until(lambda: faults.seen("withdraw", "answered"), "the undo of the attempt")
+        faults.heal()
+        assert await bare.holders("seat") == []
+        async with bare.lock("seat"):
+            assert [one.reached for one in faults.seen("acquire")] == [where == "after"]
+
+    run(flavor, scenario)
+
+
 def test_what_the_engine_notices_by_itself_reaches_the_holder(
     flavor: str, client_url: str, faults: Faults
 ) -> None:

@@ -6,11 +6,20 @@ from fencelock.judge import Promises
 from tests.judge.telling import Told, acquire, note, read, release, renew, write
 
 PROMISES = Promises(
-    ttl=2.0, slack=0.01, fifo=True, told_within=0.5, woken_within=1.0, freed_within=1.0
+    ttl=2.0,
+    slack=0.01,
+    fifo=True,
+    told_within=0.5,
+    woken_within=1.0,
+    freed_within=1.0,
+    grace=1.0,
+    undone_within=0.5,
 )
 TENURE = [*acquire("ann", 5, 1.0, 1.1), *release("ann", 5, 2.0, 2.1)]
 NEXT = [*acquire("bob", 7, 2.2, 2.3), *release("bob", 7, 3.0, 3.1)]
 ANN_HOLDS = acquire("ann", 5, 1.0, 1.1)
+ANN_FAILS = acquire("ann", 0, 0.5, 0.9, "fail")
+ANN_WAITS = acquire("ann", 5, 1.0, 4.0)
 ANN_WAKES = [*note("ann", "pause", 1.2), *note("ann", "resume", 6.0)]
 BAD: dict[str, tuple[str, list[Told]]] = {
     "two hold it": ("one_holder", [ANN_HOLDS, acquire("bob", 7, 1.2, 1.3)]),
@@ -140,6 +149,55 @@ BAD: dict[str, tuple[str, list[Told]]] = {
         "no_orphan",
         [ANN_HOLDS, note("ann", "crash", 1.5), acquire("bob", 0, 5.0, 5.1, "fail")],
     ),
+    "a call outlasts its timeout": (
+        "ends_in_time",
+        [acquire("ann", 0, 1.0, 2.6, "fail", deadline=1.5)],
+    ),
+    "a try that should not wait does not end": (
+        "ends_in_time",
+        [acquire("ann", 0, 1.0, None, deadline=1.0), note("bob", "heal", 9.0)],
+    ),
+    "a call outlasts its cancellation": (
+        "ends_in_time",
+        [ANN_WAITS, note("ann", "cancel", 2.9, about=ANN_WAITS), release("ann", 5, 4.0, 4.1)],
+    ),
+    "a caller that was paused does not end when it wakes up": (
+        "ends_in_time",
+        [acquire("ann", 0, 1.0, 7.2, "fail", deadline=2.0), ANN_WAKES],
+    ),
+    "a silent engine is no excuse": (
+        "ends_in_time",
+        [
+            note("node", "pause", 0.5),
+            acquire("ann", 0, 1.0, 4.0, "unknown", deadline=1.0),
+            note("node", "resume", 3.9),
+        ],
+    ),
+    "a failed attempt is called later": (
+        "no_false_word",
+        [ANN_FAILS, note("ann", "kept", 3.0, about=ANN_FAILS)],
+    ),
+    "a failed attempt is called later, and another is under way": (
+        "no_false_word",
+        [
+            ANN_FAILS,
+            note("ann", "kept", 3.0, about=ANN_FAILS),
+            acquire("ann", 0, 2.0, 4.0, "unknown"),
+        ],
+    ),
+    "the lock is kept for whoever failed": ("no_false_word", [ANN_FAILS, note("ann", "kept", 3.0)]),
+    "the lock is kept for whoever gave it back": (
+        "no_false_word",
+        [TENURE, note("ann", "kept", 3.0)],
+    ),
+    "a release that did nothing has freed it": (
+        "no_false_word",
+        [
+            ANN_HOLDS,
+            release("ann", 5, 2.0, 2.1, "fail", "cannot be reached"),
+            note("ann", "freed", 2.5, about=ANN_HOLDS),
+        ],
+    ),
 }
 GOOD: dict[str, list[Told]] = {
     "nothing": [],
@@ -228,6 +286,49 @@ GOOD: dict[str, list[Told]] = {
         ANN_HOLDS,
         acquire("bob", 0, 5.0, 5.1, "fail"),
         release("ann", 5, 6.0, 6.1),
+    ],
+    "calls end in time, or soon after": [
+        acquire("ann", 0, 1.0, 1.9, "fail", deadline=1.0),
+        acquire("bob", 0, 1.0, 1.9, "unknown", deadline=1.5),
+    ],
+    "a cancelled call ends soon": [
+        ANN_WAITS,
+        acquire("bob", 4, 0.1, 0.2),
+        release("bob", 4, 3.9, 3.95),
+        note("ann", "cancel", 3.1, about=ANN_WAITS),
+        release("ann", 5, 4.1, 4.2),
+    ],
+    "a caller that was paused ends when it wakes up": [
+        acquire("ann", 0, 1.0, 6.9, "fail", deadline=2.0),
+        ANN_WAKES,
+    ],
+    "a caller that was killed ends nothing": [
+        acquire("ann", 0, 1.0, None, deadline=1.2),
+        note("ann", "crash", 1.5),
+        note("bob", "heal", 9.0),
+    ],
+    "who does not know says so": [
+        acquire("ann", 0, 0.5, 0.6, "unknown"),
+        note("ann", "kept", 1.3),
+    ],
+    "what was left is undone soon": [ANN_FAILS, note("ann", "kept", 1.3)],
+    "a later attempt got it": [
+        ANN_FAILS,
+        acquire("ann", 5, 2.0, 2.1),
+        note("ann", "kept", 3.0),
+        release("ann", 5, 3.5, 3.6),
+    ],
+    "a release whose end is unknown has freed it": [
+        ANN_HOLDS,
+        release("ann", 5, 2.0, 2.1, "unknown"),
+        note("ann", "freed", 2.5, about=ANN_HOLDS),
+    ],
+    "a release that did nothing is done again": [
+        ANN_HOLDS,
+        release("ann", 5, 2.0, 2.1, "fail", "cannot be reached"),
+        note("ann", "kept", 2.3, about=ANN_HOLDS),
+        release("ann", 5, 2.4, 2.5),
+        note("ann", "freed", 2.45, about=ANN_HOLDS),
     ],
     "somebody just had it": [TENURE, acquire("bob", 0, 2.5, 2.6, "fail")],
 }

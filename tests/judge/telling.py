@@ -19,25 +19,41 @@ def operation(
     end: float | None,
     outcome: str = "ok",
     value: int | None = None,
+    detail: str = "",
+    deadline: float = 0.0,
 ) -> Told:
     """One operation; without an end it is still open."""
     op, name = next(_ops), "register" if verb in ("enter", "read", "write") else "seat"
     asked = fence if verb != "acquire" else 0
-    events = [Event(begin, client, "invoke", verb, op, name, asked)]
+    events = [Event(begin, client, "invoke", verb, op, name, asked, deadline=deadline)]
     if verb == "write":
         events = [events[0]._replace(value=value)]
     if end is not None:
         known = fence if outcome == "ok" or verb != "acquire" else 0
-        events.append(Event(end, client, outcome, verb, op, name, known, value))
+        events.append(Event(end, client, outcome, verb, op, name, known, value, detail))
     return events
 
 
-def acquire(client: str, fence: int, begin: float, end: float | None, outcome: str = "ok") -> Told:
-    return operation("acquire", client, fence, begin, end, outcome)
+def acquire(
+    client: str,
+    fence: int,
+    begin: float,
+    end: float | None,
+    outcome: str = "ok",
+    deadline: float = 0.0,
+) -> Told:
+    return operation("acquire", client, fence, begin, end, outcome, deadline=deadline)
 
 
-def release(client: str, fence: int, begin: float, end: float | None, outcome: str = "ok") -> Told:
-    return operation("release", client, fence, begin, end, outcome)
+def release(
+    client: str,
+    fence: int,
+    begin: float,
+    end: float | None,
+    outcome: str = "ok",
+    detail: str = "",
+) -> Told:
+    return operation("release", client, fence, begin, end, outcome, detail=detail)
 
 
 def renew(client: str, fence: int, begin: float, end: float, outcome: str = "ok") -> Told:
@@ -54,9 +70,10 @@ def write(
     return operation("write", client, fence, begin, end, outcome, value)
 
 
-def note(client: str, verb: str, at: float, fence: int = 0) -> Told:
-    name = "seat" if verb in ("lost", "told", "expired", "queued", "withdrawn") else ""
-    return [Event(at, client, "note", verb, 0, name, fence)]
+def note(client: str, verb: str, at: float, fence: int = 0, about: Told | None = None) -> Told:
+    """What befell somebody; it may be about an operation."""
+    name = "" if verb in ("pause", "resume", "crash", "restart", "partition", "heal") else "seat"
+    return [Event(at, client, "note", verb, about[0].op if about else 0, name, fence)]
 
 
 def history(*told: Iterable[Event]) -> History:

@@ -24,6 +24,8 @@ def test_a_lock_without_a_fence_is_held_to_what_needs_none() -> None:
     assert (theirs.exclusive, theirs.fence, theirs.guarded, theirs.fifo) == (
         (True, False, False, False)
     )
+    assert (ours.grace, ours.undone_within) == (1.25, 5.0)
+    assert (theirs.grace, theirs.undone_within) == (None, None)
 
 
 @pytest.mark.parametrize(

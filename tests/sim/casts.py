@@ -29,7 +29,6 @@ from tests.sim.nodes import Node
 NAME = "seat"
 KEY = NAME.encode()
 QUEUE, REVOKED = b"{seat}:fencelock:queue", b"{seat}:fencelock:revoked"
-PATIENCE_S = 0.5
 R = TypeVar("R")
 
 
@@ -40,8 +39,10 @@ class Cast(ABC):
     looks_within = 1.0
     """How soon a waiter finds a lock that came free without a word."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, patience: float) -> None:
         self.network = network
+        self.patience = patience
+        """How long a client waits for an answer."""
         self.hosts: list[Any] = []
         """What can be frozen, restarted and cut off."""
 
@@ -57,6 +58,11 @@ class Cast(ABC):
         """The owner that a majority of the servers keeps the lock for, or nothing."""
         (owner,) = self.owners()
         return owner
+
+    def kept_until(self) -> float:
+        """Until when the lock is kept for its holder, unless that is changed; 0 if that cannot be
+        told."""
+        return 0.0
 
     @abstractmethod
     def queue(self) -> Sequence[str]:
@@ -78,8 +84,8 @@ class RedisCast(Cast):
 
     nodes = 1
 
-    def __init__(self, network: Network) -> None:
-        super().__init__(network)
+    def __init__(self, network: Network, patience: float) -> None:
+        super().__init__(network, patience)
         random = network.simulation.random
         self._seen = [""] * self.nodes
         """Whom each server had a record of when somebody looked last."""
@@ -93,7 +99,7 @@ class RedisCast(Cast):
         return self.make(world, tuple((node.name, 6379) for node in self.hosts))
 
     def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
-        return RedisEngine(world, Address("redis", hosts, options={"patience": PATIENCE_S}))
+        return RedisEngine(world, Address("redis", hosts, options={"patience": self.patience}))
 
     def watch(self, changed: Callable[[], object]) -> None:
         for place, node in enumerate(self.hosts):
@@ -113,6 +119,11 @@ class RedisCast(Cast):
             sight = node.model.sight
             owners.append(sight.owner if sight.owner and node.wall_us() < sight.until_us else "")
         return owners
+
+    def kept_until(self) -> float:
+        (node,) = self.hosts
+        left_s: float = (node.model.sight.until_us - node.wall_us()) / 1e6
+        return self.network.simulation.now + left_s
 
     def queue(self) -> Sequence[str]:
         queue: Sequence[str] = self.hosts[0].model.sight.queue
@@ -138,7 +149,11 @@ class RedlockCast(RedisCast):
         return ""
 
     def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
-        return RedlockEngine(world, Address("redlock", hosts, options={"patience": 0.2}))
+        patience = 0.4 * self.patience
+        return RedlockEngine(world, Address("redlock", hosts, options={"patience": patience}))
+
+    def kept_until(self) -> float:
+        return 0.0
 
     def queue(self) -> Sequence[str]:
         return ()
@@ -181,8 +196,8 @@ class StoreNode(Host):
 class StoreCast(Cast):
     """The linearizable store."""
 
-    def __init__(self, network: Network) -> None:
-        super().__init__(network)
+    def __init__(self, network: Network, patience: float) -> None:
+        super().__init__(network, patience)
         self.node = StoreNode(network.simulation.world("store", ahead=5e4))
         self.hosts.append(self.node)
 
@@ -193,6 +208,10 @@ class StoreCast(Cast):
         record = self.node.store.records.get(NAME)
         now = self.node.engine.world.now()
         return [record.owner if record is not None and record.expires_at > now else ""]
+
+    def kept_until(self) -> float:
+        record, world = self.node.store.records.get(NAME), self.node.engine.world
+        return self.network.simulation.now + (record.expires_at - world.now() if record else 0.0)
 
     def queue(self) -> Sequence[str]:
         return list(self.node.store.queues.get(NAME, {}))
@@ -265,7 +284,7 @@ class Remote(Engine):
 
         await self._sim_world.simulation.turn()  # a cancellation may come before it is sent
         network.datagram(self._host, node, arrive)
-        await self.world.wait(answered, self.world.now() + PATIENCE_S)
+        await self.world.wait(answered, self.world.now() + self._cast.patience)
         if not answers:
             raise OutcomeUnknown("no answer")
         return answers[0]

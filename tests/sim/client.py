@@ -51,8 +51,8 @@ class Client:
         self.desk = Desk(run.network, run.register, self.world, self.host, run.history)
         self.tenures: list[Tenure] = []
         self.visits: list[Task] = []
-        self._acquiring: dict[Task | None, int] = {}
-
+        self._calls: dict[Task | None, int] = {}
+        """The operation that each task is in."""
         self.is_gone = False
 
     def _engine(self) -> Engine:
@@ -60,7 +60,7 @@ class Client:
         ask = engine.acquire
 
         def acquire(request: Request) -> Awaitable[Grant | Busy]:
-            op = self._acquiring.get(self.world.simulation.current, 0)
+            op = self._calls.get(self.world.simulation.current, 0)
             self._run.witness.asked(request.owner, self.name, op)
             answer: Awaitable[Grant | Busy] = ask(request)
             return answer
@@ -94,6 +94,12 @@ class Client:
             self.is_gone = True
             self._run.leave()
 
+    def cancel(self, task: Task) -> None:
+        """Cancel a visit, in the midst of a call or not."""
+        if op := self._calls.get(task):
+            self._run.history.note(self.name, "cancel", NAME, op=op)
+        task.cancel()
+
     async def _open(self) -> None:
         while True:
             try:
@@ -116,13 +122,13 @@ class Client:
 
     async def acquire(self, spec: Spec, timeout: float | None) -> Hold | None:
         """Acquire, and write down how it ended."""
-        history, task = self._run.history, self.world.simulation.current
-        op = self._acquiring[task] = history.invoke(self.name, "acquire", NAME)
-        end = partial(history.end, client=self.name, verb="acquire", op=op, name=NAME)
+        op = self._begin("acquire", timeout)
+        end = partial(self._end, "acquire", op)
         try:
             hold = await self.core.attempt(spec, timeout)
         except (EngineError, NotAcquired) as error:
             end("fail", detail=str(error))
+            self._run.witness.failed(op)
             return None
         except OutcomeUnknown as error:
             end("unknown", detail=str(error))
@@ -130,13 +136,26 @@ class Client:
         except Cancelled:
             end("fail" if self._run.is_kind else "unknown", detail="cancelled")
             raise
-        finally:
-            del self._acquiring[task]
         if isinstance(hold, Busy):
             end("fail", detail="busy")
+            self._run.witness.failed(op)
             return None
-        end("ok", fence=hold.tenure.grant.fence, ttl=spec.ttl)
+        end("ok", hold.tenure.grant.fence, ttl=spec.ttl)
         return hold
+
+    def _begin(self, verb: str, timeout: float | None, fence: int = 0) -> int:
+        """An operation of this task begins, and should not last longer than this."""
+        world = self.world
+        deadline = 0.0 if timeout is None else world.true_time(world.now() + timeout)
+        op = self._run.history.invoke(self.name, verb, NAME, fence, deadline=deadline)
+        self._calls[world.simulation.current] = op
+        return op
+
+    def _end(
+        self, verb: str, op: int, kind: str, fence: int = 0, detail: str = "", ttl: float = 0.0
+    ) -> None:
+        del self._calls[self.world.simulation.current]
+        self._run.history.end(kind, self.name, verb, op, NAME, fence, detail=detail, ttl=ttl)
 
     async def _work(self, tenure: Tenure, visit: Visit) -> None:
         """Change the register, and use the lease for a while; stop when it is lost."""
@@ -149,7 +168,7 @@ class Client:
 
     async def _renew(self, tenure: Tenure, ttl: float | None) -> None:
         fence = tenure.grant.fence
-        op = self._run.history.invoke(self.name, "renew", NAME, fence)
+        op = self._begin("renew", self.core.remaining(tenure), fence)
         outcome = "unknown"
         try:
             await self.core.renew(tenure, ttl)
@@ -158,15 +177,15 @@ class Client:
             outcome = "fail"
             raise
         finally:
-            self._run.history.end(outcome, self.name, "renew", op, NAME, fence)
+            self._end("renew", op, outcome, fence)
 
     async def release(self, tenure: Tenure) -> None:
         fence = tenure.grant.fence
-        op = self._run.history.invoke(self.name, "release", NAME, fence)
-        outcome = "unknown"  # also of an error: the record may stay until its ttl is over
+        op = self._begin("release", None, fence)
+        outcome, detail = "unknown", ""
         try:
             outcome = "ok" if await self.core.release(tenure) else "fail"
-        except FencelockError:
-            pass
+        except FencelockError as error:
+            outcome, detail = "unknown" if error.may_have_happened else "fail", str(error)
         finally:
-            self._run.history.end(outcome, self.name, "release", op, NAME, fence)
+            self._end("release", op, outcome, fence, detail)

@@ -22,7 +22,7 @@ from fencelock.logic.tenure import Tenure
 from fencelock.logic.waiting import Waitlist
 from fencelock.model import Busy, Gone, Grant, Request, granted
 from fencelock.world import World
-from fencelock.worlds.sim import Task
+from fencelock.worlds.sim import SimWorld
 from tests.sim.remote import Push, Remote
 
 T = TypeVar("T")
@@ -52,10 +52,10 @@ def forget_to_undo(patch: Patch) -> None:
 def let_a_cancellation_through(patch: Patch) -> None:
     """The clean-up of a cancelled acquire is itself cancelled, and does not go on afterwards."""
 
-    async def shield(self: Task, work: Coroutine[Any, Any, T]) -> T:
+    async def shield(self: SimWorld, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
         return await work
 
-    patch.setattr(Task, "shield", shield)
+    patch.setattr(SimWorld, "shield", shield)
     patch.setattr(Pending, "_start", lambda _: None)
 
 

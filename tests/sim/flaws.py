@@ -8,11 +8,13 @@ each is a mistake that a lock library has made, or that this one could make in i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import pytest
 
+from fencelock import core
+from fencelock.engine import Engine
 from fencelock.engines.redis import quorum, redlock, scripts
 from fencelock.engines.redis.engine import RedisEngine
 from fencelock.engines.redis.listener import Listener
@@ -20,8 +22,14 @@ from fencelock.engines.redis.quorum import Election, majority
 from fencelock.engines.redis.redlock import RedlockEngine
 from fencelock.engines.redis.redlock_answers import is_grant, is_one
 from fencelock.engines.redis.round import Ask, Round
+from fencelock.errors import OutcomeUnknown, Unavailable
+from fencelock.logic import freeing, policy, waiting
+from fencelock.logic.pending import Pending
+from fencelock.logic.tenure import Tenure
 from fencelock.model import Busy, Grant, Request, granted, next_fence
-from fencelock.world import sleep
+from fencelock.world import NO_LIMIT, World, sleep
+from fencelock.worlds import sim
+from fencelock.worlds.sim import SimWorld
 from tests.sim.resource import Desk, Register
 
 Patch = pytest.MonkeyPatch
@@ -235,6 +243,63 @@ def redlock_counts_from_the_reply(patch: Patch) -> None:
     count_from_the_reply(patch, RedlockEngine)
 
 
+# What a caller is told, and when
+
+
+def forget_the_doubt(patch: Patch) -> None:
+    """An engine that cannot be reached after a request without an answer: "nothing happened"."""
+
+    async def insist(
+        world: World, engine: Engine, request: Request, unknown: OutcomeUnknown | None, limit: float
+    ) -> Grant | Busy:
+        for _ in range(policy.UNKNOWN_TRIES):
+            try:
+                return await engine.acquire(request)
+            except OutcomeUnknown as error:
+                unknown = error
+        raise unknown or AssertionError
+
+    patch.setattr(waiting, "_insist", insist)
+
+
+def time_out_without_a_word(patch: Patch) -> None:
+    """A waiter whose time is over says so, although the engine did not confirm that it left."""
+    withdraw = Pending.withdraw
+
+    async def certain(self: Pending, *args: Any, **kwargs: Any) -> bool:
+        await withdraw(self, *args, **kwargs)
+        return True
+
+    patch.setattr(Pending, "withdraw", certain)
+
+
+def undo_without_limit(patch: Patch) -> None:
+    """A call takes its attempt back for as long as the engine is silent."""
+    for module in (waiting, core):
+        patch.setattr(module, "grace", lambda world, limit: NO_LIMIT)
+
+
+def ask_without_limit(patch: Patch) -> None:
+    """A request lasts as long as the engine may be silent, whatever the caller's timeout."""
+    patch.setattr(SimWorld, "until", lambda world, moment: nullcontext())
+
+
+def shield_without_limit(patch: Patch) -> None:
+    """A cancellation waits for as long as the work that it must not end."""
+    patch.setattr(sim, "GRACE_S", 3600.0)
+
+
+def take_silence_for_a_no(patch: Patch) -> None:
+    """A release without an answer is said to have done nothing."""
+
+    async def refuse(
+        world: World, engine: Engine, pending: Pending, tenure: Tenure, began: float, error: object
+    ) -> bool:
+        raise Unavailable(f"nothing happened: {error}")
+
+    patch.setattr(freeing, "free_again", refuse)
+
+
 # Guards
 
 
@@ -298,6 +363,14 @@ FLAWS = {
     "redlock_counts_from_the_reply": Flaw(
         redlock_counts_from_the_reply, "redlock", "slow", 60, TWO
     ),
+    "forget_the_doubt": Flaw(forget_the_doubt, "redis", "frozen", 60, {"no_false_word"}),
+    "time_out_without_a_word": Flaw(
+        time_out_without_a_word, "store", "frozen", 60, {"no_false_word"}
+    ),
+    "undo_without_limit": Flaw(undo_without_limit, "redis", "frozen", 20, {"ends_in_time"}),
+    "ask_without_limit": Flaw(ask_without_limit, "redlock", "frozen", 20, {"ends_in_time"}),
+    "shield_without_limit": Flaw(shield_without_limit, "store", "frozen", 20, {"ends_in_time"}),
+    "take_silence_for_a_no": Flaw(take_silence_for_a_no, "redis", "flaky", 60, {"no_false_word"}),
     "check_then_write": Flaw(check_then_write, "redis", "naps", 60, STALE),
     "ignore_reads": Flaw(ignore_reads, "store", "pauses", 100, STALE),
 }

@@ -51,7 +51,7 @@ def _restart(run: Run, fault: Fault) -> None:
 
 def _cancel(run: Run, fault: Fault) -> None:
     for task in run.client(fault).visits[-1:]:
-        task.cancel()
+        run.client(fault).cancel(task)
         run.later(fault.seconds * 0.01, task.cancel)  # and again
 
 
@@ -68,6 +68,14 @@ def _revoke(run: Run, fault: Fault) -> None:
             run.simulation.note("nemesis", type(error).__name__)
 
     run.simulation.start(revoke(), client.world, "nemesis")
+
+
+def _stop(run: Run, fault: Fault) -> None:
+    """A server is stopped for seconds, as by SIGSTOP, or all of them are: what comes meanwhile is
+    served when it goes on."""
+    places = range(len(run.cast.hosts)) if fault.chance < 0.5 else (fault.place,)
+    for place in places:
+        _freeze(run, fault._replace(place=place, seconds=1.0 + 3 * fault.seconds))
 
 
 def _freeze(run: Run, fault: Fault) -> None:
@@ -134,6 +142,7 @@ def _wall(run: Run, fault: Fault) -> None:
 
 FAULTS: dict[str, Callable[[Run, Fault], None]] = {
     "pause": _pause, "crash": _crash, "restart": _restart, "cancel": _cancel, "freeze": _freeze,
-    "reboot": _reboot, "amnesia": _reboot, "cut": _cut, "cut_up": _cut, "cut_down": _cut,
-    "cut_node": _cut, "cut_part": _cut, "revoke": _revoke, "step": _step, "wall": _wall,
+    "stop": _stop, "reboot": _reboot, "amnesia": _reboot, "cut": _cut, "cut_up": _cut,
+    "cut_down": _cut, "cut_node": _cut, "cut_part": _cut, "revoke": _revoke, "step": _step,
+    "wall": _wall,
 }  # fmt: skip

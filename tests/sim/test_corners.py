@@ -11,9 +11,11 @@ from fencelock.core import Core
 from fencelock.engine import Address
 from fencelock.engines.memory import CLAIM_S, MemoryEngine, Store
 from fencelock.errors import Revoked, Unavailable
+from fencelock.logic.pending import ECHO_S
 from fencelock.model import Busy, Request
 from fencelock.spec import Spec, make_spec
-from fencelock.world import Job, sleep
+from fencelock.testing.faulty import Faults, FaultyEngine
+from fencelock.world import GRACE_S, Job, sleep
 from fencelock.worlds.sim import Cancelled, Simulation, SimWorld
 from tests.sim.stage import Hold
 
@@ -30,8 +32,9 @@ class Desk:
         self.engine = MemoryEngine(self.world, Address("memory"), self.store)
         self.one, self.other = self.client(), self.client()
 
-    def client(self) -> Core[Hold]:
-        return Core(self.world, lambda: self.engine, lambda core, tenure: Hold(tenure))
+    def client(self, faults: Faults | None = None) -> Core[Hold]:
+        engine = self.engine if faults is None else FaultyEngine(self.engine, faults)
+        return Core(self.world, lambda: engine, lambda core, tenure: Hold(tenure))
 
     def spec(self, ttl: float = 1.0) -> Spec:
         return make_spec(NAME, ttl, None, True, None, None, False, None, None)
@@ -160,6 +163,63 @@ def test_a_timeout_leaves_the_queue_and_the_next_in_line_moves_up(desk: Desk) ->
         await desk.world.wait(patient.ended, None)
         assert isinstance(patient.result, Hold)
         await desk.other.release(patient.result.tenure)
+
+    desk.simulation.play(contend(), desk.world)
+    assert desk.is_untouched()
+
+
+@pytest.mark.parametrize("again", [0.01, 0.5])
+@pytest.mark.parametrize("silent", [("withdraw",), ("unwatch", "withdraw")], ids="+".join)
+def test_a_waiter_of_a_silent_engine_ends_a_second_after_it_was_cancelled(
+    desk: Desk, silent: tuple[str, ...], again: float
+) -> None:
+    """As cancelled, however often it is; and what it left is taken back when the engine answers."""
+    faults = Faults()
+    client = desk.client(faults)
+
+    async def contend() -> None:
+        first = await desk.one.attempt(desk.spec(), 0.0)
+        assert isinstance(first, Hold)
+        waiter = desk.simulation.start(client.attempt(desk.spec(), None), desk.world)
+        await sleep(desk.world, 0.5)
+        faults.hang(*silent)
+        cancelled_at = desk.world.now()
+        waiter.cancel()
+        await sleep(desk.world, again)
+        waiter.cancel()
+        assert await desk.world.wait(waiter.ended, cancelled_at + GRACE_S + 0.001)
+        assert waiter.was_cancelled
+        assert [owed.name for owed in client.owed()] == [NAME]
+        faults.heal()
+        await sleep(desk.world, ECHO_S + 1.0)
+        assert client.owed() == ()
+        assert await desk.one.release(first.tenure)
+
+    desk.simulation.play(contend(), desk.world)
+    assert desk.is_untouched()
+
+
+@pytest.mark.parametrize("cancel_after", [0.3, 0.5, 0.7, 1.3])
+def test_a_cancellation_does_not_make_a_call_last_longer(desk: Desk, cancel_after: float) -> None:
+    """Neither before its timeout is over nor while it takes its attempt back."""
+    faults = Faults()
+    client = desk.client(faults)
+
+    async def contend() -> None:
+        first = await desk.one.attempt(desk.spec(), 0.0)
+        assert isinstance(first, Hold)
+        began_at = desk.world.now()
+        waiter = desk.simulation.start(client.attempt(desk.spec(), 0.5), desk.world)
+        await sleep(desk.world, 0.1)
+        faults.hang("acquire", "withdraw")
+        await sleep(desk.world, cancel_after - 0.1)
+        waiter.cancel()
+        assert await desk.world.wait(waiter.ended, began_at + 0.5 + GRACE_S + 0.001)
+        assert waiter.was_cancelled
+        faults.heal()
+        await sleep(desk.world, ECHO_S + 1.0)
+        assert client.owed() == ()
+        assert await desk.one.release(first.tenure)
 
     desk.simulation.play(contend(), desk.world)
     assert desk.is_untouched()

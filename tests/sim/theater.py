@@ -18,14 +18,16 @@ from functools import partial
 from typing import Any
 
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
+from fencelock.logic.pending import ECHO_S, PASS_S
 from fencelock.spec import make_spec
+from fencelock.world import GRACE_S
 from fencelock.worlds.sim import Simulation
 from fencelock.worlds.sim_tasks import Flag
 from tests.sim.casts import CASTS, NAME, Cast
 from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS
 from tests.sim.network import Conditions, Network
-from tests.sim.plan import TTLS, Fault, Plan, Visit
+from tests.sim.plan import CUTS, TTLS, Fault, Plan, Visit
 from tests.sim.resource import REGISTER, Register
 from tests.sim.witness import WITNESSED, Witness
 
@@ -55,7 +57,7 @@ class Run:
         self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
         self.history = History(clock=lambda: self.simulation.now)
         self.network = Network(self.simulation, plan.conditions)
-        self.cast: Cast = CASTS[cast](self.network)
+        self.cast: Cast = CASTS[cast](self.network, plan.patience)
         self.register = Register(guarded)
         self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
         self.is_kind = self.is_prompt and not plan.kinds() - {"cancel", "pause", "wall", "revoke"}
@@ -90,7 +92,18 @@ class Run:
             told_ttls=0.0 if sane and "revoke" not in kinds else 1.0,
             woken_within=self.cast.looks_within + calls if self.is_prompt and sane else None,
             freed_within=calls if self.is_kind else PATIENCE_S / 2,
+            grace=GRACE_S * 1.01,
+            undone_within=self._undone_within(),
         )
+
+    def _undone_within(self) -> float | None:
+        """How soon an attempt that is said to have failed leaves nothing: at once where requests
+        arrive in the order in which they were sent, also those that nobody waits for any more."""
+        if self.is_flaky and self.name == "store":
+            return None  # datagrams arrive twice
+        if self.is_prompt and not self.plan.kinds() & set(CUTS):
+            return 0.0
+        return ECHO_S + PASS_S + 8 * self.plan.conditions.delay_max
 
     def enter(self, name: str, visits: tuple[Visit, ...]) -> Client:
         client = Client(self, name, visits)

@@ -20,6 +20,10 @@ WITNESSED = {
 }
 
 
+ROUNDED_S = 0.003  # what the clocks of servers leave unsaid
+SOON_S = 0.001
+
+
 class Witness:
     """Sees every grant in the order of the servers, and who believes what at that moment."""
 
@@ -27,7 +31,9 @@ class Witness:
         self._run = run
         self._cast = run.cast
         self._holder = ""
+        self._kept_until = 0.0
         self._asked: dict[str, tuple[str, int]] = {}
+        self._owners: dict[int, str] = {}
         self._queued: set[str] = set()
         self._revoked: set[str] = set()
         self.found: list[Violation] = []
@@ -36,23 +42,41 @@ class Witness:
     def asked(self, owner: str, client: str, op: int) -> None:
         """An owner id belongs to this attempt."""
         self._asked.setdefault(owner, (client, op))
+        self._owners[op] = owner
 
     def look(self) -> None:
         """A server has served something, and what it keeps may have changed."""
         self._look_at_owners()
         holder = self._cast.holder()
-        if holder and holder != self._holder:
-            self.grants += 1
-            if self._run.promises.exclusive:
-                self._see_that_nobody_else_believes(holder)
-        self._holder = holder
+        if holder != self._holder:
+            if self._run.simulation.now < self._kept_until - ROUNDED_S:
+                self._note("freed", self._holder)
+            if holder:
+                self.grants += 1
+                self._note("kept", holder)
+                if self._run.promises.exclusive:
+                    self._see_that_nobody_else_believes(holder)
+        self._holder, self._kept_until = holder, self._cast.kept_until() if holder else 0.0
+
+    def failed(self, op: int) -> None:
+        """An attempt is said to have failed: see a little later that nothing is kept for it."""
+        within, owner = self._run.promises.undone_within, self._owners.get(op)
+        if within is not None and owner is not None:
+            self._run.later(within + SOON_S, lambda: self._see_that_it_failed(owner))
+
+    def _see_that_it_failed(self, owner: str) -> None:
+        if self._cast.holder() == owner:
+            self._note("kept", owner)
+
+    def _note(self, verb: str, owner: str) -> None:
+        client, op = self._asked[owner]
+        self._run.history.note(client, verb, NAME, op=op)
 
     def _look_at_owners(self) -> None:
         for owner in self._cast.queue():
             if owner not in self._queued and owner in self._asked:
                 self._queued.add(owner)
-                client, op = self._asked[owner]
-                self._run.history.note(client, "queued", NAME, op=op)
+                self._note("queued", owner)
         for owner in self._cast.revoked():
             if owner not in self._revoked:
                 self._revoked.add(owner)

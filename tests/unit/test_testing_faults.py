@@ -8,6 +8,7 @@ import sys
 import threading
 import tomllib
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -165,6 +166,56 @@ def test_time_passes_for_a_call_that_waits(faults: Faults) -> None:
     with pytest.raises(RuntimeError, match="give it a timeout"):
         waiter.lock("seat").acquire()
     lease.release()
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_call_that_hangs_is_unknown_a_second_after_its_timeout(
+    faults: Faults, where: Literal["before", "after"]
+) -> None:
+    client, rival = faults.client(), faults.client()
+    client.open()
+    faults.switches.hang("acquire", "withdraw", where=where)
+    begun = faults.clock.now()
+    with pytest.raises(fencelock.OutcomeUnknown):
+        client.lock("seat", timeout=5).acquire()
+    assert faults.clock.now() == pytest.approx(begun + 6)
+    assert [owed.name for owed in client.owed] == ["seat"]
+    faults.heal()
+    faults.clock.run(10)
+    assert client.owed == ()
+    with rival.lock("seat", timeout=0):
+        pass
+
+
+def test_an_engine_that_is_not_reached_in_time_was_asked_for_nothing(faults: Faults) -> None:
+    client = faults.client()
+    faults.switches.hang("open")
+    with pytest.raises(fencelock.Unavailable, match="nothing was asked for"):
+        client.lock("seat", timeout=5).acquire()
+    assert client.owed == ()
+    assert not faults.switches.seen("acquire")
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_call_that_hangs_is_unknown_in_asyncio_too(
+    faults: Faults, where: Literal["before", "after"]
+) -> None:
+    async def main() -> None:
+        at = faults.aio
+        async with at.client() as client, at.client() as rival:
+            at.switches.hang("acquire", "withdraw", where=where)
+            begun = at.clock.now()
+            with pytest.raises(fencelock.OutcomeUnknown):
+                await client.lock("seat", timeout=5).acquire()
+            assert at.clock.now() == pytest.approx(begun + 6)
+            assert [owed.name for owed in client.owed] == ["seat"]
+            at.heal()
+            await at.clock.run(10)
+            assert client.owed == ()
+            async with rival.lock("seat", timeout=0):
+                pass
+
+    asyncio.run(main())
 
 
 def test_all_of_it_in_asyncio(faults: Faults) -> None:

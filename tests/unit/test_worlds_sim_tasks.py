@@ -45,15 +45,19 @@ def test_a_task_that_is_cancelled_before_its_first_step_does_nothing() -> None:
         assert log == []
 
 
+@pytest.mark.parametrize(
+    ("seconds", "seen"),
+    [(1.5, ["finished", "left at 1.5"]), (10.0, ["left at 2", "finished"])],
+)
 @pytest.mark.parametrize("cancels", [1, 2])
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_shield_holds_a_cancellation_back_and_delivers_it_afterwards(
-    cancels: int, depth: int
+def test_a_shield_holds_a_cancellation_back_for_a_second_at_most_and_its_work_goes_on(
+    depth: int, cancels: int, seconds: float, seen: list[str]
 ) -> None:
     log: list[str] = []
 
     async def slow(world: SimWorld) -> None:
-        await sleep(world, 10)
+        await sleep(world, seconds)
         log.append("finished")
 
     def shielded(world: SimWorld, levels: int) -> Coroutine[Any, Any, None]:
@@ -70,10 +74,33 @@ def test_a_shield_holds_a_cancellation_back_and_delivers_it_afterwards(
         world = simulation.world("one")
         task = simulation.start(work(world), world)
         for n in range(cancels):
-            simulation.at(1.0 + n, task.cancel)
+            simulation.at(1.0 + n / 4, task.cancel)
         simulation.run()
         assert task.was_cancelled
-    assert log == ["finished", "left at 10"]
+    assert log == seen
+
+
+def test_an_error_of_shielded_work_is_its_callers_or_nobodys() -> None:
+    log: list[str] = []
+
+    async def fail(world: SimWorld) -> None:
+        await sleep(world, 5.0)
+        log.append("failing")
+        raise ValueError("of no use")
+
+    async def work(world: SimWorld) -> None:
+        try:
+            await world.shield(fail(world))
+        except ValueError:
+            log.append("told")
+
+    with Simulation(0) as simulation:
+        world = simulation.world("one")
+        simulation.start(work(world), world)
+        cancelled = simulation.start(work(world), world)
+        simulation.at(1.0, cancelled.cancel)
+        simulation.run()
+    assert log == ["failing", "failing", "told"]
 
 
 def test_a_paused_process_does_nothing_while_time_goes_on() -> None:

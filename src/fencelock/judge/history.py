@@ -29,7 +29,9 @@ class Event(NamedTuple):
     """invoke, ok, fail, unknown or note."""
     verb: str
     """Of an operation: acquire, renew, release, enter, read, write. Of a note: pause, resume,
-    crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired."""
+    crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired; cancel, of an
+    operation whose caller wants no more of it; kept, when the engine kept the lock for somebody at
+    that moment; freed, when it had just given a lock up before its time was over."""
     op: int = 0
     """Ties an invocation to its end; a note may name the operation that it is about."""
     name: str = ""
@@ -40,9 +42,13 @@ class Event(NamedTuple):
     """What was read or written."""
     detail: str = ""
     """Words for people. An acquire that failed because another has the lock says "busy", or "not in
-    time", or nothing; one that says more failed for another reason."""
+    time", or nothing; a release that came too late says "it was no longer ours", or nothing. One
+    that says more failed for another reason."""
     ttl: float = 0.0
     """Of an acquire that succeeded: how long the lease lasts, where it is known."""
+    deadline: float = 0.0
+    """Of an invocation: the moment by which its caller wants it to have ended, where there is
+    one."""
 
 
 # A run makes many: as the plain tuple that it is, an event is made in half the time.
@@ -67,6 +73,9 @@ class Operation(NamedTuple):
     seen: float = math.inf
     """When its end was seen, also where that end is unknown."""
     ttl: float = 0.0
+    deadline: float = math.inf
+    """By when its caller wanted it to have ended, or cancelled it."""
+    detail: str = ""
 
 
 class Violation(NamedTuple):
@@ -105,11 +114,17 @@ class History:
         self.events.append(event)
 
     def invoke(
-        self, client: str, verb: str, name: str, fence: int = 0, value: int | None = None
+        self,
+        client: str,
+        verb: str,
+        name: str,
+        fence: int = 0,
+        value: int | None = None,
+        deadline: float = 0.0,
     ) -> int:
         """Record that an operation begins, now; returns its number."""
         op = next(self._ops)
-        words = (self.now(), client, "invoke", verb, op, name, fence, value, "", 0.0)
+        words = (self.now(), client, "invoke", verb, op, name, fence, value, "", 0.0, deadline)
         self.events.append(_make_event(Event, words))
         return op
 
@@ -126,7 +141,7 @@ class History:
         ttl: float = 0.0,
     ) -> None:
         """Record how an operation ends, now."""
-        words = (self.now(), client, kind, verb, op, name, fence, value, detail, ttl)
+        words = (self.now(), client, kind, verb, op, name, fence, value, detail, ttl, 0.0)
         self.events.append(_make_event(Event, words))
 
     def note(
@@ -144,18 +159,21 @@ class History:
         """All operations of these verbs, or of any, in the order of their beginnings."""
         begun: dict[int, int] = {}
         ended: dict[int, int] = {}
+        cancelled: dict[int, float] = {}
         for place, event in enumerate(self.events):
             if event.kind == "invoke":
                 begun[event.op] = place
             elif event.kind in ENDS and event.op in begun:
                 ended.setdefault(event.op, place)
+            elif event.verb == "cancel" and event.op in begun:
+                cancelled.setdefault(event.op, event.at)
         return [
-            self._operation(place, ended.get(op))
+            self._operation(place, ended.get(op), cancelled.get(op, math.inf))
             for op, place in begun.items()
             if not verbs or self.events[place].verb in verbs
         ]
 
-    def _operation(self, place: int, end_place: int | None) -> Operation:
+    def _operation(self, place: int, end_place: int | None, cancelled_at: float) -> Operation:
         begin = self.events[place]
         if end_place is None:
             end = begin._replace(at=math.inf, kind="open")
@@ -174,6 +192,8 @@ class History:
             (place,) if end_place is None else (place, end_place),
             end.at,
             end.ttl,
+            min(begin.deadline or math.inf, cancelled_at),
+            end.detail,
         )
 
     def save(self, path: str | Path) -> None:

@@ -1,7 +1,7 @@
-"""Watches the queues of a torture, so that the order in which waiters are served can be judged.
+"""Watches the locks of a torture: who holds them, and who stands in their queues.
 
-Clients cannot see when they stand in the queue; the engine can. A waiter that was in the queue
-before the question was asked is noted for the moment of the question.
+Clients cannot see when they stand in the queue, nor what the engine keeps for them; the engine can.
+Whoever was there before the question was asked is noted for the moment of the question.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ YOUNG_S = 0.02  # an age that two clocks may disagree about
 
 
 class Lookout:
-    """A thread that asks who waits."""
+    """A thread that asks who holds and who waits."""
 
     def __init__(self, client: sync.Client, names: Sequence[str], now: Callable[[], float]) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class Lookout:
         self.events: list[Event] = []
 
     def __enter__(self) -> Self:
-        if self._client.traits.fifo:
+        if self._names:
             self._thread.start()
         return self
 
@@ -57,9 +57,10 @@ class Lookout:
 
     def _look(self, name: str) -> None:
         asked_at = self._now()
-        waiters = self._client.inspect(name).waiters
+        _, holders, waiters = self._client.inspect(name)
         spent = self._now() - asked_at
-        for waiter in waiters:
-            if waiter.age > spent + YOUNG_S and WHO in waiter.meta:
-                who = str(waiter.meta[WHO])
-                self.events.append(Event(asked_at, who, "note", "queued", name=name))
+        seen = [("kept", one.age, one.meta) for one in holders]
+        seen += [("queued", one.age, one.meta) for one in waiters]
+        for verb, age, meta in seen:
+            if age > spent + YOUNG_S and WHO in meta:
+                self.events.append(Event(asked_at, str(meta[WHO]), "note", verb, name=name))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..engine import Address, Engine
+from ..logic.pending import ECHO_S
 from ..model import Traits
+from ..world import GRACE_S
 from .promises import Promises
 
 SLACK_S = 0.25  # how late a process may be on a busy machine
@@ -61,4 +63,6 @@ def promised(traits: Traits | None, ttl: float, bound: bool = False) -> Promises
         told_within=None if traits is None else SOON_S,
         woken_within=ttl + SOON_S,
         freed_within=ttl + SOON_S,
+        grace=None if traits is None else GRACE_S + SLACK_S,
+        undone_within=None if traits is None else ECHO_S + SOON_S,
     )

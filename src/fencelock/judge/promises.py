@@ -30,3 +30,8 @@ class Promises(NamedTuple):
     """A waiter gets a lock that is free so soon."""
     freed_within: float | None = None
     """The lock is to be had so soon after the last holder was heard of."""
+    grace: float | None = None
+    """A call ends so soon after its caller's deadline or its cancellation."""
+    undone_within: float | None = None
+    """What is said not to have happened has not, or is undone so soon: a request may overtake the
+    one that takes it back."""

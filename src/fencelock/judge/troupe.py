@@ -161,8 +161,9 @@ class Player:
 
     def _take(self, process: subprocess.Popen[str], log: list[Event], said: dict[str, Any]) -> None:
         if "event" in said:
-            at, kind, verb, op, name, fence, detail = said["event"]
-            log.append(Event(at, self.name, kind, verb, op, name, fence, None, detail))
+            at, kind, verb, op, name, fence, detail, deadline = said["event"]
+            words = (at, self.name, kind, verb, op, name, fence, None, detail, 0.0, deadline)
+            log.append(Event(*words))
         elif "ask" in said:
             self._serve(process, said)
         elif "checked" in said:

@@ -61,6 +61,8 @@ ARTICLES = (
     _Article(checkers.nobody_sleeps, "nobody waits beside a free lock", "woken_within"),
     _Article(checkers.first_come_first_served, "first come, first served", "fifo"),
     _Article(checkers.no_orphan, "nothing is left behind", "freed_within"),
+    _Article(checkers.ends_in_time, "no call outlasts its caller's deadline", "grace"),
+    _Article(checkers.no_false_word, "what is said not to have happened has not", "undone_within"),
 )
 
 EXCUSES = {

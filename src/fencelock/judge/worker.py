@@ -39,9 +39,11 @@ class Line:
     def now(self) -> float:
         return clock.now() - self._origin
 
-    def invoke(self, verb: str, name: str, fence: int = 0) -> int:
+    def invoke(self, verb: str, name: str, fence: int = 0, timeout: float | None = None) -> int:
         self._ops += 1
-        self._event(self.now(), "invoke", verb, self._ops, name, fence, "")
+        now = self.now()
+        deadline = 0.0 if timeout is None else now + timeout
+        self._event(now, "invoke", verb, self._ops, name, fence, "", deadline)
         return self._ops
 
     def end(
@@ -84,9 +86,17 @@ class Line:
         return bool(hear()["stop"])
 
     def _event(
-        self, at: float, kind: str, verb: str, op: int, name: str, fence: int, detail: str
+        self,
+        at: float,
+        kind: str,
+        verb: str,
+        op: int,
+        name: str,
+        fence: int,
+        detail: str,
+        deadline: float = 0.0,
     ) -> None:
-        say(event=[round(at, 6), kind, verb, op, name, fence, detail])
+        say(event=[round(at, 6), kind, verb, op, name, fence, detail, round(deadline, 6)])
 
     def _ask(self, verb: str, name: str, fence: int | None, seen: int | None) -> dict[str, Any]:
         say(ask=verb, at=round(self.now(), 6), name=name, fence=fence, seen=seen)

@@ -41,7 +41,7 @@ class Notebook(Protocol):
     """Where a client writes down what it does, and how it reaches the registers."""
 
     def now(self) -> float: ...
-    def invoke(self, verb: str, name: str, fence: int = 0) -> int: ...
+    def invoke(self, verb: str, name: str, fence: int = 0, timeout: float | None = None) -> int: ...
     def end(
         self, kind: str, verb: str, op: int, name: str, fence: int = 0, detail: str = ""
     ) -> None: ...
@@ -77,7 +77,7 @@ class Client:
 
     def _acquire(self, name: str) -> Hold | None:
         book = self._book
-        op = book.invoke("acquire", name)
+        op = book.invoke("acquire", name, timeout=self._plan.timeout)
         try:
             hold = self._locker.acquire(name, self._plan.ttl, self._plan.timeout)
         except Doubt as doubt:

@@ -65,16 +65,20 @@ class Pending:
         """What was not confirmed yet, the oldest first."""
         return tuple(undo.owed for undo in list(self._undos.values()) if not undo.is_confirmed)
 
-    async def withdraw(self, request: Request, limit: float, doubted: bool = True) -> bool:
+    async def withdraw(
+        self, request: Request, limit: float, attempts: set[str], doubted: bool, watched: bool
+    ) -> bool:
         """Take an attempt back; False when that was not confirmed by the limit and goes on.
 
-        Doubted is an attempt of which a request may still be under way.
+        From here on it is no longer one of the attempts, whatever interrupts the caller. Doubted is
+        an attempt of which a request may still be under way, watched one that may be watched for.
         """
         owed = Owed(request.name, "withdraw", self._world.now())
-        undo = _Undo(owed, lambda: self._engine.withdraw(request), echoes=doubted)
+        undo = _Undo(owed, lambda: self._leave(request, watched), echoes=doubted)
         undo.is_tried = True
         self._undos[request.owner] = undo
         try:
+            attempts.discard(request.owner)
             if limit > self._world.now():
                 await self._world.shield(self._try(request.owner, undo, limit))
         finally:
@@ -82,6 +86,18 @@ class Pending:
             if request.owner in self._undos:
                 self._start()
         return undo.is_confirmed
+
+    def go_on(self, owner: str) -> None:
+        """Go on in the background with an undo whose caller was interrupted, at any bytecode."""
+        undo = self._undos.get(owner)
+        if undo is not None:
+            undo.is_tried = False
+            self._start()
+
+    async def _leave(self, request: Request, watched: bool) -> None:
+        if watched:
+            await unwatch(self._engine, request)
+        await self._engine.withdraw(request)
 
     def release(self, grant: Grant, confirmed: Callable[[], None]) -> None:
         """Go on with a release in the background."""
@@ -185,6 +201,14 @@ class Pending:
             finally:
                 undo.is_tried = False
         return True
+
+
+async def unwatch(engine: Engine, request: Request) -> None:
+    """End a watch. If that fails, the connection that would tell of a push is gone."""
+    try:
+        await engine.unwatch(request)
+    except FencelockError:
+        pass
 
 
 def unconfirmed(request: Request, why: object) -> OutcomeUnknown:

@@ -19,7 +19,7 @@ from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
 from . import policy
-from .pending import Pending, grace, taken_back, unconfirmed
+from .pending import Pending, grace, taken_back, unconfirmed, unwatch
 
 
 class Waitlist:
@@ -82,13 +82,17 @@ async def go_on(
         doubt = isinstance(error, OutcomeUnknown)
         if not doubt and not joins:
             raise
-        undone = await pending.withdraw(request, grace(world, limit), doubt)
+        undone = await pending.withdraw(
+            request, grace(world, limit), waitlist.attempts, doubt, watched=False
+        )
         if not undone:
             raise unconfirmed(request, error) from error
         if doubt:
             raise taken_back(request, error) from error
         raise
-    if isinstance(answer, Busy) and not await pending.withdraw(request, grace(world, limit), False):
+    if isinstance(answer, Busy) and not await pending.withdraw(
+        request, grace(world, limit), waitlist.attempts, doubted=False, watched=False
+    ):
         raise unconfirmed(request, "it was not acquired in time, and the engine fell silent")
     return answer
 
@@ -104,49 +108,64 @@ async def _contend(
 ) -> Grant | Busy:
     """Subscribe, then look again and again until the deadline.
 
+    A cancellation or Ctrl-C leaves at once: whoever takes the attempt back ends the watch, too.
+    """
+    signal = world.signal()
+    waitlist.signals[signal] = None
+    try:
+        answer = await _look(world, engine, request, deadline, limit, waitlist, signal, first)
+    except FencelockError:
+        await unwatch(engine, request)
+        raise
+    finally:
+        waitlist.signals.pop(signal, None)
+    await unwatch(engine, request)
+    return answer
+
+
+async def _look(
+    world: World,
+    engine: Engine,
+    request: Request,
+    deadline: float | None,
+    limit: float,
+    waitlist: Waitlist,
+    signal: Signal,
+    first: Busy,
+) -> Grant | Busy:
+    """Look when the signal is set, and now and then without it.
+
     An engine that queued the request at once remembers a push that comes before we listen.
     """
     busy, look = first, not first.queued
-    signal = world.signal()
     failing_since: float | None = None
-    waitlist.signals[signal] = None
-    try:
-        await engine.watch(request, signal)
-        while True:
-            if waitlist.closed:
-                waitlist.check()
-            if look and world.now() < limit:
-                try:
-                    handed = engine.handed(request)
-                    if handed is None:
-                        answer = await _ask(world, engine, request, limit)
-                    elif handed.valid_until > world.now():
-                        return handed
-                    else:
-                        answer = await _insist(world, engine, request, None, limit)
-                    if isinstance(answer, Grant):
-                        return answer
-                    busy, failing_since = answer, None
-                except Unavailable:  # a short outage costs nothing, a long one is ours to know
-                    failing_since = world.now() if failing_since is None else failing_since
-                    if world.now() >= failing_since + request.ttl:
-                        raise
-                    busy = Busy(policy.RETRY_MAX_S)
-            look, now = True, world.now()
-            if deadline is not None and now >= deadline:
-                return busy
-            look_at = policy.look_at(now, busy.look_in, world.random())
-            await engine.wait(signal, policy.earlier(deadline, look_at))
-            signal.clear()
-    finally:
-        waitlist.signals.pop(signal, None)
-        try:
-            await engine.unwatch(request)
-        except FencelockError:
-            pass  # nobody is told any more, and the connection that would tell is gone
-        except BaseException:  # cancelled at this very moment: end the watch all the same
-            await world.shield(engine.unwatch(request))
-            raise
+    await engine.watch(request, signal)
+    while True:
+        if waitlist.closed:
+            waitlist.check()
+        if look and world.now() < limit:
+            try:
+                handed = engine.handed(request)
+                if handed is None:
+                    answer = await _ask(world, engine, request, limit)
+                elif handed.valid_until > world.now():
+                    return handed
+                else:
+                    answer = await _insist(world, engine, request, None, limit)
+                if isinstance(answer, Grant):
+                    return answer
+                busy, failing_since = answer, None
+            except Unavailable:  # a short outage costs nothing, a long one is ours to know
+                failing_since = world.now() if failing_since is None else failing_since
+                if world.now() >= failing_since + request.ttl:
+                    raise
+                busy = Busy(policy.RETRY_MAX_S)
+        look, now = True, world.now()
+        if deadline is not None and now >= deadline:
+            return busy
+        look_at = policy.look_at(now, busy.look_in, world.random())
+        await engine.wait(signal, policy.earlier(deadline, look_at))
+        signal.clear()
 
 
 async def _ask(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:

@@ -9,6 +9,8 @@
 * Faults are made with the verbs of the World only, so they work under threads, in asyncio and in
   the simulator. Any thread may turn a switch; it counts for calls that begin later, except that
   ``heal()`` also lets go of those that hang.
+* A call that is held up for longer than its caller waits ends as one of a real wire does: with
+  OutcomeUnknown, and what it has not asked the engine by then it does not ask any more.
 * ``faults.calls`` says what reached the engine, what came of it and when: wait for that, not for
   time.
 """
@@ -112,15 +114,17 @@ class Faults:
         self._losses[verb, where] = max(0, left - 1)
         return left > 0
 
-    async def pause(self, world: World, verb: str, where: Where) -> None:
-        """Wait for as long as the switches say."""
+    async def pause(self, world: World, verb: str, where: Where) -> bool:
+        """Wait for as long as the switches say; False when the caller's time was over before."""
         if seconds := self._delays.get((verb, where), 0.0):
+            is_too_long = world.now() + seconds > world.limit()
             await sleep(world, seconds)
+            if is_too_long:
+                return False
         signal = world.signal()
         self._hanging.add(signal)
         try:
-            if (verb, where) in self._hangs:
-                await world.wait(signal, None)
+            return (verb, where) not in self._hangs or await world.wait(signal, None)
         finally:
             self._hanging.discard(signal)
 
@@ -138,6 +142,7 @@ class FaultyEngine(Engine):
         super().__init__(inner.world, inner.address)
         self.traits = inner.traits
         self.takes_keys = inner.takes_keys
+        self.commits = inner.commits
         self.inner = inner
         self.faults = faults
         inner.on_gone = self._tell
@@ -154,7 +159,8 @@ class FaultyEngine(Engine):
         call = Call(verb, names, world.now())
         faults.calls.append(call)
         try:
-            await faults.pause(world, verb, "before")
+            if not await faults.pause(world, verb, "before"):
+                raise _silent(call)
             if (refusal := faults.refusal(verb)) is not None:
                 call.outcome = "refused"
                 raise refusal
@@ -163,7 +169,8 @@ class FaultyEngine(Engine):
                 raise OutcomeUnknown(f"the request of {verb} was lost on its way to the engine")
             call.reached = True
             answer = await ask()
-            await faults.pause(world, verb, "after")
+            if not await faults.pause(world, verb, "after"):
+                raise _silent(call)
             if faults.loses(verb, "after"):
                 call.outcome = "lost"
                 raise OutcomeUnknown(f"the reply to {verb} was lost on its way from the engine")
@@ -251,6 +258,11 @@ def _core(
 ) -> Core[Any]:
     engine, address = engines.resolve(url, options)
     return Core(world, lambda: FaultyEngine(engine(world, address), faults), lease)
+
+
+def _silent(call: Call) -> OutcomeUnknown:
+    call.outcome = "lost"
+    return OutcomeUnknown(f"the engine did not answer {call.verb} in time")
 
 
 def _check(verbs: Iterable[str]) -> Sequence[str]:

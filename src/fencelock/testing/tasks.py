@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .. import aio
 from ..engines.memory import Store
-from ..world import Job, Signal
+from ..world import NO_LIMIT, Job, Signal
 from ..worlds.aio import AioWorld
 from .faulty import Faults
 from .hand import HandCore
-from .timeline import PATIENCE_S, Flag, Sleeper, Timeline, seconds
+from .timeline import PATIENCE_S, Flag, Sleeper, Timeline, ends_by, seconds
 
 LOOK_S = 0.001
 TURNS = 5  # turns of the loop without work after which there is none
@@ -95,6 +96,7 @@ class HandAioWorld(AioWorld):
         super().__init__()
         self.timeline = timeline
         self.now = timeline.now
+        self._limit_of: dict[asyncio.Task[Any] | None, float] = {}
 
     def wall_us(self) -> int:
         return 0  # so fences are 1, 2, 3, …
@@ -106,7 +108,19 @@ class HandAioWorld(AioWorld):
         return Flag(self.timeline)
 
     async def wait(self, signal: Signal, deadline: float | None) -> bool:
-        return await self.timeline.wait(signal, deadline)
+        return await self.timeline.wait(signal, ends_by(deadline, self.limit()))
+
+    @contextmanager
+    def until(self, moment: float) -> Iterator[None]:
+        """As under threads: a timer of the loop would go by the real time."""
+        self._limit_of[asyncio.current_task()] = moment
+        try:
+            yield
+        finally:
+            del self._limit_of[asyncio.current_task()]
+
+    def limit(self) -> float:
+        return self._limit_of.get(asyncio.current_task(), NO_LIMIT)
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         task = self._start(work, label)

@@ -13,7 +13,7 @@ from ..world import Job, Signal
 from ..worlds.threads import ThreadsWorld, drive
 from .faulty import Faults
 from .hand import HandCore
-from .timeline import PATIENCE_S, Flag, Timeline, seconds
+from .timeline import PATIENCE_S, Flag, Timeline, ends_by, seconds
 
 
 class ThreadsTimeline(Timeline):
@@ -80,7 +80,7 @@ class HandThreadsWorld(ThreadsWorld):
         return Flag(self.timeline)
 
     async def wait(self, signal: Signal, deadline: float | None) -> bool:
-        return self.timeline.wait(signal, deadline)
+        return self.timeline.wait(signal, ends_by(deadline, self.limit()))
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         return _Thread(self.timeline, work, label)

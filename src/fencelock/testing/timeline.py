@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 
 from ..errors import UsageError
-from ..world import Signal
+from ..world import NO_LIMIT, Signal
 
 START = 1000.0
 PATIENCE_S = 10.0  # real seconds after which something must be wrong
@@ -211,3 +211,10 @@ def seconds(value: float) -> float:
     if not 0 <= value < float("inf"):
         raise UsageError(f"time moves forward, by 0 or more seconds: not by {value!r}")
     return value
+
+
+def ends_by(deadline: float | None, limit: float) -> float | None:
+    """By when a wait ends: at its deadline, or when the call that it is part of has to."""
+    if limit == NO_LIMIT:
+        return deadline
+    return limit if deadline is None else min(deadline, limit)

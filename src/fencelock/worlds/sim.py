@@ -19,7 +19,7 @@ from threading import RLock
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ..world import NO_LIMIT, Adopted, Flavor, Job, Signal
+from ..world import GRACE_S, NO_LIMIT, Adopted, Flavor, Job, Signal
 from .sim_scheduler import Endless, Scheduler
 from .sim_tasks import Cancelled, Flag, Process, Task
 
@@ -172,9 +172,24 @@ class SimWorld(Process):
         return list(answers)
 
     async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
-        task = self.simulation.current
-        assert task is not None
-        return await task.shield(work)
+        simulation = self.simulation
+        caller, task = simulation.current, simulation.start(work, self, "shield")
+        assert caller is not None
+        task.limit, task.keeps_error = caller.limit, True
+        give_up: float | None = None
+        while not task.done and (give_up is None or simulation.now < give_up):
+            try:
+                await self._park(task.ended, give_up)
+            except Cancelled:
+                if simulation.is_over:
+                    raise
+                give_up = give_up or self.true_time(self.now() + GRACE_S)
+        if give_up is not None:
+            raise Cancelled
+        if task.error is not None:
+            raise task.error
+        result: T = task.result
+        return result
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         return _Spawned(self, self.simulation.start(work, self, label))

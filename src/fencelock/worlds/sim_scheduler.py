@@ -55,7 +55,7 @@ class Scheduler:
         to do, and with which word. Two lists, in order: finding a place among a few dozen bare
         numbers costs a fraction of what a heap of tuples does, and equals stay as they came."""
         self._count = 0
-        self._is_over = False
+        self.is_over = False
 
     def begin(self, work: Coroutine[Any, Any, Any], process: Process, label: str) -> Task:
         """Run a coroutine as a task of a process."""
@@ -134,7 +134,7 @@ class Scheduler:
                 tell(task.label)
                 self.current = task
                 try:
-                    if task.cancelling and not task.shields:
+                    if task.cancelling:
                         trap = task.cancelled()
                     else:
                         trap = task.send(task.news)
@@ -154,7 +154,7 @@ class Scheduler:
     ) -> Generator[object, bool, bool]:
         """The trap: wait for a flag (True) or a moment (False); with neither, for one's turn."""
         task = self.current
-        if self._is_over or task is None:
+        if self.is_over or task is None:
             raise Cancelled("the simulation is over")
         self._count = ticket = self._count + 1
         task.ticket = task.trap = ticket
@@ -188,7 +188,7 @@ class Scheduler:
 
     def close(self) -> None:
         """Unwind the tasks that have not ended; they can wait for nothing while they clean up."""
-        self._is_over = True
+        self.is_over = True
         while self._tasks:
             self.current, _ = self._tasks.popitem()
             self.current.discard()
@@ -210,8 +210,9 @@ class Scheduler:
             task.end(how.value)
             return
         task.was_cancelled = isinstance(how, Cancelled)
+        task.error = how if task.keeps_error else None
         task.end(None)
-        if not task.was_cancelled:
+        if not task.was_cancelled and not task.keeps_error:
             how.add_note(f"in {task.label}: {self._place()}")
             raise how
 

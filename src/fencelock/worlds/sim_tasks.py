@@ -7,9 +7,7 @@ ticket, and a ticket counts once: it does not matter that two of them come toget
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 TRAP = object()  # what a task that waits for the scheduler yields, and nothing else does
 
@@ -89,13 +87,14 @@ class Task:
         "_work",
         "cancelling",
         "ended",
+        "error",
+        "keeps_error",
         "label",
         "limit",
         "news",
         "process",
         "result",
         "send",
-        "shields",
         "ticket",
         "trap",
         "was_cancelled",
@@ -113,9 +112,11 @@ class Task:
         self._work = work
         self.send = work.send
         """Runs it to its next trap, with the answer to its wait."""
-        self.shields = 0
+        self.keeps_error = False
+        """What it raises is for somebody to look at, and does not end the simulation."""
+        self.error: BaseException | None = None
         self.cancelling = False
-        """Cancelled is to be raised in it as soon as nothing shields it."""
+        """Cancelled is to be raised in it at its next step."""
         self.ticket = 0
         """Of the trap that it waits in; 0 while it is ready or runs."""
         self.trap = 0
@@ -127,22 +128,11 @@ class Task:
         return self.ended.is_on
 
     def cancel(self) -> None:
-        """Have Cancelled raised in it at its next step, or when its shield ends."""
+        """Have Cancelled raised in it at its next step."""
         if not self.done:
             self.cancelling = True
-            if self.ticket and not self.shields:
+            if self.ticket:
                 self.wake(self.ticket, False)
-
-    async def shield(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await work in this task, and hold every cancellation back until it has ended."""
-        self.shields += 1
-        try:
-            return await work
-        finally:
-            self.shields -= 1
-            if self.cancelling and not self.shields:
-                self.cancelling = False
-                raise Cancelled
 
     def wake(self, ticket: int, news: bool | None) -> None:
         """Make it ready, with the answer to its wait."""

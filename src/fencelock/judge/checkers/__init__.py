@@ -6,6 +6,7 @@ know an engine.
 
 from __future__ import annotations
 
+from .calls import ends_in_time, no_false_word
 from .fences import fences_grow
 from .holding import one_holder, told_in_time
 from .linear import Undecided, linearizable
@@ -14,9 +15,11 @@ from .waiting import first_come_first_served, no_orphan, nobody_sleeps
 
 __all__ = [
     "Undecided",
+    "ends_in_time",
     "fences_grow",
     "first_come_first_served",
     "linearizable",
+    "no_false_word",
     "no_lost_update",
     "no_orphan",
     "nobody_sleeps",

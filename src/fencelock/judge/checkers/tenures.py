@@ -16,6 +16,7 @@ from ..promises import Promises
 
 NEVER = math.inf
 LOSSES = ("lost", "told", "expired")
+TOO_LATE = ("", "it was no longer ours")  # a release that failed and says more had another reason
 _BEGINS = {"pause": "resume", "partition": "heal", "crash": "restart"}
 
 
@@ -164,7 +165,7 @@ def _tenure(
     one: Operation, span: tuple[float, float], releases: list[Operation], notes: list[Event]
 ) -> Tenure:
     ours = [r for r in releases if _is_about(r.fence, r.begin, one, span)]
-    sure = [release.end for release in ours if release.outcome in ("ok", "fail")]
+    sure = [release.end for release in ours if release.outcome == "ok" or is_too_late(release)]
     lost, told, crashed = NEVER, NEVER, NEVER
     for note in notes:
         if note.verb == "crash":
@@ -194,6 +195,11 @@ def _tenure(
         one.events + tuple(event for release in ours for event in release.events),
         one.ttl,
     )
+
+
+def is_too_late(release: Operation) -> bool:
+    """Whether a release found that the lease had ended before."""
+    return release.outcome == "fail" and release.detail in TOO_LATE
 
 
 def _is_about(fence: int, at: float, one: Operation, span: tuple[float, float]) -> bool:

@@ -130,7 +130,7 @@ def no_orphan(history: History, promises: Promises) -> list[Violation]:
     found: list[Violation] = []
     for lock in locks(history):
         for one in lock.acquires:
-            if one.outcome != "fail" or history[one.events[1]].detail not in REFUSALS:
+            if one.outcome != "fail" or one.detail not in REFUSALS:
                 continue
             since = _untouched_since(lock, one, troubles, promises)
             if one.end - since > bound + promises.slack and not troubles.between(

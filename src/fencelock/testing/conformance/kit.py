@@ -13,6 +13,7 @@ from ...model import Busy, Grant, Request
 from ...world import Job, Signal, World, sleep
 from ...worlds.aio import AioWorld
 from ...worlds.threads import ThreadsWorld
+from ..faulty import Faults, FaultyEngine
 from .awaited import awaited
 from .check import Broken, Check, expect, give_back
 from .record import Record, recorded
@@ -103,10 +104,12 @@ class Kit:
     def _new_world(self) -> World:
         return AioWorld() if self.flavor == "asyncio" else ThreadsWorld()
 
-    async def connect(self) -> aio.Client:
-        """A new client of the engine, closed when the check is over."""
+    async def connect(self, faults: Faults | None = None) -> aio.Client:
+        """A new client of the engine, closed when the check is over; with faults in between."""
         world = self._new_world()
-        make = partial(self._engine, world, self._address)
+        make: Callable[[], Engine] = partial(self._engine, world, self._address)
+        if faults is not None:
+            make = partial(_faulty, make, faults)
         if self.flavor == "asyncio":
             client = aio.Client(Core(world, make, aio.Lease))
         else:
@@ -200,6 +203,10 @@ class Kit:
             await job.end(CLOSE_S)
         except Broken as error:
             job.error = error
+
+
+def _faulty(make: Callable[[], Engine], faults: Faults) -> Engine:
+    return FaultyEngine(make(), faults)
 
 
 def core_of(client: aio.Client) -> Core[Any]:

@@ -26,6 +26,7 @@ _PROMISES = (
     "reentry",
     "waiting",
     "cancelling",
+    "silence",
     "names",
     "usage",
     "looking",

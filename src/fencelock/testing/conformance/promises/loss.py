@@ -75,8 +75,8 @@ async def an_error_of_the_body_is_not_hidden(kit: Kit) -> None:
     async def stumble() -> None:
         async with client.lock(kit.name(), ttl=BRIEF_S, renew=False) as lease:
             try:
-                await kit.until_lost(lease)
-            finally:
+                await lease.lost.wait(kit.patience)
+            finally:  # asyncio cancels the body where it waits
                 raise KeyError("of the body")
 
     await refused(KeyError, stumble(), "a lost block whose body raises")
