@@ -11,6 +11,7 @@ from fencelock.testing.faulty import Faults
 from tests.faults import engines
 from tests.faults.crew import Crew
 from tests.faults.flavors import FLAVORS
+from tests.faults.network import Network, through_a_proxy
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,6 +51,13 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def server_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Each engine that is a server."""
     return engines.fresh(request.param, tmp_path)
+
+
+@pytest.fixture
+def network(server_url: str) -> Iterator[Network]:
+    """Each engine that is a server, with a proxy before it."""
+    with through_a_proxy(server_url) as network:
+        yield network
 
 
 @pytest.fixture(params=["memory", "sqlite"])

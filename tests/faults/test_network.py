@@ -5,13 +5,11 @@ The same hazards that a faulty engine shows in other files, here below the drive
 
 from __future__ import annotations
 
-import re
 import resource
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import pytest
 
@@ -19,30 +17,13 @@ from fencelock import LeaseLost, OutcomeUnknown, Unavailable, aio
 from fencelock.logic import policy
 from tests.faults.crew import Crew
 from tests.faults.flavors import Lab, run
+from tests.faults.network import Network
 from tests.servers.link import TO_CLIENT
-from tests.servers.proxy import Proxy
 
 PATIENCE = 0.5  # seconds for an answer: more than a busy machine needs, and soon over
 TICK_S = 0.05
 LATE_S = 40.0  # when ticking ends, so that a defect does not wait for ever
 BREAKS = pytest.mark.parametrize("then_cut", [True, False], ids=["cut", "silent"])
-
-
-class Network(NamedTuple):
-    """Two ways to one store."""
-
-    url: str
-    """Through the proxy."""
-    direct: str
-    proxy: Proxy
-
-
-@pytest.fixture
-def network(server_url: str) -> Iterator[Network]:
-    found = re.search(r"127\.0\.0\.1:(\d+)", server_url)
-    assert found is not None, f"{server_url} does not say where the server is"
-    with Proxy(int(found[1])) as proxy:
-        yield Network(server_url.replace(found[0], proxy.address, 1), server_url, proxy)
 
 
 async def connect(lab: Lab, network: Network) -> tuple[aio.Client, aio.Client]:

@@ -82,8 +82,8 @@ async def go_on(
         doubt = isinstance(error, OutcomeUnknown)
         if not doubt and not joins:
             raise
-        undone = await pending.withdraw(
-            request, grace(world, limit), waitlist.attempts, doubt, watched=False
+        undone = await pending.withdraw(  # in asyncio the end of its time ends the watch as well
+            request, grace(world, limit), waitlist.attempts, doubt, watched=joins
         )
         if not undone:
             raise unconfirmed(request, error) from error
