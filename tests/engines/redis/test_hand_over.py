@@ -21,8 +21,11 @@ def listener() -> Listener:
     async def settle(name: str) -> tuple[float, bool]:
         return 1.0, True
 
+    async def give_back(name: str, owner: str, fence: str | None) -> None:
+        raise AssertionError("nobody owes anything here")
+
     world = Simulation(1).world("client")
-    listener = Listener(world, never, settle)
+    listener = Listener(world, never, settle, give_back)
     listener.expect("seat", "owner", world.now() - 2.0)
     return listener
 
@@ -66,7 +69,7 @@ def test_what_somebody_was_handed_who_gave_it_back_and_waits_on_is_over(
 ) -> None:
     listener.watch("seat", "owner", listener._world.signal())
     listener._hear(b"owner 7 1500")
-    listener.leave("owner")
+    listener.leave("seat", "owner")
     assert listener.handed("owner", TTL) is None
     listener._hear(b"owner 7 1500")  # the word was still under way
     assert listener.handed("owner", TTL) is None

@@ -13,31 +13,11 @@ from fencelock.guards.redis.order import PREFIX
 from fencelock.guards.redis.script import key_of
 
 letters = st.text(alphabet="ab{}%:*?[]\\ fencelock", min_size=1, max_size=12)
+PARTS = (
+    "{ } x % ~ %7B %7D %25 fencelock :fencelock fencelock: fencelock% fencelock:mark: mark: mark:~"
+)
 parts = st.lists(
-    st.sampled_from(
-        [
-            "{",
-            "}",
-            "x",
-            "fencelock",
-            ":fencelock",
-            "fencelock:",
-            "fencelock%",
-            "%7B",
-            "%7D",
-            "%25",
-            "mark:",
-            "mark:~",
-            "~",
-            "%",
-            ":queue",
-            ":waiters",
-            ":revoked",
-            "fencelock:mark:",
-        ]
-    ),
-    min_size=1,
-    max_size=6,
+    st.sampled_from([*PARTS.split(), ":queue", ":waiters", ":revoked"]), min_size=1, max_size=6
 ).map("".join)
 """Names made of what the keys of others are made of."""
 

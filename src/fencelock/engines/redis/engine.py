@@ -80,8 +80,8 @@ class RedisEngine(Engine):
         self._patience = self._settings.patience
         self._dispatch = Dispatch(world, self._settings)
         self._inbox_id = world.owner()[:16]
-        self._alone = 0 if self._settings.topology == "cluster" else 1
-        self._listener = Listener(world, self._subscribe, self._settle)
+        self._alone = "0" if self._settings.topology == "cluster" else "1"
+        self._listener = Listener(world, self._subscribe, self._settle, self._give_back)
         only = self._dispatch.route.only
         self._line = self._dispatch.wire.line(only) if only else None
         """The quick way, where there is but one server and its word is enough."""
@@ -92,7 +92,7 @@ class RedisEngine(Engine):
         self._direct = self._line.direct if self._line is not None else None
         self._look = Look(self._dispatch, self._settings, self._alone)
         phrases = Phrases(
-            self._settings.prefix, self._inbox_id, self._alone == 1, self._settings.patience
+            self._settings.prefix, self._inbox_id, self._alone == "1", self._settings.patience
         )
         self._phrases = phrases
         self._places, self._endings, self._left = phrases.places, phrases.endings, phrases.left
@@ -125,6 +125,8 @@ class RedisEngine(Engine):
         if queue and (handed := self.handed(request)) is not None:
             return handed
         listener, line, direct = self._listener, self._line, self._direct
+        if owner in listener.left:
+            listener.enter(owner)
         joins = queue or (waits and listener.inbox is not None)
         keys, take, join, _ = self._places.get(name) or self._phrases.place(name)
         now = self._now()
@@ -165,13 +167,13 @@ class RedisEngine(Engine):
     async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
         """Acquire, and believe it only when so many replicas have it."""
         wanted, patience = self._settings.replicas, min(request.ttl / 2, self._settings.patience)
-        wait = packed("WAIT", wanted, ms(patience / 2))
+        wait = packed("WAIT", str(wanted), ms(patience / 2))
         keys = self._keys_of(request.name).declared
         answer, replicas = await self._dispatch.run(
             self._phrases.acquire, keys, request.owner, words, request.ttl, then=wait
         )
         if isinstance(answer, bytes) and not (isinstance(replicas, int) and replicas >= wanted):
-            await self.withdraw(request)
+            await self._take_back(request)
             raise Unavailable(
                 f"{replicas} of {wanted} replicas confirmed the grant of {request.name!r}: "
                 "it was taken back and nothing is held. See the replication of the server"
@@ -217,8 +219,19 @@ class RedisEngine(Engine):
         return bool(freed)
 
     async def withdraw(self, request: Request) -> None:
+        listener, lock, owner = self._listener, self._keys_of(request.name).lock, request.owner
+        listener.leave(lock, owner)
+        try:
+            await self._take_back(request)
+        except BaseException:
+            if request.queue or request.waits:  # its place in the queue may be there still
+                listener.owe(lock, owner)
+            raise
+        listener.paid(owner)
+
+    async def _take_back(self, request: Request) -> None:
         name, owner, ttl = request[:3]
-        self._listener.leave(owner)
+        self._listener.forgo(owner)
         await self.release(granted(name, owner, 0, ttl, 0.0))
 
     async def revoke(self, name: str, reason: str) -> bool:
@@ -262,6 +275,14 @@ class RedisEngine(Engine):
             self._settings.patience,
         )
         return look_ms / 1000, known == 1
+
+    async def _give_back(self, lock: str, owner: str, fence: str | None) -> None:
+        """Undo an attempt; with a fence, only what was handed over after it was undone."""
+        run, keys, patience = self._dispatch.run, beside(lock).declared, self._settings.patience
+        if fence is None:
+            await run(self._phrases.release, keys, owner, self._phrases.last, patience)
+        else:
+            await run(script("give_back"), keys, owner, (fence, self._alone), patience)
 
     async def inspect(self, name: str) -> State:
         return await self._look.state(name)

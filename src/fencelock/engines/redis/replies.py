@@ -35,10 +35,7 @@ _TABLE: dict[str, tuple[type[EngineError], str]] = {
     ),
     "NOFENCE": (
         Misconfigured,
-        (
-            "the fence in this key is as high as fences go, which no client of ours has drawn: remove "
-            "the key, or choose another name"
-        ),
+        "the fence in this key is as high as fences go, and nobody of ours drew it: remove the key",
     ),
     "ERR": (Misconfigured, "it must be Redis 6.2 or newer, and be what the URL says it is"),
 }

@@ -15,6 +15,7 @@ ALIVE_S = 10.0  # how often, at least, a name that is waited for is looked after
 GRAIN_S = 0.001  # the server counts a wait in whole milliseconds
 APART = 0.01  # of a wait: how far our clock and the server's may run apart, as over a lease
 NEVER = float("inf")
+LEFT_MAX = 5000  # owners that gave up, and would be known if they were called all the same
 
 
 class _Name:
@@ -53,6 +54,8 @@ class Waiters:
         self._mutex = world.mutex()
         self._waiters: dict[str, _Waiter] = {}
         self._names: dict[str, _Name] = {}
+        self.left: dict[str, str] = {}
+        """Owners that took their attempts back, and for which key: the oldest first."""
         self._next = 0.0
         """When some name must be looked after."""
 
@@ -89,10 +92,21 @@ class Waiters:
                 waiter.name.owners.pop(owner, None)
             self._waiters.pop(owner, None)
 
-    def leave(self, owner: str) -> None:
-        """This owner takes an attempt back. If it waits, it may ask again and must hear of it.
+    def leave(self, name: str, owner: str) -> None:
+        """This owner takes an attempt back, and is handed the lock no more: that would be an error.
 
-        What it was told of a grant is over then, even where the word is still under way.
+        It is one of an answer that was lost, or of a request that is served late.
+        """
+        self.forgo(owner)
+        with self._mutex:
+            if len(self.left) >= LEFT_MAX:
+                del self.left[next(iter(self.left))]
+            self.left[owner] = name
+
+    def forgo(self, owner: str) -> None:
+        """What this owner was told of a grant is over, even where the word is still under way.
+
+        If it waits, it may ask again and must hear of it.
         """
         waiter = self._waiters.get(owner)
         if waiter is None or waiter.signal is None:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import hiredis
 
-from ...errors import Denied, Unavailable
+from ...errors import Denied, Misconfigured, Unavailable
 from .scripts import Script
 from .settings import Node, Settings
 
 if TYPE_CHECKING:
     from ...world import World
 
-Word: TypeAlias = str | bytes | int
+Word: TypeAlias = str | bytes  # hiredis crashes where a signal comes while it writes a number
 _pack: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis).pack_command  # its types are poor
 Lane: TypeAlias = Literal["main", "keeper"]
 
@@ -35,7 +35,7 @@ def packed(*words: Word) -> bytes:
 
 def opening(script: Script, keys: int, words: int) -> bytes:
     """How a request to run a script begins, before its keys and words."""
-    request = packed("EVALSHA", script.digest, keys)
+    request = packed("EVALSHA", script.digest, str(keys))
     return b"*%d%b" % (3 + keys + words, request[request.index(b"\r") :])
 
 
@@ -141,6 +141,11 @@ def cannot_connect(node: Node, error: BaseException) -> Exception:
     kind = type(error).__name__
     if "Authentication" in kind or "AuthorizationError" in kind or "NoPermission" in kind:
         return Denied(f"{where} refuses the user or the password ({error}); nothing happened")
+    if kind == "ResponseError" and ("DB index" in str(error) or "SELECT" in str(error)):
+        return Misconfigured(
+            f"{where} has no such database ({error}); nothing happened. Choose another number in "
+            "the URL, or raise databases in the configuration of the server"
+        )
     return Unavailable(
         f"{where} cannot be reached ({error}); nothing happened. See that the server runs and that "
         "host and port are right"

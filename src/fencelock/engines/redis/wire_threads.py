@@ -169,9 +169,11 @@ class ThreadsInbox:
                 return []
         try:
             replies = self._link.take()
-        except OSError as error:
-            self.broken = str(error)
-            raise Unavailable(f"the inbox was cut off ({error})") from error
+        except BaseException as error:  # also when interrupted: it may have been amid a message
+            self.broken = str(error) or "interrupted"
+            if isinstance(error, OSError):
+                raise Unavailable(f"the inbox was cut off ({error})") from error
+            raise
         return [said[2] for said in replies if type(said) is list and said[0] == b"message"]
 
     def prompt(self, hear: Callable[[bytes], None]) -> None:
@@ -181,6 +183,10 @@ class ThreadsInbox:
         with self._mutex:  # not while it is being closed: the descriptor may be another's by then
             if not self._closed:
                 os.write(self._mouth, b"!")
+
+    def __del__(self) -> None:
+        if hasattr(self, "_closed"):
+            self.close()  # nobody may have got it: whoever made it was interrupted
 
     def close(self) -> None:
         with self._mutex:
