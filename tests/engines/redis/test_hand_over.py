@@ -21,7 +21,7 @@ def listener() -> Listener:
     async def settle(name: str) -> tuple[float, bool]:
         return 1.0, True
 
-    async def give_back(name: str, owner: str, fence: str | None) -> None:
+    async def give_back(name: str, owner: str, fence: str) -> None:
         raise AssertionError("nobody owes anything here")
 
     world = Simulation(1).world("client")

@@ -93,7 +93,7 @@ class Dispatch:
         """
         keys, words = job
         payload = packed("EVAL", script.source, str(len(keys)), *keys, *words) + then
-        give_up = self._world.now() + self._patience
+        give_up = min(self._world.now() + self._patience, self._world.limit())
         while True:
             try:
                 node = await self.route.find(keys[0])

@@ -224,10 +224,10 @@ class RedisEngine(Engine):
         try:
             await self._take_back(request)
         except BaseException:
-            if request.queue or request.waits:  # its place in the queue may be there still
-                listener.owe(lock, owner)
+            if request.queue or request.waits:
+                listener.stay(owner)
             raise
-        listener.paid(owner)
+        listener.gone(owner)
 
     async def _take_back(self, request: Request) -> None:
         name, owner, ttl = request[:3]
@@ -276,13 +276,9 @@ class RedisEngine(Engine):
         )
         return look_ms / 1000, known == 1
 
-    async def _give_back(self, lock: str, owner: str, fence: str | None) -> None:
-        """Undo an attempt; with a fence, only what was handed over after it was undone."""
-        run, keys, patience = self._dispatch.run, beside(lock).declared, self._settings.patience
-        if fence is None:
-            await run(self._phrases.release, keys, owner, self._phrases.last, patience)
-        else:
-            await run(script("give_back"), keys, owner, (fence, self._alone), patience)
+    async def _give_back(self, lock: str, owner: str, fence: str) -> None:
+        keys, words = beside(lock).declared, (fence, self._alone)
+        await self._dispatch.run(script("give_back"), keys, owner, words, self._settings.patience)
 
     async def inspect(self, name: str) -> State:
         return await self._look.state(name)

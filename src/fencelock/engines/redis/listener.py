@@ -6,12 +6,11 @@ lease ends or another program lets go of it: so there is one timer for each name
 at the moment at which the present lease would end. The same look says that the waiters are alive.
 Who waits, and for what, is in ``waiters.py``.
 
-A lock that is handed to an owner that has given up is given back at once, and what an owner could
-not take back is taken back as soon as the server answers.
+A lock that is handed to an owner that has given up is given back at once.
 
 Written once for both flavors. In asyncio a task listens. In a blocking program the thread that
 waits listens by itself, which saves a thread and the way between the two; only while several
-threads wait, or something has to be given back, does a thread of ours do it for those that cannot.
+threads wait, or one could not leave the queue, does a thread of ours do it for those that cannot.
 The thread that waits may be interrupted anywhere: whatever it has taken on is marked with a token
 of its own and ended in ``finally``.
 """
@@ -31,7 +30,7 @@ AGAIN_S = 0.2  # between attempts to reach the server again
 GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
 
 Settle = Callable[[str], Awaitable[tuple[float, bool]]]
-GiveBack = Callable[[str, str, str | None], Awaitable[None]]
+GiveBack = Callable[[str, str, str], Awaitable[None]]
 
 
 class Listener(Waiters):
@@ -60,10 +59,9 @@ class Listener(Waiters):
         self._listening: object = None
         """The token of whoever listens at this moment."""
         self._resting: dict[object, None] = {}
-        """Threads that wait and leave listening to another."""
-        self._owed: dict[str, tuple[str, str | None]] = {}
-        """Owners for which something is to be given back: which key, and the fence if they were
-        handed the lock after they had left."""
+        """Threads that wait and leave listening to another, and owners that could not leave."""
+        self._owed: dict[str, tuple[str, str]] = {}
+        """Owners that were handed a lock after they had left: its key, and the fence."""
         self._change = world.signal()
 
     @property
@@ -79,6 +77,8 @@ class Listener(Waiters):
                 with self._mutex:
                     self._opening = self._opening or token
                 if self._opening is not token:
+                    if self._now() >= self._world.limit():
+                        raise Unavailable("the inbox was not opened in time")
                     await self._world.wait(self._opened, self._now() + AGAIN_S)
                     continue
                 self._opened.clear()
@@ -135,26 +135,27 @@ class Listener(Waiters):
         if self._resting:
             self._change.set()
 
-    def owe(self, name: str, owner: str, fence: str | None = None) -> None:
-        """Give back what this owner holds or waits for, as soon as the server can be reached."""
-        self._owed[owner] = (name, fence)
-        try:
-            self._start()
-        except RuntimeError:
-            return  # no thread to be had, or the loop is closed
-        self._change.set()
-        inbox = self.inbox
-        if inbox is not None and self._apart:
-            inbox.nudge()
+    def stay(self, owner: str) -> None:
+        """This owner may stand in the queue still: listen until it has left."""
+        self._resting[owner] = None
+        self._call_thread()
 
-    def paid(self, owner: str) -> None:
-        """What this owner owed is given back."""
+    def gone(self, owner: str) -> None:
+        """This owner stands in no queue and holds nothing."""
+        self._resting.pop(owner, None)
         self._owed.pop(owner, None)
 
     def enter(self, owner: str) -> None:
         """This owner took an attempt back and tries again: what it gets now is its own."""
         self.left.pop(owner, None)
-        self.paid(owner)
+        self.gone(owner)
+
+    def _call_thread(self) -> None:
+        try:
+            self._start()
+        except RuntimeError:
+            return  # no thread to be had, or the loop is closed: the ttl is the net
+        self._change.set()
 
     def look_at(self, name: str, look_in: float) -> None:
         """Look after a name so many seconds from now, unless it is done sooner."""
@@ -217,7 +218,7 @@ class Listener(Waiters):
             self._leave(token)
 
     async def _pay(self) -> None:
-        """Give back what is owed, until the server does not answer."""
+        """Give back what came too late, until the server does not answer."""
         for owner, (name, fence) in list(self._owed.items()):
             try:
                 await self._give_back(name, owner, fence)
@@ -227,7 +228,7 @@ class Listener(Waiters):
                 return
             except EngineError:
                 pass  # the server refuses it, now and later
-            self.paid(owner)
+            self._owed.pop(owner, None)
 
     async def _listen_once(self, now: float, until: float) -> None:
         """Hear what comes, look at what is due, and mend the inbox if it broke."""
@@ -279,7 +280,10 @@ class Listener(Waiters):
         elif message.startswith("?"):
             self.look_at(message[1:], STAND_BY_S)
         elif (name := self.left.get(owner)) is not None:
-            self.owe(name, owner, grant.partition(" ")[0])
+            self._owed[owner] = (name, grant.partition(" ")[0])
+            self._call_thread()
+            if self._apart and self.inbox is not None:
+                self.inbox.nudge()
 
     async def _look(self) -> None:
         now = self._now()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from ...errors import Unavailable
+from ...world import World
 from .line_threads import ThreadsLine, poller
 from .link_threads import unconnected
 from .round import Ask, Round
@@ -31,11 +32,10 @@ _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class ThreadsRounds(Rounds[ThreadsLine]):
     """The connections of one client to all nodes, for one lane."""
 
-    def __init__(
-        self, settings: Settings, scripts: Sequence[Script], now: Callable[[], float]
-    ) -> None:
+    def __init__(self, settings: Settings, scripts: Sequence[Script], world: World) -> None:
         lines = [ThreadsLine(place, node) for place, node in enumerate(settings.nodes)]
-        super().__init__(settings, scripts, lines, now)
+        super().__init__(settings, scripts, lines, world.now)
+        self._limit = world.limit
         self._mutex = threading.RLock()
         """For all state; the collector may close us while it is held."""
         self._turn = threading.Lock()
@@ -63,7 +63,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
                 if self._closed:
                     raise Unavailable(CLOSED)
                 self._begin_safely(round, places)
-            self._wait(round, until)
+            self._wait(round, min(until, self._limit()))
         finally:
             with self._mutex:
                 self._end(round)

@@ -118,7 +118,7 @@ def make_wire(world: World, settings: Settings) -> Wire:
         return wire
     from .wire_threads import ThreadsWire
 
-    return ThreadsWire(settings)
+    return ThreadsWire(settings, world)
 
 
 def new_connection(
@@ -149,6 +149,14 @@ def cannot_connect(node: Node, error: BaseException) -> Exception:
     return Unavailable(
         f"{where} cannot be reached ({error}); nothing happened. See that the server runs and that "
         "host and port are right"
+    )
+
+
+def time_up(node: Node) -> Unavailable:
+    """The error of a call whose time is up before its turn has come."""
+    return Unavailable(
+        f"{node[0]}:{node[1]} was not asked: the caller's time was up before its turn came. "
+        "Nothing happened"
     )
 
 
