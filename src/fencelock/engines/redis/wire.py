@@ -153,9 +153,9 @@ def cannot_connect(node: Node, error: BaseException) -> Exception:
 
 
 def time_up(node: Node) -> Unavailable:
-    """The error of a call whose time is up before its turn has come."""
+    """The error of a call whose time is up before there is a connection for it."""
     return Unavailable(
-        f"{node[0]}:{node[1]} was not asked: the caller's time was up before its turn came. "
+        f"{node[0]}:{node[1]} was not asked: the time was up before a connection was free. "
         "Nothing happened"
     )
 
