@@ -33,7 +33,7 @@ from ...model import (
     refused,
     renewed,
 )
-from ...world import Signal, World
+from ...world import GRACE_S, Signal, World
 from .dispatch import Dispatch, Job
 from .keys import Keys, beside, lock_of, record_of
 from .listener import Listener
@@ -167,7 +167,8 @@ class RedisEngine(Engine):
     async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
         """Acquire, and believe it only when so many replicas have it."""
         wanted, patience = self._settings.replicas, min(request.ttl / 2, self._settings.patience)
-        wait = packed("WAIT", str(wanted), ms(patience / 2))
+        left = self.world.limit() - self.world.now() if request.waits or request.queue else GRACE_S
+        wait = packed("WAIT", str(wanted), ms(min(patience / 2, left / 3)))  # and time to undo it
         keys = self._keys_of(request.name).declared
         answer, replicas = await self._dispatch.run(
             self._phrases.acquire, keys, request.owner, words, request.ttl, then=wait
