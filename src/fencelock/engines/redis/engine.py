@@ -149,7 +149,7 @@ class RedisEngine(Engine):
                 script = self._phrases.acquire
                 answer = await self._dispatch.again(script, keys.declared, words, answer)
         if type(answer) is bytes:
-            if joins and not queue:
+            if not queue and owner in listener.waiters:  # it asked for a place, now or before
                 listener.unwatch(owner)
             return granted(name, owner, int(answer), ttl, now)
         look_ms, place, holder = answer

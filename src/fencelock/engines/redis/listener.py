@@ -238,9 +238,8 @@ class Listener(Waiters):
                 await self.open()
                 return
             soonest = self._next
-            messages = await inbox.receive((soonest if soonest < until else until) - now)
-            if messages:
-                self._hear_all(messages)
+            for message in await inbox.receive((soonest if soonest < until else until) - now):
+                self._hear(message)
             if self._next <= self._now():
                 try:
                     await self._look()
@@ -249,8 +248,9 @@ class Listener(Waiters):
         except (EngineError, OutcomeUnknown):
             self._mend(inbox)
             await sleep(self._world, AGAIN_S)
-        except BaseException:  # interrupted: it may have been amid a message
+        except BaseException:  # interrupted: what was read and not told is lost, so all look again
             self._mend(inbox)
+            self._wake_all()
             raise
 
     def _mend(self, inbox: Inbox | None) -> None:
@@ -259,18 +259,10 @@ class Listener(Waiters):
             self.inbox = None
             inbox.close()
 
-    def _hear_all(self, messages: list[bytes]) -> None:
-        try:
-            for message in messages:
-                self._hear(message)
-        except BaseException:  # interrupted: those who were meant and not told look again
-            self._wake_all()
-            raise
-
     def _hear(self, said: bytes) -> None:
         message = said.decode("utf-8", "replace")
         owner, _, grant = message.partition(" ")
-        waiter = self._waiters.get(owner)
+        waiter = self.waiters.get(owner)
         if waiter is not None:
             waiter.handed = grant
             waiter.called = True  # first: it may begin to wait at this very moment

@@ -38,8 +38,8 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         self._limit = world.limit
         self._mutex = threading.RLock()
         """For all state; the collector may close us while it is held."""
-        self._turn = threading.Lock()
-        """Held by whoever reads."""
+        self._reader: object = None
+        """The token of whoever reads."""
         self._poll = poller()
         self._by_number: dict[int, ThreadsLine] = {}
         self._followers: list[threading.Event] = []
@@ -72,11 +72,8 @@ class ThreadsRounds(Rounds[ThreadsLine]):
 
     def _begin_safely(self, round: Round, places: Container[int] | None) -> None:
         try:
-            if self._now() - self._used_at > self._idle and self._turn.acquire(blocking=False):
-                try:
-                    self._take(self._poll.poll(0.0))
-                finally:
-                    self._turn.release()
+            if self._now() - self._used_at > self._idle and self._reader is None:
+                self._take(self._poll.poll(0.0))  # the mutex is ours: nobody begins to read
             self._begin(round, places)
         except BaseException:  # interrupted: what was sent and what is awaited may not agree
             for line in self._lines:
@@ -85,16 +82,14 @@ class ThreadsRounds(Rounds[ThreadsLine]):
 
     def _wait(self, round: Round, until: float) -> None:
         event: threading.Event | None = None
+        token = object()
         try:
             while not round.settled and (left := until - self._now()) > 0:
-                if self._turn.acquire(blocking=False):
+                if self._takes_turn(token):
                     try:
                         self._lead(round, until)
                     finally:
-                        self._turn.release()
-                        self._appoint()
-                        if self._closed:
-                            self._dispose()
+                        self._leave(token)
                 elif event is None:  # and then try once more: the one before may not have seen us
                     event = threading.Event()
                     round.wake = event.set
@@ -104,10 +99,25 @@ class ThreadsRounds(Rounds[ThreadsLine]):
                     event.wait(left)
                     event.clear()
         finally:
+            self._leave(token)  # also when interrupted before anything could be noted
             if event is not None:
                 with self._mutex:
-                    self._followers.remove(event)
+                    if event in self._followers:
+                        self._followers.remove(event)
                 self._appoint()
+
+    def _takes_turn(self, token: object) -> bool:
+        with self._mutex:
+            self._reader = self._reader or token
+        return self._reader is token
+
+    def _leave(self, token: object) -> None:
+        """Read no more; somebody else does."""
+        if self._reader is token:
+            self._reader = None
+            self._appoint()
+            if self._closed:
+                self._dispose()
 
     def _lead(self, round: Round, until: float) -> None:
         """Read for all until our own round is settled."""
@@ -236,7 +246,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
 
     def _dispose(self) -> None:
         """Close the pipe, unless somebody reads still: then that one does it on leaving."""
-        if self._turn.acquire(blocking=False):  # and never given back
+        if self._takes_turn(object()):  # and never given back
             self._poll.close()
             os.close(self._ear)
             os.close(self._mouth)
