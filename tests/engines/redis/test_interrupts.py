@@ -17,7 +17,7 @@ from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
 from tests.servers.shared import shared
 
-ROUNDS = 400
+ROUNDS = 200
 TTL = 4.0  # of a lease that was interrupted on its way to its caller, who cannot release it
 SOON = 30.0
 
@@ -75,7 +75,7 @@ def test_a_client_survives_interrupts_at_any_moment(engine: str) -> None:
     def work(client: fencelock.Client) -> None:
         while not stop.is_set():
             try:
-                with client.lock("shared", ttl=20, timeout=SOON):
+                with client.lock("shared", ttl=TTL, timeout=SOON):
                     done.append(1)
             except (OutcomeUnknown, Unavailable):
                 pass  # it shares a connection with the one who is interrupted
