@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import Unavailable
 from ...world import World
-from .line_threads import ThreadsLine, poller
+from .line_threads import Alarm, ThreadsLine, poller
 from .link_threads import unconnected
 from .round import Ask, Round
 from .rounds import Rounds
@@ -42,7 +42,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         """The token of whoever reads."""
         self._poll = poller()
         self._by_number: dict[int, ThreadsLine] = {}
-        self._followers: list[threading.Event] = []
+        self._followers: list[Alarm] = []
         self._ear, self._mouth = os.pipe()
         self._poll.register(self._ear, select.POLLIN)
         self._idle = min(IDLE_S, settings.patience / 2)
@@ -81,7 +81,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
             raise
 
     def _wait(self, round: Round, until: float) -> None:
-        event: threading.Event | None = None
+        alarm: Alarm | None = None
         token = object()
         try:
             while not round.settled and (left := until - self._now()) > 0:
@@ -90,21 +90,21 @@ class ThreadsRounds(Rounds[ThreadsLine]):
                         self._lead(round, until)
                     finally:
                         self._leave(token)
-                elif event is None:  # and then try once more: the one before may not have seen us
-                    event = threading.Event()
-                    round.wake = event.set
+                elif alarm is None:  # and then try once more: the one before may not have seen us
+                    alarm = Alarm()
+                    round.wake = alarm.set
                     with self._mutex:
-                        self._followers.append(event)
+                        self._followers.append(alarm)
                 else:
-                    event.wait(left)
-                    event.clear()
+                    alarm.wait(left)
+
         finally:
             self._leave(token)  # also when interrupted before anything could be noted
-            if event is not None:
+            if alarm is not None:
                 with self._mutex:
-                    if event in self._followers:
-                        self._followers.remove(event)
-                self._appoint()
+                    if alarm in self._followers:
+                        self._followers.remove(alarm)
+            self._appoint()
 
     def _takes_turn(self, token: object) -> bool:
         with self._mutex:
@@ -130,8 +130,8 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         """Wake one that waits, so that it reads for the others."""
         if self._followers:
             with self._mutex:
-                for event in self._followers[:1]:
-                    event.set()
+                for alarm in self._followers[:1]:
+                    alarm.set()
 
     def _take(self, ready: list[tuple[int, int]]) -> None:
         for number, event in ready:
