@@ -136,21 +136,21 @@ def count_from_the_reply(patch: Patch, engine: Any = RedisEngine) -> None:
 def hear_no_more(patch: Patch) -> None:
     """A waiter that gives a late grant back is not called any more."""
 
-    def leave(self: Listener, owner: str) -> None:
+    def forgo(self: Listener, owner: str) -> None:
         self.unwatch(owner)
 
-    patch.setattr(Listener, "leave", leave)
+    patch.setattr(Listener, "forgo", forgo)
 
 
 def believe_an_old_word(patch: Patch) -> None:
     """What a waiter was told of a grant counts, although it has given that grant back."""
 
-    def leave(self: Listener, owner: str) -> None:
-        waiter = self._waiters.get(owner)
+    def forgo(self: Listener, owner: str) -> None:
+        waiter = self.waiters.get(owner)
         if waiter is None or waiter.signal is None:
             self.unwatch(owner)
 
-    patch.setattr(Listener, "leave", leave)
+    patch.setattr(Listener, "forgo", forgo)
 
 
 def count_from_the_push(patch: Patch) -> None:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-Publish = Callable[[bytes, bytes], int]
+Publish = Callable[[bytes, bytes | None], int]
 Script = Callable[..., Any]
 
 
@@ -30,7 +30,7 @@ listeners: list[Publish] = [lambda channel, message: 0]
 never be collected: what Lua and Python hold of each other, neither of them sees."""
 
 
-def _hand_out(channel: bytes, message: bytes) -> int:
+def _hand_out(channel: bytes, message: bytes | None) -> int:
     return listeners[0](channel, message)
 
 

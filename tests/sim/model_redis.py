@@ -51,8 +51,8 @@ class ModelRedis:
 
     def __init__(self, clock_us: Callable[[], float]) -> None:
         self.clock_us = clock_us
-        self.publish: Callable[[bytes, bytes], int] = lambda channel, message: 0
-        """Hands a message to those who listen, and says how many they are."""
+        self.publish: Callable[[bytes, bytes | None], int] = lambda channel, message: 0
+        """Hands a message, if there is one, to those who listen, and says how many they are."""
         self.forget()
 
     def forget(self) -> None:

@@ -93,9 +93,9 @@ class Node(Host):
         self._channels.setdefault(channel, {})[connection] = None
         return [b"subscribe", channel, 1]
 
-    def _publish(self, channel: bytes, message: bytes) -> int:
+    def _publish(self, channel: bytes, message: bytes | None) -> int:
         listeners = list(self._channels.get(channel, ()))
-        for connection in listeners:
+        for connection in listeners if message is not None else ():
             connection.down.carry([[b"message", channel, message]])
         return len(listeners)
 

@@ -81,10 +81,11 @@ class Pair:
         self._heard: list[str] = []
         self._ranks: tuple[dict[str, int], dict[str, int]] = ({}, {})
 
-    def _publish(self, channel: bytes, message: bytes) -> int:
+    def _publish(self, channel: bytes, message: bytes | None) -> int:
         if not channel.endswith(HEARD.encode()):
             return 0
-        self._heard.append(message.decode())
+        if message is not None:
+            self._heard.append(message.decode())
         return 1
 
     def begin(self) -> None:

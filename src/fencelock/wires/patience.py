@@ -16,9 +16,14 @@ from collections.abc import Callable
 _IN_KERNEL = sys.platform != "win32"
 
 
+def waits_in_kernel(link: socket.socket) -> bool:
+    """Whether the kernel's limits serve: TLS and green threads have waits of their own."""
+    return _IN_KERNEL and type(link) is socket.socket
+
+
 def set_patience(link: socket.socket, seconds: float) -> None:
     """Have each read and write end after so long, by a BlockingIOError or a TimeoutError."""
-    if not _IN_KERNEL or type(link) is not socket.socket:  # TLS has waits of its own
+    if not waits_in_kernel(link):
         link.settimeout(seconds)
         return
     link.setblocking(True)
@@ -30,7 +35,7 @@ def set_patience(link: socket.socket, seconds: float) -> None:
 def waiting_for(link: socket.socket) -> Callable[[float], bool]:
     """A function for one thread at a time: wait so long for something to read, whatever signals
     come meanwhile."""
-    if not _IN_KERNEL or type(link) is not socket.socket:
+    if not waits_in_kernel(link):
         return lambda seconds: True  # reading itself waits, by Python's own limit
     poll = select.poll()
     poll.register(link, select.POLLIN)

@@ -21,8 +21,11 @@ def listener() -> Listener:
     async def settle(name: str) -> tuple[float, bool]:
         return 1.0, True
 
+    async def give_back(name: str, owner: str, fence: str) -> None:
+        raise AssertionError("nobody owes anything here")
+
     world = Simulation(1).world("client")
-    listener = Listener(world, never, settle)
+    listener = Listener(world, never, settle, give_back)
     listener.expect("seat", "owner", world.now() - 2.0)
     return listener
 
@@ -49,7 +52,7 @@ def test_a_wait_longer_than_ours_means_that_the_servers_clock_has_stepped(
 
 def test_a_very_long_wait_tells_nothing(listener: Listener) -> None:
     """The clocks may have run apart by more than what the lease can spare."""
-    listener._waiters["owner"].joined_at -= 20 * TTL
+    listener.waiters["owner"].joined_at -= 20 * TTL
     listener._hear(b"owner 7 %d" % (11 * TTL * 1000))
     assert listener.handed("owner", TTL) is None
 
@@ -66,12 +69,12 @@ def test_what_somebody_was_handed_who_gave_it_back_and_waits_on_is_over(
 ) -> None:
     listener.watch("seat", "owner", listener._world.signal())
     listener._hear(b"owner 7 1500")
-    listener.leave("owner")
+    listener.leave("seat", "owner")
     assert listener.handed("owner", TTL) is None
     listener._hear(b"owner 7 1500")  # the word was still under way
     assert listener.handed("owner", TTL) is None
     listener._hear(b"owner")
-    assert "owner" in listener._waiters, "it hears of its next turn"
+    assert "owner" in listener.waiters, "it hears of its next turn"
 
 
 def test_a_bare_call_hands_over_nothing(listener: Listener) -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+import re
+
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from fencelock.engines.redis.keys import keys_of, name_of
+from fencelock.engines.redis.keys import keys_of, name_of, pattern
+from fencelock.guards.redis.order import PREFIX
+from fencelock.guards.redis.script import key_of
 
 letters = st.text(alphabet="ab{}%:*?[]\\ fencelock", min_size=1, max_size=12)
+PARTS = (
+    "{ } x % ~ %7B %7D %25 fencelock :fencelock fencelock: fencelock% fencelock:mark: mark: mark:~"
+)
+parts = st.lists(
+    st.sampled_from([*PARTS.split(), ":queue", ":waiters", ":revoked"]), min_size=1, max_size=6
+).map("".join)
+"""Names made of what the keys of others are made of."""
 
 
 @given(letters, letters | st.just(""))
@@ -25,6 +36,55 @@ def test_the_keys_of_a_name_share_a_slot_and_lead_back_to_it(name: str, prefix: 
     assert len({key_slot(key.encode()) for key in keys}) == 1
     assert len(set(keys)) == 4
     assert name_of(keys.record, prefix) == name
+
+
+@given(parts)
+def test_a_name_that_looks_like_a_key_of_ours_leads_back_as_well(name: str) -> None:
+    """H42."""
+    keys = keys_of(name)
+    assert len({key_slot(key.encode()) for key in keys}) == 1
+    assert name_of(keys.record) == name
+
+
+def every_key(name: str) -> set[str]:
+    keys = keys_of(name)
+    return {*keys, keys.record + ":revoked", key_of(PREFIX, name)}
+
+
+@settings(max_examples=500)
+@given(parts, parts)
+@example("x", "{x}:fencelock")
+@example("x", "{x}:fencelock:queue")
+@example("x", "{x}:fencelock:waiters")
+@example("x", "{x}:fencelock:revoked")
+@example("x", "fencelock:mark:{x}")
+@example("{x}", "fencelock:{x}:fencelock")
+@example("{x}", "fencelock:mark:~{x}")
+@example("{x}:fencelock", "mark:~{x}")
+@example("a}{b", "fencelock%a%7D%7Bb")
+@example("a}{b", "fencelock:mark:%{a%7D%7Bb}")
+@example("fencelock:a}{b", "fencelock%fencelock:a%7D%7Bb")
+def test_no_name_reaches_what_is_kept_for_another(one: str, other: str) -> None:
+    """Nor the mark of a RedisGuard."""
+    if one != other:
+        assert not every_key(one) & every_key(other)
+
+
+def test_names_that_only_resemble_our_keys_stand_as_they_are() -> None:
+    for name in ("fencelock", "my:fencelock", "{user}:mail", "mark:{user}", "{a}:b:fencelock"):
+        assert keys_of(name).lock == name, "other programs could not share it"
+
+
+@given(parts, st.integers(0, 12))
+@example("7Dx{}", 3)
+@example("a%b}", 2)
+def test_a_record_is_found_by_how_its_name_begins(name: str, length: int) -> None:
+    globbed = re.sub(r"\\\\(.)|\*", _as_regex, pattern(name[:length]))
+    assert re.fullmatch(globbed, keys_of(name).record, re.DOTALL)
+
+
+def _as_regex(found: re.Match[str]) -> str:
+    return re.escape(found[1]) if found[1] else ".*"
 
 
 @given(letters, letters)

@@ -152,6 +152,27 @@ def test_the_hot_path_leaves_a_waiter_that_nobody_hears_to_the_long_way(
     assert both[0].kept() == both[1].kept()
 
 
+def test_who_listens_to_a_pattern_of_channels_is_not_taken_for_a_waiter(
+    both: tuple[Turns, Turns],
+) -> None:
+    """PUBLISH counts them too, so a dead waiter would be handed the lock for its whole ttl."""
+    port = shared(Redis).port
+    with Line(port) as monitor:
+        monitor.ask("PSUBSCRIBE", "*")
+        for turns in both:
+            for owner in OWNERS[:2]:
+                turns.join(owner)
+            turns._inbox, heard = "f" * 16, turns._inbox
+            turns.join(OWNERS[2])
+            turns._inbox = heard
+            turns.join(OWNERS[3])
+            turns.told_now()
+            assert turns.leave(OWNERS[0])[0] == OWNERS[1]
+            turns.told_now()
+            assert turns.leave(OWNERS[1])[0] == OWNERS[3], "handed to nobody"
+    assert both[0].kept() == both[1].kept()
+
+
 def test_a_place_in_the_queue_is_had_by_the_hot_path_as_by_the_long_way(
     both: tuple[Turns, Turns],
 ) -> None:

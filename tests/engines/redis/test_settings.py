@@ -8,6 +8,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
+from tests.faults.flavors import FLAVORS, Lab, run
 from tests.servers.redis import Redis
 from tests.servers.server import free_port
 
@@ -49,6 +50,17 @@ def test_a_wrong_password_is_denied_and_not_repeated() -> None:
         assert "wr0ng" not in str(caught.value)
         with pytest.raises(Denied):
             fencelock.connect(f"redis://127.0.0.1:{server.port}")
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_database_that_the_server_does_not_have_is_a_wrong_configuration(flavor: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        for scheme in ("redis", "redlock"):
+            with pytest.raises(Misconfigured, match="has no such database"):
+                _ = await lab.connect(f"{scheme}://127.0.0.1:{server.port}/99")
+
+    with Redis(settings={"databases": "16"}) as server:
+        run(flavor, scenario)
 
 
 def test_a_server_of_another_kind_is_refused() -> None:

@@ -46,6 +46,9 @@ class NoOther:
     def ask(self, *_: object) -> object:
         raise Stale
 
+    def left(self) -> float:
+        return float("inf")
+
 
 def ask_link(link: Link, payload: bytes) -> object:
     (reply,) = link.ask(payload, 1, 10.0)

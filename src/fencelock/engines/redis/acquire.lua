@@ -25,6 +25,11 @@ if waiting == 0 then
             fence, old = '0', call('GET', KEYS[2])
         end
         local last = tonumber(string.match(old or '', '^%d+')) or 0
+        if last >= 9007199254740991 then
+            call('SET', KEYS[2], old, 'PX', life)
+            call('DEL', KEYS[1])
+            return redis.error_reply('NOFENCE ' .. KEYS[2])
+        end
         fence = string.format('%.0f', math.max(last + 1, tonumber(fence)))
         call('SET', KEYS[2], fence .. ' ' .. owner .. ' 1 ' .. ttl .. ' ' .. seconds
             .. sub(micros, 1, 3) .. ' ' .. ARGV[3], 'PX', life)
@@ -95,6 +100,7 @@ local last, grantee, _, _, since = read_record()
 local fence = last
 if not holder or grantee ~= owner then
     fence = draw(last)
+    if not fence then return redis.error_reply('NOFENCE ' .. record) end
     since = now
 end
 call('SET', lock, owner, 'PX', ttl)

@@ -53,7 +53,7 @@ class Dispatch:
         patience = min(patience, self._patience)
         if node is None:
             return await self._seek(script, Job(keys, (first, *words)), patience, "main", then)
-        payload = packed("EVALSHA", script.digest, len(keys), *keys, first, *words) + then
+        payload = packed("EVALSHA", script.digest, str(len(keys)), *keys, first, *words) + then
         try:
             replies = await self.wire.call(node, payload, 2 if then else 1, patience, "main")
         except (Unavailable, OutcomeUnknown) as error:
@@ -92,8 +92,8 @@ class Dispatch:
         long as the caller's patience lasts.
         """
         keys, words = job
-        payload = packed("EVAL", script.source, len(keys), *keys, *words) + then
-        give_up = self._world.now() + self._patience
+        payload = packed("EVAL", script.source, str(len(keys)), *keys, *words) + then
+        give_up = min(self._world.now() + self._patience, self._world.limit())
         while True:
             try:
                 node = await self.route.find(keys[0])
@@ -119,7 +119,7 @@ class Dispatch:
             places.setdefault(await self.route.find(job.keys[0]), []).append(place)
         for node, here in places.items():
             payload = b"".join(
-                packed("EVALSHA", script.digest, len(job.keys), *job.keys, *job.words)
+                packed("EVALSHA", script.digest, str(len(job.keys)), *job.keys, *job.words)
                 for job in (jobs[place] for place in here)
             )
             try:

@@ -33,7 +33,7 @@ from ...model import (
     refused,
     renewed,
 )
-from ...world import Signal, World
+from ...world import GRACE_S, Signal, World
 from .dispatch import Dispatch, Job
 from .keys import Keys, beside, lock_of, record_of
 from .listener import Listener
@@ -80,8 +80,8 @@ class RedisEngine(Engine):
         self._patience = self._settings.patience
         self._dispatch = Dispatch(world, self._settings)
         self._inbox_id = world.owner()[:16]
-        self._alone = 0 if self._settings.topology == "cluster" else 1
-        self._listener = Listener(world, self._subscribe, self._settle)
+        self._alone = "0" if self._settings.topology == "cluster" else "1"
+        self._listener = Listener(world, self._subscribe, self._settle, self._give_back)
         only = self._dispatch.route.only
         self._line = self._dispatch.wire.line(only) if only else None
         """The quick way, where there is but one server and its word is enough."""
@@ -92,7 +92,7 @@ class RedisEngine(Engine):
         self._direct = self._line.direct if self._line is not None else None
         self._look = Look(self._dispatch, self._settings, self._alone)
         phrases = Phrases(
-            self._settings.prefix, self._inbox_id, self._alone == 1, self._settings.patience
+            self._settings.prefix, self._inbox_id, self._alone == "1", self._settings.patience
         )
         self._phrases = phrases
         self._places, self._endings, self._left = phrases.places, phrases.endings, phrases.left
@@ -125,6 +125,8 @@ class RedisEngine(Engine):
         if queue and (handed := self.handed(request)) is not None:
             return handed
         listener, line, direct = self._listener, self._line, self._direct
+        if owner in listener.left:
+            listener.enter(owner)
         joins = queue or (waits and listener.inbox is not None)
         keys, take, join, _ = self._places.get(name) or self._phrases.place(name)
         now = self._now()
@@ -147,7 +149,7 @@ class RedisEngine(Engine):
                 script = self._phrases.acquire
                 answer = await self._dispatch.again(script, keys.declared, words, answer)
         if type(answer) is bytes:
-            if joins and not queue:
+            if not queue and owner in listener.waiters:  # it asked for a place, now or before
                 listener.unwatch(owner)
             return granted(name, owner, int(answer), ttl, now)
         look_ms, place, holder = answer
@@ -165,13 +167,14 @@ class RedisEngine(Engine):
     async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
         """Acquire, and believe it only when so many replicas have it."""
         wanted, patience = self._settings.replicas, min(request.ttl / 2, self._settings.patience)
-        wait = packed("WAIT", wanted, ms(patience / 2))
+        left = self.world.limit() - self.world.now() if request.waits or request.queue else GRACE_S
+        wait = packed("WAIT", str(wanted), ms(min(patience / 2, left / 3)))  # and time to undo it
         keys = self._keys_of(request.name).declared
         answer, replicas = await self._dispatch.run(
             self._phrases.acquire, keys, request.owner, words, request.ttl, then=wait
         )
         if isinstance(answer, bytes) and not (isinstance(replicas, int) and replicas >= wanted):
-            await self.withdraw(request)
+            await self._take_back(request)
             raise Unavailable(
                 f"{replicas} of {wanted} replicas confirmed the grant of {request.name!r}: "
                 "it was taken back and nothing is held. See the replication of the server"
@@ -217,8 +220,19 @@ class RedisEngine(Engine):
         return bool(freed)
 
     async def withdraw(self, request: Request) -> None:
+        listener, lock, owner = self._listener, self._keys_of(request.name).lock, request.owner
+        listener.leave(lock, owner)
+        try:
+            await self._take_back(request)
+        except BaseException:
+            if request.queue or request.waits:
+                listener.stay(owner)
+            raise
+        listener.gone(owner)
+
+    async def _take_back(self, request: Request) -> None:
         name, owner, ttl = request[:3]
-        self._listener.leave(owner)
+        self._listener.forgo(owner)
         await self.release(granted(name, owner, 0, ttl, 0.0))
 
     async def revoke(self, name: str, reason: str) -> bool:
@@ -262,6 +276,10 @@ class RedisEngine(Engine):
             self._settings.patience,
         )
         return look_ms / 1000, known == 1
+
+    async def _give_back(self, lock: str, owner: str, fence: str) -> None:
+        keys, words = beside(lock).declared, (fence, self._alone)
+        await self._dispatch.run(script("give_back"), keys, owner, words, self._settings.patience)
 
     async def inspect(self, name: str) -> State:
         return await self._look.state(name)

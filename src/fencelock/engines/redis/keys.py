@@ -8,6 +8,9 @@ first ``{`` and the next ``}``, if anything does, and otherwise the whole key:
 * a name without ``}`` becomes the tag of its side keys;
 * what is left (``a}{b``, ``{}x``) cannot be anybody's tag, so such a name is written with its
   braces encoded, under a prefix that no plain name may have.
+
+No lock lies where another keeps something. A name that could be a side key or a guard's mark is
+encoded as well: one that begins with ``fencelock:``, or looks like ``{x}:fencelock``.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 ENCODED = "fencelock%"  # begins the key of a name that cannot stand as it is
+OURS = "fencelock:"  # begins the side keys of names that bring a tag, and the marks of a RedisGuard
 SIDE = ":fencelock"
+MARKS = "mark:~"  # a tagged name that begins so would have a guard's mark as its record
 DECLARED = 3
 
 _ENCODE = {"%": "%25", "{": "%7B", "}": "%7D"}
@@ -47,14 +52,14 @@ def keys_of(name: str, prefix: str = "") -> Keys:
 def lock_of(name: str, prefix: str = "") -> str:
     """The key of the lock itself."""
     lock = prefix + name
-    if "}" in lock or lock.startswith(ENCODED):
+    if "}" in lock or lock.startswith((ENCODED, OURS)):
         lock = _standing(lock)
     return lock
 
 
 def record_of(lock: str) -> str:
     """The key of the record that belongs to the key of a lock."""
-    return (f"fencelock:{lock}" if "}" in lock else f"{{{lock}}}") + SIDE
+    return (f"{OURS}{lock}" if "}" in lock else f"{{{lock}}}") + SIDE
 
 
 def beside(lock: str) -> Keys:
@@ -66,24 +71,30 @@ def beside(lock: str) -> Keys:
 def name_of(record: str, prefix: str = "") -> str | None:
     """The name whose record has this key; None where the key is not the record of a lock."""
     lock = record.removesuffix(SIDE)
-    lock = lock[1:-1] if lock.startswith("{") else lock.removeprefix("fencelock:")
+    lock = lock[1:-1] if lock.startswith("{") else lock.removeprefix(OURS)
     if lock.startswith(ENCODED):
-        for letter, code in reversed(_ENCODE.items()):  # the percent sign last
-            lock = lock.replace(code, letter) if lock.startswith(ENCODED) else lock
         lock = lock.removeprefix(ENCODED)
+        for letter, code in reversed(_ENCODE.items()):  # the percent sign last
+            lock = lock.replace(code, letter)
     name = lock.removeprefix(prefix)
     return name if lock.startswith(prefix) and keys_of(name, prefix).record == record else None
 
 
 def pattern(prefix: str) -> str:
     """What matches the records of all names that begin with a prefix, and perhaps some more."""
+    if "{" in prefix or "}" in prefix:
+        return f"*{SIDE}"
     literal = "".join(f"\\{letter}" if letter in "*?[]^\\" else letter for letter in prefix)
-    return f"*{literal}*{SIDE}" if "}" not in prefix and "{" not in prefix else f"*{SIDE}"
+    return f"*{literal.replace('%', '%*')}*{SIDE}"  # a percent sign may be encoded
 
 
 def _standing(lock: str) -> str:
     start = lock.find("{")
-    has_tag = start >= 0 and lock.find("}", start) > start + 1
-    if has_tag and not lock.startswith(ENCODED):
+    end = lock.find("}", start)
+    has_tag = 0 <= start < end - 1
+    reserved = lock.startswith((ENCODED, OURS, MARKS)) or (
+        start == 0 and lock.startswith(SIDE, end + 1)
+    )
+    if has_tag and not reserved:
         return lock
     return ENCODED + "".join(_ENCODE.get(letter, letter) for letter in lock)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import select
 import socket
+import threading
 from math import ceil
 from typing import Any
 
@@ -34,6 +35,27 @@ class _Poll:
 def poller() -> Any:
     """Watches the sockets of all nodes."""
     return select.epoll() if hasattr(select, "epoll") else _Poll()
+
+
+class Alarm:
+    """Wakes one thread that waits, now or the next time it does.
+
+    An Event is a Condition written in Python: an exception of a signal handler can leave the lock
+    inside it taken for ever, and whoever sets it would hang.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        try:
+            self._lock.release()
+        except RuntimeError:
+            pass  # it is set already
+
+    def wait(self, seconds: float) -> None:
+        self._lock.acquire(timeout=seconds)
 
 
 class ThreadsLine(Line):

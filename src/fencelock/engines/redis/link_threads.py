@@ -10,6 +10,8 @@ from __future__ import annotations
 import socket
 import threading
 from collections import deque
+from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import hiredis
@@ -19,17 +21,22 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ...errors import OutcomeUnknown
-from ...wires.patience import set_patience, waiting_for
+from ...wires.patience import set_patience, waiting_for, waits_in_kernel
 from .settings import Node, Settings
-from .wire import cannot_connect, new_connection
+from .wire import cannot_connect, new_connection, time_up
 
 READ_MAX = 16384
+SEND_S = 1.0  # the longest that a socket may take to take a request: it fits its buffer
 ENDED = "the server closed the connection"
 
 
 def unconnected(settings: Settings, node: Node, sentinel: bool = False) -> Any:
     """What redis-py will connect and log in, once it is asked to."""
     return new_connection(redis.connection, Retry(NoBackoff(), 0), settings, node, sentinel)
+
+
+def _no_end() -> float:
+    return inf
 
 
 class Stale(Exception):
@@ -53,10 +60,22 @@ class _Call:
 
 
 class Link:
-    """One connection."""
+    """One connection. No call outlasts what is ``left`` to the thread that makes it."""
 
-    def __init__(self, settings: Settings, node: Node, sentinel: bool = False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        node: Node,
+        sentinel: bool = False,
+        left: Callable[[], float] = _no_end,
+    ) -> None:
+        self._left = left
         self._connection = unconnected(settings, node, sentinel)
+        if (seconds := left()) < settings.patience:
+            if seconds <= 0:
+                raise time_up(node)
+            self._connection.socket_timeout = seconds
+            self._connection.socket_connect_timeout = seconds
         try:
             self._connection.connect()
         except (RedisError, OSError) as error:
@@ -65,7 +84,10 @@ class Link:
         self.usable = True
         self.node = node
         self.socket: socket.socket = self._connection._sock
-        self.patience = -1.0
+        self.patience = min(settings.patience, SEND_S)
+        set_patience(self.socket, self.patience)
+        self.times_itself = waits_in_kernel(self.socket)
+        """Somebody waits before anything is read, and the socket's own limit is for sending."""
         self.gets, self.feed = _parser()
         self.send, self.receive = self.socket.sendall, self.socket.recv
         self.comes = waiting_for(self.socket)
@@ -77,12 +99,16 @@ class Link:
         self._mutex = threading.Lock()  # for the queue
 
     def set_patience(self, seconds: float) -> None:
-        """How long to wait for the server to take or give anything."""
+        """How long a socket waits that is read without a look at it first."""
         set_patience(self.socket, seconds)
         self.patience = seconds
 
     def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
         """Send, and wait for so many replies."""
+        if (left := self._left()) < patience:
+            if left <= 0:
+                raise time_up(self.node)
+            patience = left
         if not self.turn.acquire(False):
             return self.queue_up(payload, count, patience)
         try:
@@ -101,7 +127,7 @@ class Link:
         """What to say of a request that was sent and has no reply."""
         where = f"{self.node[0]}:{self.node[1]}"
         if isinstance(error, (BlockingIOError, TimeoutError)):
-            return OutcomeUnknown(f"{where} did not answer within {patience:g} s")
+            return OutcomeUnknown(f"{where} did not answer within {patience:.3g} s")
         return OutcomeUnknown(f"the connection to {where} broke ({error})")
 
     def leave(self) -> None:
@@ -115,7 +141,7 @@ class Link:
 
     def exchange(self, payload: bytes, count: int, patience: float) -> list[Any]:
         """Send and receive, whoever has the turn."""
-        if patience != self.patience:
+        if not self.times_itself and patience != self.patience:
             self.set_patience(patience)
         self.send(payload)
         replies: list[Any] = []
@@ -153,13 +179,11 @@ class Link:
             with self._mutex:
                 self.queue.append(call)
             self.step_in()
-            in_time = call.woken.acquire(timeout=patience)
-            if in_time or not self._withdraw(call):
+            if call.woken.acquire(timeout=patience) or call.leads:
                 if call.leads:
-                    self._lead(call, patience)
+                    self._lead_in_time(call, patience)
             else:
-                self.close()  # whoever has the turn hangs, or was interrupted before it began
-                call.error = self.unanswered(patience, TimeoutError())
+                self._give_up(call, patience)
         except BaseException:  # interrupted: nobody may count on us any more
             self._withdraw(call)
             if call.leads:
@@ -171,14 +195,39 @@ class Link:
         assert call.replies is not None
         return call.replies
 
-    def _withdraw(self, call: _Call) -> bool:
+    def _lead_in_time(self, call: _Call, patience: float) -> None:
+        """Lead, or leave that to the next one if our own time is up."""
+        left = self._left()
+        if left > 0:
+            self._lead(call, min(patience, left))
+            return
+        self._remove([call])
+        call.error = time_up(self.node)
+        self._pass_on(call)
+
+    def _give_up(self, call: _Call, patience: float) -> None:
         """Wait no more, unless we were appointed to lead meanwhile: then somebody counts on us."""
+        is_ours = self._left() <= 0  # the time that is up, and not that of the connection
         with self._mutex:
-            if call.leads:
-                return False
-            if call in self.queue:
+            was_sent = call not in self.queue
+            if not was_sent and not call.leads:
                 self.queue.remove(call)
-            return True
+        if call.leads:
+            self._lead_in_time(call, patience)
+        elif call.told:
+            return  # just now
+        elif is_ours and not was_sent:
+            call.error = time_up(self.node)
+        else:
+            call.error = self.unanswered(patience, TimeoutError())
+            if not is_ours:
+                self.close()  # whoever has the turn hangs, or was interrupted before it began
+
+    def _withdraw(self, call: _Call) -> None:
+        """Wait no more, unless we were appointed to lead meanwhile."""
+        with self._mutex:
+            if not call.leads and call in self.queue:
+                self.queue.remove(call)
 
     def step_in(self) -> None:
         """Appoint a leader if nobody leads."""

@@ -6,16 +6,20 @@ lease ends or another program lets go of it: so there is one timer for each name
 at the moment at which the present lease would end. The same look says that the waiters are alive.
 Who waits, and for what, is in ``waiters.py``.
 
+A lock that is handed to an owner that has given up is given back at once.
+
 Written once for both flavors. In asyncio a task listens. In a blocking program the thread that
 waits listens by itself, which saves a thread and the way between the two; only while several
-threads wait does a thread of ours listen for those that cannot.
+threads wait, or one could not leave the queue, does a thread of ours do it for those that cannot.
+The thread that waits may be interrupted anywhere: whatever it has taken on is marked with a token
+of its own and ended in ``finally``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ...errors import EngineError, OutcomeUnknown
+from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...world import Job, Signal, World, sleep
 from .waiters import ALIVE_S, NEVER, Waiters
 from .wire import Inbox
@@ -26,29 +30,38 @@ AGAIN_S = 0.2  # between attempts to reach the server again
 GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
 
 Settle = Callable[[str], Awaitable[tuple[float, bool]]]
+GiveBack = Callable[[str, str, str], Awaitable[None]]
 
 
 class Listener(Waiters):
     """The ears of one client."""
 
     def __init__(
-        self, world: World, subscribe: Callable[[], Awaitable[Inbox]], settle: Settle
+        self,
+        world: World,
+        subscribe: Callable[[], Awaitable[Inbox]],
+        settle: Settle,
+        give_back: GiveBack,
     ) -> None:
         super().__init__(world)
         self._subscribe = subscribe
         self._settle = settle
+        self._give_back = give_back
         self.inbox: Inbox | None = None
         """There while pushes reach us."""
-        self._opening = False
+        self._opening: object = None
+        """The token of whoever makes the inbox."""
         self._opened = world.signal()
         self._job: Job | None = None
         self._closing = False
         self._apart = world.flavor != "threads"
         """Somebody listens all the time, whoever waits."""
-        self._taken = False
-        """Somebody listens at this moment."""
-        self._resting = 0
-        """Threads that wait and leave listening to another."""
+        self._listening: object = None
+        """The token of whoever listens at this moment."""
+        self._resting: dict[object, None] = {}
+        """Threads that wait and leave listening to another, and owners that could not leave."""
+        self._owed: dict[str, tuple[str, str]] = {}
+        """Owners that were handed a lock after they had left: its key, and the fence."""
         self._change = world.signal()
 
     @property
@@ -59,19 +72,24 @@ class Listener(Waiters):
     async def open(self) -> None:
         """Have an inbox. Whoever comes first makes it, the others wait for that one."""
         while self.inbox is None and not self._closing:
-            with self._mutex:
-                first, self._opening = not self._opening, True
-            if not first:
-                await self._world.wait(self._opened, self._now() + AGAIN_S)
-                continue
-            self._opened.clear()
+            token = object()
             try:
+                with self._mutex:
+                    self._opening = self._opening or token
+                if self._opening is not token:
+                    if self._now() >= self._world.limit():
+                        raise Unavailable("the inbox was not opened in time")
+                    await self._world.wait(self._opened, self._now() + AGAIN_S)
+                    continue
+                self._opened.clear()
                 inbox = await self._subscribe()
                 inbox.prompt(self._hear)
                 self.inbox = inbox
+                self._wake_all()  # what was published meanwhile is lost: all look again
             finally:
-                self._opening = False
-                self._opened.set()
+                if self._opening is token:
+                    self._opening = None
+                    self._opened.set()
         if self._apart:
             self._start()
 
@@ -84,33 +102,60 @@ class Listener(Waiters):
         """Wait for a signal, and listen meanwhile if nobody else does."""
         if self._apart:
             await self._world.wait(signal, deadline)
-        elif self._take():
-            try:
+            return
+        token = object()
+        try:
+            if self._take(token):
                 while not signal.is_set() and not self._closing:
                     now = self._now()
                     if now >= deadline:
                         break
                     await self._listen_once(now, min(deadline, now + GLANCE_S))
-            finally:
-                self._leave()
-        else:
-            self._resting += 1
-            self._start()
-            self._change.set()
-            try:
+            else:
+                self._resting[token] = None
+                self._start()
+                self._change.set()
                 await self._world.wait(signal, deadline)
-            finally:
-                self._resting -= 1
+        finally:
+            try:
+                self._leave(token)
+            except BaseException:  # interrupted at this very moment: nobody else could listen
+                self._leave(token)
+                raise
 
-    def _take(self) -> bool:
+    def _take(self, token: object) -> bool:
         with self._mutex:
-            taken, self._taken = self._taken, True
-        return not taken
+            self._listening = self._listening or token
+        return self._listening is token
 
-    def _leave(self) -> None:
-        self._taken = False
+    def _leave(self, token: object) -> None:
+        self._resting.pop(token, None)
+        if self._listening is token:
+            self._listening = None
         if self._resting:
             self._change.set()
+
+    def stay(self, owner: str) -> None:
+        """This owner may stand in the queue still: listen until it has left."""
+        self._resting[owner] = None
+        self._call_thread()
+
+    def gone(self, owner: str) -> None:
+        """This owner stands in no queue and holds nothing."""
+        self._resting.pop(owner, None)
+        self._owed.pop(owner, None)
+
+    def enter(self, owner: str) -> None:
+        """This owner took an attempt back and tries again: what it gets now is its own."""
+        self.left.pop(owner, None)
+        self.gone(owner)
+
+    def _call_thread(self) -> None:
+        try:
+            self._start()
+        except RuntimeError:
+            return  # no thread to be had, or the loop is closed: the ttl is the net
+        self._change.set()
 
     def look_at(self, name: str, look_in: float) -> None:
         """Look after a name so many seconds from now, unless it is done sooner."""
@@ -149,17 +194,41 @@ class Listener(Waiters):
 
     async def _listen(self) -> None:
         """Listen all the time, or for as long as threads wait that do not listen themselves."""
+        token = object()
         while not self._closing:
+            if self._owed:
+                await self._pay()
             if self._apart:
-                await self._listen_once(self._now(), NEVER)
-            elif self._resting and self._take():
-                while self._resting and not self._closing:
-                    now = self._now()
-                    await self._listen_once(now, now + GLANCE_S)
-                self._leave()
-            else:
+                now = self._now()
+                await self._listen_once(now, now if self._owed else NEVER)
+            elif self._resting and self._take(token):
+                await self._listen_for_others(token)
+            elif not self._owed:
                 await self._world.wait(self._change, None)
                 self._change.clear()
+
+    async def _listen_for_others(self, token: object) -> None:
+        try:
+            while not self._closing:
+                now = self._now()
+                await self._listen_once(now, now + GLANCE_S)
+                if self._owed or not self._resting:
+                    break
+        finally:
+            self._leave(token)
+
+    async def _pay(self) -> None:
+        """Give back what came too late, until the server does not answer."""
+        for owner, (name, fence) in list(self._owed.items()):
+            try:
+                await self._give_back(name, owner, fence)
+            except (Unavailable, OutcomeUnknown):
+                if not self._closing:
+                    await sleep(self._world, AGAIN_S)
+                return
+            except EngineError:
+                pass  # the server refuses it, now and later
+            self._owed.pop(owner, None)
 
     async def _listen_once(self, now: float, until: float) -> None:
         """Hear what comes, look at what is due, and mend the inbox if it broke."""
@@ -167,7 +236,6 @@ class Listener(Waiters):
         try:
             if inbox is None:
                 await self.open()
-                self._wake_all()  # what was published meanwhile is lost: all look again
                 return
             soonest = self._next
             for message in await inbox.receive((soonest if soonest < until else until) - now):
@@ -178,15 +246,23 @@ class Listener(Waiters):
                 finally:
                     self._plan()
         except (EngineError, OutcomeUnknown):
-            if inbox is not None and inbox.broken:
-                self.inbox = None
-                inbox.close()
+            self._mend(inbox)
             await sleep(self._world, AGAIN_S)
+        except BaseException:  # interrupted: what was read and not told is lost, so all look again
+            self._mend(inbox)
+            self._wake_all()
+            raise
+
+    def _mend(self, inbox: Inbox | None) -> None:
+        """Let go of an inbox that is broken."""
+        if inbox is not None and inbox.broken:
+            self.inbox = None
+            inbox.close()
 
     def _hear(self, said: bytes) -> None:
         message = said.decode("utf-8", "replace")
         owner, _, grant = message.partition(" ")
-        waiter = self._waiters.get(owner)
+        waiter = self.waiters.get(owner)
         if waiter is not None:
             waiter.handed = grant
             waiter.called = True  # first: it may begin to wait at this very moment
@@ -195,6 +271,11 @@ class Listener(Waiters):
                 waiter.signal.set()
         elif message.startswith("?"):
             self.look_at(message[1:], STAND_BY_S)
+        elif (name := self.left.get(owner)) is not None:
+            self._owed[owner] = (name, grant.partition(" ")[0])
+            self._call_thread()
+            if self._apart and self.inbox is not None:
+                self.inbox.nudge()
 
     async def _look(self) -> None:
         now = self._now()

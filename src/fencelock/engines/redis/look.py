@@ -13,13 +13,13 @@ from .keys import keys_of, name_of, pattern
 from .scripts import script
 from .settings import Settings
 
-SCAN_COUNT = 1000
+SCAN_COUNT = "1000"
 
 
 class Look:
     """What others see of the locks."""
 
-    def __init__(self, dispatch: Dispatch, settings: Settings, alone: int) -> None:
+    def __init__(self, dispatch: Dispatch, settings: Settings, alone: str) -> None:
         self._dispatch = dispatch
         self._prefix = settings.prefix
         self._patience = settings.patience

@@ -41,7 +41,7 @@ class Phrases:
         self._inbox = inbox
         self._patience = patience
         self.acquire, self.release = script("acquire"), script("release")
-        self.last: tuple[Word, ...] = () if alone else (0,)
+        self.last: tuple[Word, ...] = () if alone else ("0",)
         """What every request ends with, where no server hears all."""
         self.left = b"\r\n" + (packed_words(*self.last) if self.last else b"")
         """How a request to leave ends."""
@@ -92,6 +92,6 @@ def unusual(beginning: bytes, owner: bytes, ending: bytes) -> bytes:
     return b"%b$%d\r\n%b%b" % (beginning.removesuffix(usual), len(owner), owner, ending)
 
 
-def ms(seconds: float) -> int:
+def ms(seconds: float) -> str:
     """Milliseconds, as the server counts."""
-    return max(1, round(seconds * 1000))
+    return str(max(1, round(seconds * 1000)))

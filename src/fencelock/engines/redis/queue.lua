@@ -9,6 +9,7 @@
 --
 -- Numbers go to the server as text: it takes a microsecond to write one down, as long as a command.
 local CLAIM, FORGET, TELL, KEEP = 500, 30000, 250, 3600000
+local LAST = 9007199254740991 -- no fence is above it: a double would round the next one
 local QUEUE, FRESH = '60000', 45000 -- how long a queue is kept, and what it may still live unrenewed
 local call, match = redis.call, string.match
 local lock, record, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[2] .. ':waiters'
@@ -27,8 +28,10 @@ local function write_record(fence, owner, claimed, ttl, since, meta)
         .. meta, 'PX', #ttl < 7 and '4600000' or string.format('%d', ttl + KEEP))
 end
 
+-- Nothing where no higher fence can be drawn.
 local function draw(last)
     local now_us = tonumber(text_us)
+    if last >= LAST then return nil end
     if now_us < 4503599627370495 and now_us > last then return now_us end
     return last + 1
 end
@@ -77,11 +80,20 @@ local function doubt(inbox, since)
     end
 end
 
+-- Whether a client listens to its own inbox. What PUBLISH answers also counts those who listen to a
+-- pattern of channels; it has to do for a user of the server who may not ask for more.
+local function hears(inbox)
+    local found = redis.pcall('PUBSUB', 'NUMSUB', 'fencelock:inbox:' .. inbox)
+    return found.err or found[2] > 0
+end
+
 -- Hand the lock over: the waiter is told that it holds it, and how long it has waited, so it knows
 -- since when at the latest. False when nobody heard it.
 local function hand_over(owner, inbox, fence, ttl, since, meta)
     local word = owner .. ' ' .. fence .. ' ' .. string.format('%d', now - since)
-    if call('PUBLISH', 'fencelock:inbox:' .. inbox, word) == 0 then return false end
+    if not hears(inbox) or call('PUBLISH', 'fencelock:inbox:' .. inbox, word) == 0 then
+        return false
+    end
     call('SET', lock, owner, 'PX', ttl)
     write_record(fence, owner, inbox, ttl, now, meta)
     remove(owner)
@@ -90,6 +102,7 @@ end
 
 -- Call a waiter: it has a moment to claim the lock. False when it is certain that nobody heard it.
 local function call_up(owner, inbox, fence, ttl, meta, alone)
+    if alone == '1' and not hears(inbox) then return false end
     local heard = call('PUBLISH', 'fencelock:inbox:' .. inbox, owner)
     if heard == 0 and alone == '1' then return false end
     call('SET', lock, owner, 'PX', math.min(CLAIM, tonumber(ttl)))
@@ -108,7 +121,9 @@ local function hand_on(alone, leaver, first)
     end
     if claimed == '0' then lapse(called) end
     if #claimed > 1 and not leaver then doubt(claimed, before) end
-    local place, fence = 0, text_of(draw(last))
+    local place, fence = 0, draw(last)
+    if not fence then return nil end
+    fence = text_of(fence)
     while true do
         local owner = first or call('ZRANGE', queue, place, place)[1]
         if not owner then return nil end

@@ -41,6 +41,7 @@ from ...world import Signal, World
 from . import quorum
 from .doubts import Doubts
 from .keys import keys_of
+from .phrases import ms
 from .quorum import Ballot, Election, Everyone
 from .redlock_answers import (
     anything,
@@ -140,7 +141,7 @@ class RedlockEngine(Engine):
         keys = self._keys_of(name)[:2]
         asked_at = self.world.now()
         fence = self._fences.propose(asked_at) if self.traits.fence else 0
-        words = (owner, _ms(ttl), fence, meta)
+        words = (owner, ms(ttl), str(fence), meta)
         election = Election(self._nodes)
         round = await self._main.ask(
             Ask(self._acquire, keys, words), election.cast, self._until(ttl)
@@ -178,7 +179,7 @@ class RedlockEngine(Engine):
         round, lifts = votes, 0
         while seen and lifts < LIFTS_MAX:
             fence = self._fences.above(seen)
-            ask = Ask(script("redlock_fence"), keys, (owner, _ms(ttl), fence, meta))
+            ask = Ask(script("redlock_fence"), keys, (owner, ms(ttl), str(fence), meta))
             round = await self._main.ask(ask, Ballot(self._nodes, is_one).cast, self._until(ttl))
             # Only where the key was set in this very attempt does it last for the whole ttl.
             taken = sum(
@@ -215,7 +216,7 @@ class RedlockEngine(Engine):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         keys = [key for g in grants for key in keys_of(g.name, self._settings.prefix)[:2]]
-        words = [word for grant in grants for word in (_ms(grant.ttl), grant.owner)]
+        words = [word for grant in grants for word in (ms(grant.ttl), grant.owner)]
         ballot = quorum.Renewal(self._nodes, len(grants))
         ask = Ask(script("renew"), tuple(keys), tuple(words))
         until = now + min(grant.ttl for grant in grants) / RENEWALS_PER_TTL
@@ -270,7 +271,3 @@ class RedlockEngine(Engine):
         from .redlock_examine import examine
 
         return await examine(self._main, self._settings, self._until, self.world.wall_us)
-
-
-def _ms(seconds: float) -> int:
-    return max(1, round(seconds * 1000))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...model import next_fence
+from ...errors import Misconfigured
+from ...model import FENCE_MAX, next_fence
 from . import quorum
 from .redlock_answers import is_grant, listed
 from .round import Round
@@ -33,7 +34,14 @@ class Fences:
 
     def above(self, seen: Sequence[int]) -> int:
         """A fence above all that these nodes have seen."""
-        self._highest = next_fence(max(self._highest, *seen), 0)
+        highest = max(self._highest, *seen)
+        if highest >= FENCE_MAX:
+            raise Misconfigured(
+                "a node has a fence on record that is as high as fences go, which no client of "
+                "ours has drawn; nothing is held. Remove the record of this name at all nodes, or "
+                "choose another name"
+            )
+        self._highest = next_fence(highest, 0)
         return self._highest
 
     def begin(self, times: Round, asked_at: float) -> None:

@@ -17,7 +17,7 @@ from .scripts import script
 from .settings import Settings
 from .wire import packed
 
-SCAN_COUNT = 1000
+SCAN_COUNT = "1000"
 
 
 class Look:

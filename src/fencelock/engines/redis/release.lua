@@ -26,15 +26,18 @@ if held and ARGV[2] ~= '0' then
         local told = known[2]
         local ttl, inbox, since, meta = string.match(known[1] or '', '^(%d+) (%S+) 0 (%d+) (.*)$')
         if ttl and not known[3] and now - since < 30000
-            and told and now - told < 250 and told - now < 250
-            and call('PUBLISH', 'fencelock:inbox:' .. inbox,
-                first .. ' ' .. fence .. ' ' .. now - since) > 0 then
-            call('SET', KEYS[1], first, 'PX', ttl)
-            call('SET', KEYS[2], fence .. ' ' .. first .. ' ' .. inbox .. ' ' .. ttl .. ' ' .. now
-                .. ' ' .. meta, 'PX', #ttl < 7 and '4600000' or ttl + 3600000 .. '')
-            call('ZREM', KEYS[3], first)
-            call('HDEL', waiters, first)
-            return 1
+            and told and now - told < 250 and told - now < 250 then
+            local channel = 'fencelock:inbox:' .. inbox
+            local ears = redis.pcall('PUBSUB', 'NUMSUB', channel)
+            if (ears.err or ears[2] > 0)
+                and call('PUBLISH', channel, first .. ' ' .. fence .. ' ' .. now - since) > 0 then
+                call('SET', KEYS[1], first, 'PX', ttl)
+                call('SET', KEYS[2], fence .. ' ' .. first .. ' ' .. inbox .. ' ' .. ttl .. ' '
+                    .. now .. ' ' .. meta, 'PX', #ttl < 7 and '4600000' or ttl + 3600000 .. '')
+                call('ZREM', KEYS[3], first)
+                call('HDEL', waiters, first)
+                return 1
+            end
         end
     end
 end

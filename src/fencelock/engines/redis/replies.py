@@ -33,6 +33,10 @@ _TABLE: dict[str, tuple[type[EngineError], str]] = {
         Misconfigured,
         "the key of this lock is used by something else: choose another name or a prefix",
     ),
+    "NOFENCE": (
+        Misconfigured,
+        "the fence in this key is as high as fences go, and nobody of ours drew it: remove the key",
+    ),
     "ERR": (Misconfigured, "it must be Redis 6.2 or newer, and be what the URL says it is"),
 }
 

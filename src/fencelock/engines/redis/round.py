@@ -25,11 +25,11 @@ class Ask(NamedTuple):
     words: tuple[Word, ...]
 
     def packed(self) -> bytes:
-        return packed("EVALSHA", self.script.digest, len(self.keys), *self.keys, *self.words)
+        return packed("EVALSHA", self.script.digest, str(len(self.keys)), *self.keys, *self.words)
 
     def whole(self) -> bytes:
         """The same for a node that does not know the script yet."""
-        return packed("EVAL", self.script.source, len(self.keys), *self.keys, *self.words)
+        return packed("EVAL", self.script.source, str(len(self.keys)), *self.keys, *self.words)
 
 
 class Round:

@@ -203,7 +203,7 @@ def make_rounds(world: World, settings: Settings, *scripts: str) -> Rounds[Any]:
         return rounds
     from .rounds_threads import ThreadsRounds
 
-    return ThreadsRounds(settings, known, world.now)
+    return ThreadsRounds(settings, known, world)
 
 
 def refusal(text: str, node: Node) -> Exception:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from ...errors import Unavailable
-from .line_threads import ThreadsLine, poller
+from ...world import World
+from .line_threads import Alarm, ThreadsLine, poller
 from .link_threads import unconnected
 from .round import Ask, Round
 from .rounds import Rounds
@@ -31,18 +32,17 @@ _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class ThreadsRounds(Rounds[ThreadsLine]):
     """The connections of one client to all nodes, for one lane."""
 
-    def __init__(
-        self, settings: Settings, scripts: Sequence[Script], now: Callable[[], float]
-    ) -> None:
+    def __init__(self, settings: Settings, scripts: Sequence[Script], world: World) -> None:
         lines = [ThreadsLine(place, node) for place, node in enumerate(settings.nodes)]
-        super().__init__(settings, scripts, lines, now)
+        super().__init__(settings, scripts, lines, world.now)
+        self._limit = world.limit
         self._mutex = threading.RLock()
         """For all state; the collector may close us while it is held."""
-        self._turn = threading.Lock()
-        """Held by whoever reads."""
+        self._reader: object = None
+        """The token of whoever reads."""
         self._poll = poller()
         self._by_number: dict[int, ThreadsLine] = {}
-        self._followers: list[threading.Event] = []
+        self._followers: list[Alarm] = []
         self._ear, self._mouth = os.pipe()
         self._poll.register(self._ear, select.POLLIN)
         self._idle = min(IDLE_S, settings.patience / 2)
@@ -63,7 +63,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
                 if self._closed:
                     raise Unavailable(CLOSED)
                 self._begin_safely(round, places)
-            self._wait(round, until)
+            self._wait(round, min(until, self._limit()))
         finally:
             with self._mutex:
                 self._end(round)
@@ -72,11 +72,8 @@ class ThreadsRounds(Rounds[ThreadsLine]):
 
     def _begin_safely(self, round: Round, places: Container[int] | None) -> None:
         try:
-            if self._now() - self._used_at > self._idle and self._turn.acquire(blocking=False):
-                try:
-                    self._take(self._poll.poll(0.0))
-                finally:
-                    self._turn.release()
+            if self._now() - self._used_at > self._idle and self._reader is None:
+                self._take(self._poll.poll(0.0))  # the mutex is ours: nobody begins to read
             self._begin(round, places)
         except BaseException:  # interrupted: what was sent and what is awaited may not agree
             for line in self._lines:
@@ -84,30 +81,43 @@ class ThreadsRounds(Rounds[ThreadsLine]):
             raise
 
     def _wait(self, round: Round, until: float) -> None:
-        event: threading.Event | None = None
+        alarm: Alarm | None = None
+        token = object()
         try:
             while not round.settled and (left := until - self._now()) > 0:
-                if self._turn.acquire(blocking=False):
+                if self._takes_turn(token):
                     try:
                         self._lead(round, until)
                     finally:
-                        self._turn.release()
-                        self._appoint()
-                        if self._closed:
-                            self._dispose()
-                elif event is None:  # and then try once more: the one before may not have seen us
-                    event = threading.Event()
-                    round.wake = event.set
+                        self._leave(token)
+                elif alarm is None:  # and then try once more: the one before may not have seen us
+                    alarm = Alarm()
+                    round.wake = alarm.set
                     with self._mutex:
-                        self._followers.append(event)
+                        self._followers.append(alarm)
                 else:
-                    event.wait(left)
-                    event.clear()
+                    alarm.wait(left)
+
         finally:
-            if event is not None:
+            self._leave(token)  # also when interrupted before anything could be noted
+            if alarm is not None:
                 with self._mutex:
-                    self._followers.remove(event)
-                self._appoint()
+                    if alarm in self._followers:
+                        self._followers.remove(alarm)
+            self._appoint()
+
+    def _takes_turn(self, token: object) -> bool:
+        with self._mutex:
+            self._reader = self._reader or token
+        return self._reader is token
+
+    def _leave(self, token: object) -> None:
+        """Read no more; somebody else does."""
+        if self._reader is token:
+            self._reader = None
+            self._appoint()
+            if self._closed:
+                self._dispose()
 
     def _lead(self, round: Round, until: float) -> None:
         """Read for all until our own round is settled."""
@@ -120,8 +130,8 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         """Wake one that waits, so that it reads for the others."""
         if self._followers:
             with self._mutex:
-                for event in self._followers[:1]:
-                    event.set()
+                for alarm in self._followers[:1]:
+                    alarm.set()
 
     def _take(self, ready: list[tuple[int, int]]) -> None:
         for number, event in ready:
@@ -236,7 +246,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
 
     def _dispose(self) -> None:
         """Close the pipe, unless somebody reads still: then that one does it on leaving."""
-        if self._turn.acquire(blocking=False):  # and never given back
+        if self._takes_turn(object()):  # and never given back
             self._poll.close()
             os.close(self._ear)
             os.close(self._mouth)

@@ -17,6 +17,7 @@ from .settings import Node, Settings
 from .wire import Wire, packed
 
 SLOTS = 16384
+ASK_S = 0.5  # the least that a server gets to say where the others are
 
 
 class Route:
@@ -31,6 +32,8 @@ class Route:
         self._slots: list[Node | None] = []
         self.clustered = settings.topology == "cluster"
         self.moves = settings.topology != "one"
+        self._ask_s = max(settings.patience / len(settings.nodes), min(settings.patience, ASK_S))
+        """How long one of several may take that are asked in turn."""
 
     def known(self, key: str) -> Node | None:
         """The server of a key as far as we know."""
@@ -130,7 +133,7 @@ class Route:
         return answers
 
     async def _ask(self, node: Node, *words: str) -> Sequence[Any]:
-        return await self._wire.call(node, packed(*words), 1, self._settings.patience, "main")
+        return await self._wire.call(node, packed(*words), 1, self._ask_s, "main")
 
 
 def slot_of(key: str) -> int:

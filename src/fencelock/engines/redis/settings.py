@@ -134,7 +134,8 @@ def _service(address: Address) -> str:
     return service
 
 
-def _database(address: Address, topology: Topology) -> int:
+def _database(address: Address, topology: Topology) -> str | int:
+    """As text, because hiredis packs it; 0 is where a connection begins, and is not asked for."""
     parts = address.path.strip("/").split("/")
     text = parts[1] if topology == "sentinel" and len(parts) > 1 else parts[0]
     if topology == "sentinel" and len(parts) == 1:
@@ -143,7 +144,7 @@ def _database(address: Address, topology: Topology) -> int:
         raise Misconfigured(f"{text!r} is no number of a database: write redis://host:6379/0")
     if topology == "cluster" and text not in ("", "0"):
         raise Misconfigured("a cluster has database 0 only: leave the number away")
-    return int(text or 0)
+    return str(int(text)) if int(text or 0) else 0
 
 
 def _tls(address: Address) -> dict[str, Any]:

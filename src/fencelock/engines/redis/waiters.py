@@ -15,6 +15,7 @@ ALIVE_S = 10.0  # how often, at least, a name that is waited for is looked after
 GRAIN_S = 0.001  # the server counts a wait in whole milliseconds
 APART = 0.01  # of a wait: how far our clock and the server's may run apart, as over a lease
 NEVER = float("inf")
+LEFT_MAX = 5000  # owners that gave up, and would be known if they were called all the same
 
 
 class _Name:
@@ -51,16 +52,18 @@ class Waiters:
         self._world = world
         self._now = world.now
         self._mutex = world.mutex()
-        self._waiters: dict[str, _Waiter] = {}
+        self.waiters: dict[str, _Waiter] = {}
         self._names: dict[str, _Name] = {}
+        self.left: dict[str, str] = {}
+        """Owners that took their attempts back, and for which key: the oldest first."""
         self._next = 0.0
         """When some name must be looked after."""
 
     def expect(self, name: str, owner: str, now: float) -> None:
         """This owner is about to queue: remember it if it is called before it waits."""
-        if owner in self._waiters:
+        if owner in self.waiters:
             return
-        waiter = self._waiters[owner] = _Waiter(now)  # first: if we are interrupted, it is undone
+        waiter = self.waiters[owner] = _Waiter(now)  # first: if we are interrupted, it is undone
         with self._mutex:
             found = self._names.get(name)
             if found is None:
@@ -72,10 +75,10 @@ class Waiters:
 
     def watch(self, name: str, owner: str, signal: Signal) -> None:
         """Set the signal when this owner should look again."""
-        waiter = self._waiters.get(owner)
+        waiter = self.waiters.get(owner)
         if waiter is None:
             self.expect(name, owner, self._now())
-            waiter = self._waiters[owner]
+            waiter = self.waiters[owner]
         waiter.signal = signal
         if waiter.called:
             waiter.called = False
@@ -83,18 +86,29 @@ class Waiters:
 
     def unwatch(self, owner: str) -> None:
         """This owner waits no more. Its name stays a while: it is often wanted again."""
-        waiter = self._waiters.get(owner)
+        waiter = self.waiters.get(owner)
         if waiter is not None:
             if waiter.name is not None:
                 waiter.name.owners.pop(owner, None)
-            self._waiters.pop(owner, None)
+            self.waiters.pop(owner, None)
 
-    def leave(self, owner: str) -> None:
-        """This owner takes an attempt back. If it waits, it may ask again and must hear of it.
+    def leave(self, name: str, owner: str) -> None:
+        """This owner takes an attempt back, and is handed the lock no more: that would be an error.
 
-        What it was told of a grant is over then, even where the word is still under way.
+        It is one of an answer that was lost, or of a request that is served late.
         """
-        waiter = self._waiters.get(owner)
+        self.forgo(owner)
+        with self._mutex:
+            if len(self.left) >= LEFT_MAX:
+                del self.left[next(iter(self.left))]
+            self.left[owner] = name
+
+    def forgo(self, owner: str) -> None:
+        """What this owner was told of a grant is over, even where the word is still under way.
+
+        If it waits, it may ask again and must hear of it.
+        """
+        waiter = self.waiters.get(owner)
         if waiter is None or waiter.signal is None:
             self.unwatch(owner)
         else:
@@ -109,7 +123,7 @@ class Waiters:
         what the two clocks run apart meanwhile. A wait that is said to be longer than ours was, or
         so long that little of the ttl would be left, tells nothing: the server is asked.
         """
-        waiter = self._waiters.get(owner)
+        waiter = self.waiters.get(owner)
         if waiter is None or not waiter.handed:
             return None
         fence, _, waited_ms = waiter.handed.partition(" ")
@@ -135,10 +149,13 @@ class Waiters:
                     self._next = found.look_at
 
     def _wake_all(self) -> None:
-        self._wake(self._waiters)
+        self._wake(self.waiters)
 
     def _wake(self, owners: Iterable[str]) -> None:
         for owner in list(owners):
-            waiter = self._waiters.get(owner)
-            if waiter is not None and waiter.signal is not None:
-                waiter.signal.set()
+            waiter = self.waiters.get(owner)
+            if waiter is not None:
+                waiter.called = True  # as when it is called: it may begin to wait at this moment
+                if waiter.signal is not None:
+                    waiter.called = False
+                    waiter.signal.set()

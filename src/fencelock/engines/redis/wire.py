@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import hiredis
 
-from ...errors import Denied, Unavailable
+from ...errors import Denied, Misconfigured, Unavailable
 from .scripts import Script
 from .settings import Node, Settings
 
 if TYPE_CHECKING:
     from ...world import World
 
-Word: TypeAlias = str | bytes | int
+Word: TypeAlias = str | bytes  # hiredis crashes where a signal comes while it writes a number
 _pack: Callable[[tuple[Word, ...]], bytes] = cast(Any, hiredis).pack_command  # its types are poor
 Lane: TypeAlias = Literal["main", "keeper"]
 
@@ -35,7 +35,7 @@ def packed(*words: Word) -> bytes:
 
 def opening(script: Script, keys: int, words: int) -> bytes:
     """How a request to run a script begins, before its keys and words."""
-    request = packed("EVALSHA", script.digest, keys)
+    request = packed("EVALSHA", script.digest, str(keys))
     return b"*%d%b" % (3 + keys + words, request[request.index(b"\r") :])
 
 
@@ -118,7 +118,7 @@ def make_wire(world: World, settings: Settings) -> Wire:
         return wire
     from .wire_threads import ThreadsWire
 
-    return ThreadsWire(settings)
+    return ThreadsWire(settings, world)
 
 
 def new_connection(
@@ -141,9 +141,22 @@ def cannot_connect(node: Node, error: BaseException) -> Exception:
     kind = type(error).__name__
     if "Authentication" in kind or "AuthorizationError" in kind or "NoPermission" in kind:
         return Denied(f"{where} refuses the user or the password ({error}); nothing happened")
+    if kind == "ResponseError" and ("DB index" in str(error) or "SELECT" in str(error)):
+        return Misconfigured(
+            f"{where} has no such database ({error}); nothing happened. Choose another number in "
+            "the URL, or raise databases in the configuration of the server"
+        )
     return Unavailable(
         f"{where} cannot be reached ({error}); nothing happened. See that the server runs and that "
         "host and port are right"
+    )
+
+
+def time_up(node: Node) -> Unavailable:
+    """The error of a call whose time is up before there is a connection for it."""
+    return Unavailable(
+        f"{node[0]}:{node[1]} was not asked: the time was up before a connection was free. "
+        "Nothing happened"
     )
 
 

@@ -14,7 +14,7 @@ from ...errors import OutcomeUnknown, Unavailable
 from .link_aio import Link
 from .replies import items
 from .settings import Node, Settings
-from .wire import CLOSED, Lane, packed
+from .wire import CLOSED, Lane, packed, time_up
 
 
 class AioLine:
@@ -34,7 +34,7 @@ class AioLine:
         return link.ask(payload, 0, patience)
 
     async def _reach(self, payload: bytes, patience: float) -> Any:
-        self._link = await self._wire.link(self._node, "main")
+        self._link = await self._wire.link(self._node, "main", patience)
         return await self._link.ask(payload, 0, patience)
 
 
@@ -52,20 +52,21 @@ class AioWire:
     async def call(
         self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
     ) -> Sequence[Any]:
-        replies: list[Any] = await (await self.link(node, lane)).ask(payload, count, patience)
+        link = await self.link(node, lane, patience)
+        replies: list[Any] = await link.ask(payload, count, patience)
         return replies
 
     def line(self, node: Node) -> AioLine:
         return AioLine(self, node)
 
-    async def link(self, node: Node, lane: Lane) -> Link:
-        """The connection to a node; made if there is none."""
+    async def link(self, node: Node, lane: Lane, patience: float) -> Link:
+        """The connection to a node; made if there is none, within so many seconds."""
         link = self._links.get((node, lane))
         if link is None or not link.usable:
-            link = await self._connect(node, lane)
+            link = await self._connect(node, lane, patience)
         return link
 
-    async def _connect(self, node: Node, lane: Lane) -> Link:
+    async def _connect(self, node: Node, lane: Lane, patience: float) -> Link:
         """All who need the same connection wait for one; that one of them leaves ends nothing."""
         if self._closed:
             raise Unavailable(CLOSED)
@@ -74,7 +75,9 @@ class AioWire:
         if task is None:
             task = self._connecting[key] = self._begin(Link(node))
             task.add_done_callback(lambda done: self._connected(key, done))
-        await asyncio.wait({task})
+        await asyncio.wait({task}, timeout=patience)
+        if not task.done():
+            raise time_up(node)
         return task.result()
 
     def _begin(self, link: Link) -> asyncio.Task[Link]:

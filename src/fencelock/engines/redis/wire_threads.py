@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
+from ...world import World
 from .link_threads import ENDED, Link, Stale
 from .settings import Node, Settings
-from .wire import CLOSED, Lane, packed
+from .wire import CLOSED, Lane, packed, time_up
 
 STALE_MAX = 10
 ONE = b":1\r\n"  # what most releases are answered
@@ -23,6 +24,7 @@ class ThreadsLine:
 
     def __init__(self, wire: ThreadsWire, node: Node) -> None:
         self._wire = wire
+        self._left = wire.left
         self._node = node
         self._link: Link | None = None
 
@@ -31,6 +33,10 @@ class ThreadsLine:
         link = self._link
         if link is None or not link.usable:
             return self._ask(payload, patience)
+        if (left := self._left()) < patience:
+            if left <= 0:
+                raise time_up(self._node)
+            patience = left
         if not link.turn.acquire(False):
             try:
                 return link.queue_up(payload, 1, patience)[0]
@@ -38,7 +44,7 @@ class ThreadsLine:
                 return self._ask(payload, patience)
         try:
             if link.usable:
-                if patience != link.patience:
+                if not link.times_itself and patience != link.patience:
                     link.set_patience(patience)
                 link.send(payload)
                 while link.comes(patience):
@@ -77,10 +83,11 @@ class ThreadsLine:
 class ThreadsWire:
     """All connections of one client."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, world: World) -> None:
         self._settings = settings
+        self._now, self._limit = world.now, world.limit
         self._links: dict[tuple[Node, Lane], Link] = {}
-        self._connecting: dict[tuple[Node, Lane], threading.Lock] = {}
+        self._connecting: dict[tuple[Node, Lane], object] = {}
         self._sentinels = settings.nodes if settings.topology == "sentinel" else ()
         self._closed = False
 
@@ -104,6 +111,10 @@ class ThreadsWire:
                 pass  # it broke before we were heard
         raise Unavailable(f"{node[0]}:{node[1]} closes every connection; nothing happened")
 
+    def left(self) -> float:
+        """Seconds until the running call has to end."""
+        return self._limit() - self._now()
+
     def line(self, node: Node) -> ThreadsLine:
         return ThreadsLine(self, node)
 
@@ -113,22 +124,32 @@ class ThreadsWire:
 
     def _connect(self, node: Node, lane: Lane) -> Link:
         """Whoever comes first connects, the others wait for that."""
-        with self._connecting.setdefault((node, lane), threading.Lock()):
+        mutex: Any = self._connecting.setdefault((node, lane), threading.RLock())
+        try:
+            if not mutex.acquire(timeout=min(max(0.0, self.left()), threading.TIMEOUT_MAX)):
+                raise time_up(node)
             link = self._links.get((node, lane))
             if link is not None and link.usable:
                 return link
             if self._closed:
                 raise Unavailable(CLOSED)
-            link = self._links[node, lane] = Link(self._settings, node, node in self._sentinels)
+            link = Link(self._settings, node, node in self._sentinels, self.left)
+            self._links[node, lane] = link
             return link
+        finally:
+            if mutex._is_owned():  # a signal may have come before anybody could note that it is
+                mutex.release()
 
     async def subscribe(self, node: Node, channel: str) -> ThreadsInbox:
-        link = Link(self._settings, node)
+        link = Link(self._settings, node, left=self.left)
         try:
             link.ask(packed("SUBSCRIBE", channel), 1, self._settings.patience)
-        except OutcomeUnknown as error:
-            raise Unavailable(str(error)) from error
-        return ThreadsInbox(link)
+            return ThreadsInbox(link)
+        except BaseException as error:
+            link.close()
+            if isinstance(error, OutcomeUnknown):
+                raise Unavailable(str(error)) from error
+            raise
 
     def drop(self, node: Node) -> None:
         for key in [key for key in list(self._links) if key[0] == node]:
@@ -169,9 +190,11 @@ class ThreadsInbox:
                 return []
         try:
             replies = self._link.take()
-        except OSError as error:
-            self.broken = str(error)
-            raise Unavailable(f"the inbox was cut off ({error})") from error
+        except BaseException as error:  # also when interrupted: it may have been amid a message
+            self.broken = str(error) or "interrupted"
+            if isinstance(error, OSError):
+                raise Unavailable(f"the inbox was cut off ({error})") from error
+            raise
         return [said[2] for said in replies if type(said) is list and said[0] == b"message"]
 
     def prompt(self, hear: Callable[[bytes], None]) -> None:
@@ -181,6 +204,10 @@ class ThreadsInbox:
         with self._mutex:  # not while it is being closed: the descriptor may be another's by then
             if not self._closed:
                 os.write(self._mouth, b"!")
+
+    def __del__(self) -> None:
+        if hasattr(self, "_closed"):
+            self.close()  # nobody may have got it: whoever made it was interrupted
 
     def close(self) -> None:
         with self._mutex:

@@ -62,10 +62,10 @@ class Line:
         from redis.exceptions import NoScriptError
 
         try:
-            return self.call("EVALSHA", script.digest, len(keys), *keys, *arguments)
+            return self.call("EVALSHA", script.digest, *words(keys, arguments))
         except NoScriptError:
             pass
-        return self.call("EVAL", script.source, len(keys), *keys, *arguments)
+        return self.call("EVAL", script.source, *words(keys, arguments))
 
 
 class AsyncLine:
@@ -103,10 +103,17 @@ class AsyncLine:
         from redis.exceptions import NoScriptError
 
         try:
-            return await self.call("EVALSHA", script.digest, len(keys), *keys, *arguments)
+            return await self.call("EVALSHA", script.digest, *words(keys, arguments))
         except NoScriptError:
             pass
-        return await self.call("EVAL", script.source, len(keys), *keys, *arguments)
+        return await self.call("EVAL", script.source, *words(keys, arguments))
+
+
+def words(keys: list[Any], arguments: list[Any]) -> list[Any]:
+    """What a script is told, numbers as text: hiredis crashes where a signal comes while it writes
+    a number."""
+    given = [len(keys), *keys, *arguments]
+    return [str(word) if type(word) in (int, float) else word for word in given]
 
 
 def pool_of(client: Any) -> Any:
