@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from fencelock import Misconfigured
+from fencelock import AcquireTimeout, Misconfigured
 from fencelock.engines.redis.keys import keys_of
 from fencelock.guards.redis import RedisGuard
 from fencelock.model import FENCE_MAX
@@ -72,6 +72,29 @@ def test_holding_the_names_of_its_keys_harms_no_lock(flavor: str, url: str, pref
         assert {held.name for held in await client.scan("{seat}")} == {*NAMES[:4]}
         for one in (heir, *leases):
             assert await one.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_key_without_expiry_is_told_to_who_waits_for_it_and_who_looks(
+    flavor: str, url: str
+) -> None:
+    """It is no lock, or one of a program that died with it: nothing ends it by itself."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url)
+        for node in [shared(single)] if url.startswith("redis:") else shared(several).nodes:
+            with redis.Redis.from_url(url if url.startswith("redis:") else node.url) as store:
+                store.set("seat", "of the user")
+                store.set("chair", "of the user", ex=600)
+        for name, expiry in (("seat", {"expiry": "none"}), ("chair", {})):
+            (holding,) = await client.holders(name)
+            assert holding.meta == {"program": "not fencelock", **expiry}
+            for timeout in (0, 0.3):
+                with pytest.raises(AcquireTimeout) as caught:
+                    _ = await client.lock(name).acquire(timeout=timeout)
+                assert "program not fencelock" in str(caught.value)
+                assert ("expiry none" in str(caught.value)) == bool(expiry)
 
     run(flavor, scenario)
 

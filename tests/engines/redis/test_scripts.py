@@ -200,7 +200,8 @@ def test_a_lock_that_another_program_has_is_queued_for_alike(both: tuple[Turns, 
         assert turns.leave(OWNERS[0])[0] == OWNERS[1]
         turns.taken_by("another program")
         answers.append([turns.join(OWNERS[2]), turns.join(OWNERS[3])])
-    assert answers[0] == answers[1] == [[1000, 0, ""], [1000, 1, ""]]
+    theirs = '{"program": "not fencelock"}'
+    assert answers[0] == answers[1] == [[1000, 0, theirs], [1000, 1, theirs]]
     assert both[0].kept() == both[1].kept()
 
 

@@ -90,7 +90,8 @@ if holder and holder ~= owner then
         call('GET', record) or '', '^%d+ (%S+) %S+ %d+ %d+ (.*)$')
     local look_in = call('PTTL', lock)
     if grantee ~= holder then
-        holder_meta = '' -- taken by another program
+        holder_meta = '{"program": "not fencelock"' -- taken by another program
+            .. (look_in < 0 and ', "expiry": "none"}' or '}')
         if look_in < 0 or look_in > 1000 then look_in = 1000 end
     end
     return {look_in, place, holder_meta}

@@ -10,6 +10,7 @@ from ...errors import OutcomeUnknown
 from ...model import Holding, State, Waiting
 from .dispatch import Dispatch
 from .keys import keys_of, name_of, pattern
+from .replies import stranger
 from .scripts import script
 from .settings import Settings
 
@@ -75,7 +76,7 @@ def _holdings(name: str, answer: Sequence[Any]) -> list[Holding]:
     fields = (record or b"").decode().split(" ", 5)
     if len(fields) < 6 or fields[1] != owner.decode():
         ttl = max(left_ms, 0) / 1000  # taken by another program, which says no more than that
-        return [Holding(name, 0, ttl, 0.0, ttl, {"program": "not fencelock"})]
+        return [Holding(name, 0, ttl, 0.0, ttl, stranger(left_ms))]
     fence, _, claimed, ttl_ms, since, meta = fields
     if claimed == "0":
         return []

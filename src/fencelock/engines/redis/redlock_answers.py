@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from ...errors import Misconfigured, OutcomeUnknown, Unavailable
 from ...model import Gone, Holding
 from .quorum import Holder, Refusal, Sight
+from .replies import stranger
 from .round import Round
 
 
@@ -45,13 +47,16 @@ def is_definite(round: Round) -> bool:
 
 def refusal(answer: Sequence[Any]) -> Refusal:
     _, left_ms, holder, meta = answer
-    return Refusal(left_ms / 1000 if left_ms >= 0 else float("inf"), holder, meta.decode())
+    left = left_ms / 1000 if left_ms >= 0 else inf
+    return Refusal(left, holder, meta.decode() or json.dumps(stranger(left_ms)))
 
 
 def sight(answer: Sequence[Any]) -> Sight:
     holder, left_ms, record, clock_ms = answer
     text = (record or b"").decode()
-    return Sight(holder or b"", max(left_ms, 0) / 1000, text, int(clock_ms))
+    return Sight(
+        holder or b"", inf if left_ms == -1 else max(left_ms, 0) / 1000, text, int(clock_ms)
+    )
 
 
 def gone(reason: str) -> Gone:
@@ -64,9 +69,10 @@ def holding(name: str, holder: Holder) -> Holding:
     """What the holder wrote about itself, if it did."""
     records = [_record(sight, holder.value.decode("utf-8", "replace")) for sight in holder.sights]
     known = [record for record in records if record is not None]
-    left = holder.remaining
+    left = 0.0 if holder.remaining == inf else holder.remaining
     if not known:
-        return Holding(name, 0, left, 0.0, left, {"program": "not fencelock"})
+        said = stranger(-1 if holder.remaining == inf else 0)
+        return Holding(name, 0, left, 0.0, left, said)
     fences = [record[0] for record in known]
     fence = max(fences, key=lambda one: (fences.count(one), one))
     _, ttl, age, meta = next(record for record in known if record[0] == fence)

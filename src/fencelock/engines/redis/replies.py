@@ -8,6 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import Denied, EngineError, Misconfigured, Unavailable
+from ...model import Meta
+
+FOREIGN: Meta = {"program": "not fencelock"}
+"""What is said of a holder that is another program, or a key that is no lock at all."""
+ENDLESS: Meta = {**FOREIGN, "expiry": "none"}
+"""The same of one whose key has no expiry: it is held until somebody removes it."""
+
+
+def stranger(left_ms: int) -> Meta:
+    """What is said of a holder that is not one of ours."""
+    return ENDLESS if left_ms == -1 else FOREIGN
 
 
 class Moved(Exception):
