@@ -13,6 +13,7 @@ from typing import Any
 
 import hiredis
 
+from ...wires import patience
 from .round import Line
 from .settings import Node
 
@@ -21,12 +22,13 @@ class _Poll:
     """Where there is no epoll, which also works for a process that has used up its descriptors."""
 
     def __init__(self) -> None:
-        poll = select.poll()
+        poll = patience.poller()
         self.register, self.unregister, self.modify = poll.register, poll.unregister, poll.modify
         self._poll = poll.poll
 
     def poll(self, seconds: float) -> list[tuple[int, int]]:
-        return self._poll(ceil(seconds * 1000))
+        ready: list[tuple[int, int]] = self._poll(ceil(seconds * 1000))
+        return ready
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -8,13 +8,13 @@ connections.
 from __future__ import annotations
 
 import os
-import select
 import ssl
 import threading
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from ...errors import Unavailable
+from ...wires.patience import READ, WRITE
 from ...world import World
 from .line_threads import Alarm, ThreadsLine, poller
 from .link_threads import unconnected
@@ -44,7 +44,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         self._by_number: dict[int, ThreadsLine] = {}
         self._followers: list[Alarm] = []
         self._ear, self._mouth = os.pipe()
-        self._poll.register(self._ear, select.POLLIN)
+        self._poll.register(self._ear, READ)
         self._idle = min(IDLE_S, settings.patience / 2)
         self._used_at = 0.0
         self._closed = False
@@ -141,9 +141,9 @@ class ThreadsRounds(Rounds[ThreadsLine]):
                     os.read(self._ear, 512)
                 continue
             try:
-                if event & select.POLLOUT:
+                if event & WRITE:
                     self._flush(line)
-                if event & ~select.POLLOUT:
+                if event & ~WRITE:
                     self._receive(line)
             except OSError as error:
                 self._cut(line, error)
@@ -180,13 +180,13 @@ class ThreadsRounds(Rounds[ThreadsLine]):
             raise
         if sent < len(payload):
             line.out = payload[sent:]
-            self._poll.modify(line.number, select.POLLIN | select.POLLOUT)
+            self._poll.modify(line.number, READ | WRITE)
 
     def _flush(self, line: ThreadsLine) -> None:
         out, line.out = line.out, b""
         self._write(line, out)
         if not line.out and line.up:
-            self._poll.modify(line.number, select.POLLIN)
+            self._poll.modify(line.number, READ)
 
     def _cut(self, line: ThreadsLine, why: object) -> None:
         if line.connection is None:
@@ -223,7 +223,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
             elif not self._closed:
                 line.attach(connection)
                 self._by_number[line.number] = line
-                self._poll.register(line.number, select.POLLIN)
+                self._poll.register(line.number, READ)
                 self._connected(line)
             if not self._closed:
                 os.write(self._mouth, b"!")  # whoever reads sees the new state of things

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
+from ...wires.patience import READ, poller
 from ...world import World
 from .link_threads import ENDED, Link, Stale
 from .settings import Node, Settings
@@ -176,9 +176,9 @@ class ThreadsInbox:
         self._ear, self._mouth = os.pipe()
         self._mutex = threading.Lock()
         self._closed = False
-        self._poll = select.poll()
-        self._poll.register(link.socket, select.POLLIN)
-        self._poll.register(self._ear, select.POLLIN)
+        self._poll = poller()
+        self._poll.register(link.socket.fileno(), READ)
+        self._poll.register(self._ear, READ)
 
     async def receive(self, seconds: float) -> list[bytes]:
         ready = self._poll.poll(seconds * 1000 + 1 if seconds > 0 else 1)
