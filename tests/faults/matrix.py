@@ -64,8 +64,12 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_interrupting.py::test_an_interrupted_acquire_of_a_slow_engine_leaves_no_orphan",
         "test_interrupting.py::test_a_process_interrupted_while_it_waits_leaves_the_queue",
         "test_cancelling.py::test_an_acquire_within_a_taskgroup_that_fails_leaves_no_orphan",
+        "test_signal_exceptions.py::test_a_handler_that_raises_at_any_moment_leaves_no_lock_held_by_nobody",
     ],
-    "H10": ["test_cancelling.py::test_a_time_limit_around_acquire_leaves_no_orphan"],
+    "H10": [
+        "test_cancelling.py::test_a_time_limit_around_acquire_leaves_no_orphan",
+        "test_hung_servers.py::test_a_time_limit_of_asyncio_is_obeyed",
+    ],
     "H11": [
         "test_cancelling.py::test_a_release_cancelled_at_any_await_still_releases",
         "test_cancelling.py::test_a_close_cancelled_at_any_await_still_releases",
@@ -138,6 +142,9 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_clocks.py::test_a_process_in_another_time_namespace_shares_the_locks",
         "test_clocks.py::test_a_waiter_in_another_time_namespace_is_served_in_turn",
         "test_clocks.py::test_the_offset_of_a_time_namespace_is_read",
+        "test_containers.py::test_a_container_with_a_boot_id_of_its_own_shares_the_locks",
+        "test_containers.py::test_a_start_of_the_machine_ends_the_leases_of_earlier_ones",
+        "test_containers.py::test_a_lease_that_may_be_of_this_boot_is_left_until_its_ttl_has_passed",
     ],
     "H28": [
         "../unit/test_odd_input.py::test_a_misuse_is_refused_before_anything_is_sent",
@@ -224,6 +231,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     "H71": [
         "test_file.py::test_a_holder_stopped_in_its_section_blocks_no_other_name",
         "test_file.py::test_processes_stopped_at_any_moment_let_others_in",
+        "test_file_signals.py::test_a_handler_that_raises_at_any_moment_blocks_neither_file_nor_threads",
     ],
     "H72": [
         "test_file.py::test_opening_and_closing_the_file_in_the_holders_process_changes_nothing",
@@ -234,11 +242,32 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "test_file.py::test_a_local_file_system_is_not_refused",
         "test_file.py::test_a_file_on_a_network_file_system_is_not_even_made",
         "test_file.py::test_a_link_into_a_network_file_system_is_followed",
+        "test_containers.py::test_a_file_that_is_mounted_by_itself_is_refused",
+        "test_containers.py::test_a_folder_that_is_mounted_elsewhere_shares_the_locks",
+        "test_containers.py::test_a_file_with_hard_links_is_refused_by_every_name",
+        "test_containers.py::test_a_hard_link_made_while_the_file_is_open_lets_nobody_in_twice",
+        "test_containers.py::test_every_way_to_write_a_path_leads_to_the_same_locks",
+        "test_containers.py::test_a_path_that_becomes_a_link_is_not_followed",
     ],
     "H74": [
         "test_exhaustion.py::test_a_full_disk_is_said_clearly_and_changes_nothing",
         "test_exhaustion.py::test_a_lease_survives_a_disk_that_is_full_for_a_while",
         "test_exhaustion.py::test_a_full_disk_refuses_a_new_file_cleanly",
+    ],
+    "H81": [
+        "test_hung_servers.py::test_an_acquire_ends_with_its_callers_time",
+        "test_hung_servers.py::test_a_waiter_ends_with_its_callers_time_and_leaves_the_queue",
+        "test_hung_servers.py::test_a_time_limit_of_asyncio_is_obeyed",
+    ],
+    "H82": [
+        "test_hung_servers.py::test_a_waiter_ends_with_its_callers_time_and_leaves_the_queue",
+        "test_hung_servers.py::test_a_good_body_is_not_blamed_for_a_release_that_nobody_answers",
+    ],
+    "H83": [
+        "test_signal_exceptions.py::test_a_handler_that_raises_at_any_moment_leaves_no_lock_held_by_nobody",
+    ],
+    "H84": [
+        "test_hung_servers.py::test_a_short_break_costs_a_waiter_nothing_however_long_it_has_waited",
     ],
     "H57": NO_CONSUL,
     "H58": NO_CONSUL,
@@ -278,6 +307,16 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H63", "H67"): ({"postgresql"}, "a hazard of PostgreSQL's advisory locks"),
     ("H64",): ({"postgresql", "mariadb", "mysql"}, "has no standby; for Redis see H38"),
     ("H68", "H70"): ({"mariadb", "mysql"}, "a hazard of MySQL and MariaDB"),
+    ("H81", "H82"): (
+        {"sqlite", "postgresql", "mariadb", "mysql", "redis", "redlock", "etcd", "zookeeper"},
+        "asks nobody who could be silent",
+    ),
+    ("H84",): (
+        {"postgresql", "mariadb", "mysql", "redis", "etcd", "zookeeper"},
+        "has no network between a waiter and its queue, or no queue",
+    ),
+    ("H85",): ({"redis", "redlock", "etcd", "zookeeper"}, "keeps names apart from its own records"),
+    ("H86",): ({"postgresql", "mariadb", "mysql"}, "is told apart by its address alone"),
     ("H71", "H72", "H73"): ({"sqlite"}, "keeps no locks in a file of its own"),
     ("H74",): (
         {"sqlite", "postgresql", "mariadb", "mysql"},
@@ -292,5 +331,14 @@ ELSEWHERE: dict[tuple[str, str], str] = {
     ("H36", "redlock"): "a node that restarts without its last second has lost less than in H45",
     ("H37", "redlock"): "a node whose disk is full dies, as in H43, or refuses, as in H41",
     ("H42", "redlock"): "asks single servers, which have no slots",
+    ("H81", "zookeeper"): "stopped by a signal in tests/engines/test_outages.py",
+    ("H82", "zookeeper"): "stopped by a signal in tests/engines/test_outages.py",
+    ("H82", "sqlite"): "what a busy file has not done was not sent: see H81",
+    ("H82", "redlock"): "its undos are repeated in the tests of H43 and H44",
+    ("H84", "zookeeper"): "cut off in tests/engines/test_outages.py",
+    ("H81", "redlock"): "stopped by a signal in tests/engines/redis/test_deadlines.py",
+    ("H85", "etcd"): "shown in tests/engines/test_names.py",
+    ("H85", "zookeeper"): "shown in tests/engines/test_names.py",
+    ("H85", "redlock"): "keeps its keys as a single server does",
 }
 """Cells that need no test, since another of the same engine shows what would happen, and more."""

@@ -83,6 +83,12 @@ TITLES = {
     "H78": "service cut off from its engine",
     "H79": "clock of the service steps",
     "H80": "POST repeated",
+    "H81": "server hangs, time is up",
+    "H82": "doubt forgotten",
+    "H83": "exception of a signal handler",
+    "H84": "blip after a long wait",
+    "H85": "name that is a side key",
+    "H86": "two configurations, one store",
 }
 
 HAZARDS = tuple(TITLES)

@@ -49,7 +49,7 @@ def test_a_step_back_keeps_the_holder_and_its_release_frees(
 def test_fences_of_one_advisory_lock_grow_whatever_database_and_table_its_clients_name(
     flavor: str, standing: tuple[SqlServer, Clock], clock: Clock, table: str
 ) -> None:
-    """GET_LOCK is the whole server's: those whom it keeps apart draw from one counter."""
+    """H86: GET_LOCK is the whole server's: those whom it keeps apart draw from one counter."""
     server, _ = standing
     server.ask("CREATE DATABASE IF NOT EXISTS elsewhere")
     server.ask("GRANT ALL ON elsewhere.* TO 'tester'@'%'")

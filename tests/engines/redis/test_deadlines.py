@@ -52,7 +52,7 @@ def resume(servers: Redis | Cluster | Nodes) -> None:
 
 
 def test_a_try_ends_by_its_deadline(flavor: str, servers: Redis | Cluster | Nodes) -> None:
-    """And the lock is not kept from others by what it has sent."""
+    """H81: And the lock is not kept from others by what it has sent."""
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(servers.url, patience=PATIENCE)
@@ -74,6 +74,8 @@ def test_a_try_ends_by_its_deadline(flavor: str, servers: Redis | Cluster | Node
 def test_a_release_and_a_wait_end_by_their_deadlines(
     flavor: str, servers: Redis | Cluster | Nodes
 ) -> None:
+    """H81."""
+
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(servers.url, patience=PATIENCE)
         holder = await lab.connect(servers.url)

@@ -65,7 +65,7 @@ def every_key(name: str) -> set[str]:
 @example("a}{b", "fencelock:mark:%{a%7D%7Bb}")
 @example("fencelock:a}{b", "fencelock%fencelock:a%7D%7Bb")
 def test_no_name_reaches_what_is_kept_for_another(one: str, other: str) -> None:
-    """Nor the mark of a RedisGuard."""
+    """H85: Nor the mark of a RedisGuard."""
     if one != other:
         assert not every_key(one) & every_key(other)
 

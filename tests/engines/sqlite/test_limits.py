@@ -34,7 +34,7 @@ CALLS: dict[str, Callable[[Engine, Grant], Coroutine[Any, Any, object]]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_thread_gives_up_a_busy_file_at_its_limit(call: str, tmp_path: Path) -> None:
-    """H71: nothing has happened, says the error, and nothing has."""
+    """H81: H71: nothing has happened, says the error, and nothing has."""
     path, world = tmp_path / "locks.db", ThreadsWorld()
     engine = drive(opened(world, path, patience=60))
     held = drive(engine.acquire(Request("held", world.owner(), TTL)))
