@@ -121,3 +121,26 @@ def test_a_session_that_is_let_rest_is_nobodys_to_wait_on(server: Postgresql) ->
             await (await waiter.result()).release()
 
     run("asyncio", scenario)
+
+
+def test_a_short_try_that_fails_does_not_end_longer_leases(
+    flavor: str, server: Postgresql, table: str
+) -> None:
+    """They share a session, which the server ends when it is silent for the shortest of them."""
+
+    async def scenario(lab: Lab) -> None:
+        url = server.url(f"mode=advisory&table={table}")
+        other, client = await lab.connect(url), await lab.connect(url)
+        long = await client.lock("long", ttl=60).acquire()
+        async with other.lock("taken"):
+            for _ in range(2):
+                assert await client.lock("taken", ttl=0.2).try_acquire() is None
+        await lab.let_pass(2.0)  # longer than the server would be patient with the short one
+        long.check()
+        short = await client.lock("short", ttl=0.2).acquire()
+        await short.release()
+        await lab.let_pass(2.0)
+        long.check()
+        assert await long.release() is True
+
+    run(flavor, scenario)

@@ -139,11 +139,12 @@ def test_a_row_that_is_being_tidied_away_is_free(
         client = await lab.connect(server.url(f"table={table}&mode=row"))
         async with client.lock("stock"):
             pass
-        say = BoundStatements(table, "", True)
+        say = BoundStatements(table, "public", True)
         with link.transaction():
             link.execute(say.tidy.sql.encode())
             taking = lab.start(client.lock("stock").try_acquire())
-            number = link.execute(f"SELECT hashtext('{table}_rows')::oid::int8".encode()).fetchone()
+            tidied = f"""SELECT hashtext('"public".{table}_rows')::oid::int8"""
+            number = link.execute(tidied.encode()).fetchone()
             await lab.until(lambda: taking.done() or link.execute(waits, number).fetchone())
         lease = await taking.result()
         assert lease is not None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ...model import Finding
 from .settings import Settings
 from .statements import Statement
+from .tables import ADVISORY, VERSION
 
 CLOCK_S = 1.0
 ROOM = 0.8  # more than this part of a table in use is worth a warning
@@ -35,6 +36,9 @@ FACTS = Statement(
     UNION ALL SELECT 'locks', count(*)::text FROM pg_locks WHERE NOT fastpath
     UNION ALL SELECT 'connections', count(*)::text FROM pg_stat_activity
       WHERE backend_type = 'client backend'
+    UNION ALL SELECT 'stores', coalesce(string_agg(nspname || '.' || left(proname, -8), ', '), '')
+      FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+      WHERE proname LIKE '%\\_v{VERSION}\\_join'
     UNION ALL SELECT 'version', current_setting('server_version')""",
 )
 
@@ -45,6 +49,7 @@ def examine(
     """What is worth telling."""
     return [
         Finding("ok", "server", f"PostgreSQL {facts['version']}, mode={settings.mode}"),
+        *_store(facts, settings),
         _pooler(settings, direct),
         *_durability(facts, direct),
         *_followers(facts),
@@ -52,6 +57,22 @@ def examine(
         *_timeouts(facts, settings, direct),
         *_room(facts, settings),
     ]
+
+
+def _store(facts: Mapping[str, str], settings: Settings) -> list[Finding]:
+    """Where the locks are, and who locks elsewhere in the same database."""
+    if settings.mode == "advisory":
+        text = "advisory locks exclude all who use them in this database"
+        return [Finding("ok", "store", f"{text}; their fences come from {ADVISORY}_fence")]
+    mine = f"{settings.schema}.{settings.table}"
+    found = [Finding("ok", "store", f"{mine}_*, for all clients with mode={settings.mode} there")]
+    others = [other for other in facts["stores"].split(", ") if other and other != mine]
+    if others:
+        text = f"{', '.join(others)}: clients that lock there do not exclude those of {mine}"
+        level = "warning" if any(o.endswith(f".{settings.table}") for o in others) else "note"
+        advice = "give all clients the same schema and table, unless they are meant to be apart"
+        found.append(Finding(level, "store", text, advice))
+    return found
 
 
 def _pooler(settings: Settings, direct: bool) -> Finding:

@@ -20,6 +20,7 @@ LOCK_TIMEOUT = "55P03"
 RETRIED = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, and to be tried again
 _GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}  # ended by an administrator or a timeout
 
+_SCHEMA = "name one that this role may use with schema=, the same for all clients"
 _MAKE = "let a role that may create tables run what `fencelock schema postgresql` prints"
 
 
@@ -38,8 +39,10 @@ def refusal(error: Refused) -> FencelockError:
     if error.fatal or state in _GONE:
         return OutcomeUnknown(f"the server ended the session while it was asked ({text})")
     if state == "42501":
-        return Denied(f"the database refuses it ({text}): grant the right, or {_MAKE}")
-    if state in ("42P01", "42883", "3F000"):
+        return Denied(f"the database refuses it ({text}): grant the right, {_SCHEMA}, or {_MAKE}")
+    if state == "3F000":
+        return Misconfigured(f"the schema for the locks is missing ({text}): {_SCHEMA}, or {_MAKE}")
+    if state in ("42P01", "42883"):
         return Misconfigured(f"what the locks need is not in the database ({text}): {_MAKE}")
     if state == LOCK_TIMEOUT:
         return Unavailable(

@@ -33,7 +33,10 @@ class Session(Protocol):
     ttls: Counter[float]
     """How many of them have which ttl."""
     limit: str
-    """The milliseconds after which the server was told to end it if it says nothing."""
+    """The milliseconds after which the server was told to end it if it says nothing; empty when
+    nobody knows what it has heard."""
+    telling: int
+    """How many are telling it such a limit at this moment."""
     dead: bool
 
     async def ask(self, statement: Statement, *values: object) -> Rows: ...
@@ -138,24 +141,28 @@ class Mode(ABC):
 
     async def open(self) -> None:
         """Reach the database, and make there what is missing."""
-        from .tables import SPACE, schema  # 10 kB of text that most clients never need
+        from .tables import ADVISORY, lift, qualified, store  # text that most clients never need
 
         await self.wire.open()
-        lock = f"SELECT pg_advisory_xact_lock({SPACE}, hashtext('{self.settings.table}'));"
+        table, schema = self.settings.table, self.settings.schema
+        await self._make(qualified(table, schema), store(table, schema))
+        if self.settings.mode == "advisory":
+            await self._make(ADVISORY, lift(ADVISORY))
+
+    async def _make(self, names: str, script: str) -> None:
+        """Have a script run unless it was, which its last function tells."""
+        from .tables import SPACE, versioned
+
+        lock = f"SELECT pg_advisory_xact_lock({SPACE}, hashtext('{names}'));"
+        there, last = Statement("", "SELECT to_regproc($1)"), versioned(names) + "_lift"
         for left in reversed(range(MAKES_MAX)):
-            if await self._is_complete():
+            if (await self.wire.ask(there, last))[0][0] is not None:
                 return
             try:
-                await self.wire.run(lock + schema(self.settings.table, self.settings.schema))
+                await self.wire.run(lock + script)
             except Unavailable:  # who was first uses the tables already: a deadlock, with its locks
                 if not left:
                     raise
-
-    async def _is_complete(self) -> bool:
-        from .tables import functions
-
-        last = functions(self.settings.table, self.settings.schema) + "_lift"
-        return (await self.wire.ask(Statement("", "SELECT to_regproc($1)"), last))[0][0] is not None
 
     @abstractmethod
     async def close(self) -> None: ...

@@ -11,7 +11,8 @@ twice to one session, so a key that this client has taken is not asked for again
 * **Loss.** A session that does not answer, or was ended by anybody, is never replaced: all its
   leases are gone. Their holders are told at the moment when the kernel knows that the other side
   has closed the connection; of a session that has silently gone, at their next renewal.
-* **Fence**: a sequence, drawn in the statement that locks. Each new session first raises it to the
+* **Fence**: a sequence, drawn in the statement that locks: the same for all clients of a database,
+  since they exclude each other whatever their options are. Each new session first raises it to the
   server's clock in microseconds, so that it does not go back when a standby takes over that had not
   seen the latest values.
 """

@@ -33,6 +33,7 @@ class AioSession:
         self.holds: set[str] = set()
         self.ttls: Counter[float] = Counter()
         self.limit = "0"
+        self.telling = 0
         self.dead = False
         self._ended: Callable[[], None] | None = None
 

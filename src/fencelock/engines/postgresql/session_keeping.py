@@ -74,8 +74,7 @@ class SessionKeeping(BondedMode):
         names, owners, _, ttls, _, _ = map(list, zip(*grants, strict=True))
         unnoted = await self._notes.keep_back([grant.owner for grant in grants], soon(grants))
         try:
-            session.limit = self._sessions.limit(session)
-            await session.ask(self._say.beat, names, owners, ttls, session.limit)
+            await self._sessions.beat(session, names, owners, ttls)
             for grant in grants:
                 if (hold := self._holds.get(grant.owner)) is not None:
                     hold.until = now + grant.ttl

@@ -36,6 +36,7 @@ class ThreadSession:
         self.holds: set[str] = set()
         self.ttls: Counter[float] = Counter()
         self.limit = "0"
+        self.telling = 0
         self.dead = False
         self._posted: Callable[[Rows | Exception], None] | None = None
         self._ended: Callable[[], None] | None = None

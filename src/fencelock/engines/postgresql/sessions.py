@@ -12,10 +12,11 @@ from ...errors import EngineError, FencelockError, Misconfigured
 from .link import Rows
 from .modes import Session, Wire
 from .settings import Settings
-from .statements import SessionStatements
+from .statements import SessionStatements, Statement
 from .warden import Hold
 
 GRACE_S = 1.0  # the server ends a silent session so much later than its shortest lease
+UNKNOWN = ""  # a limit that is told with the next word, whatever it is
 SPARE_MAX = 4  # sessions that are kept for the next who have to wait
 
 
@@ -106,18 +107,42 @@ class Sessions:
         limit = self.limit(session, ttl)
         if limit == session.limit:
             return session.ask(self._say.try_lock, key)
-        session.limit = limit
-        return session.ask(self._say.try_lock_limited, key, limit)
+        return self._tell(session, limit, self._say.try_lock_limited, key, limit)
 
     def unlock(self, session: Session, owner: str, hold: Hold) -> Awaitable[Rows]:
         """Give a lock back. A session by which nothing is held now keeps its limit for a while."""
-        limit = self.limit(session) if session.ttls else session.limit
-        changed, session.limit = limit != session.limit, limit
+        limit = self.limit(session) if session.ttls else session.limit or "0"
         if hold.noted:
-            return session.ask(self._say.unlock_noted, [hold.name], [owner], hold.key, limit)
-        if changed:
-            return session.ask(self._say.unlock_limited, hold.key, limit)
+            noted = (limit, self._say.unlock_noted, [hold.name], [owner], hold.key, limit)
+            return self._tell(session, *noted)
+        if limit != session.limit:
+            return self._tell(session, limit, self._say.unlock_limited, hold.key, limit)
         return session.ask(self._say.unlock, hold.key)
+
+    def beat(
+        self, session: Session, names: list[str], owners: list[str], ttls: list[float]
+    ) -> Awaitable[Rows]:
+        """Say that a session is alive, and how long it may be silent from now on."""
+        limit = self.limit(session)
+        return self._tell(session, limit, self._say.beat, names, owners, ttls, limit)
+
+    async def _tell(
+        self, session: Session, limit: str, statement: Statement, *values: object
+    ) -> Rows:
+        """Ask what tells the server a limit; it is known again once that was heard.
+
+        Of two that are under way at once nobody knows which the server heard last, and of a try
+        that got nothing it took no limit: then the next word tells it again.
+        """
+        alone, session.telling = not session.telling, session.telling + 1
+        session.limit = UNKNOWN
+        try:
+            rows = await session.ask(statement, *values)
+        finally:
+            session.telling -= 1
+        if alone and not session.telling and rows and rows[0][0] is not None:
+            session.limit = limit
+        return rows
 
     async def let_rest(self) -> None:
         """Let the server be patient with sessions by which nothing is held."""
@@ -130,9 +155,8 @@ class Sessions:
 
     async def _rest(self, session: Session) -> None:
         if not session.ttls and session.limit != "0" and not session.dead:
-            session.limit = "0"
             try:
-                await session.ask(self._say.beat, [], [], [], "0")
+                await self.beat(session, [], [], [])
             except FencelockError:
                 pass  # it will be found dead
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...engine import Address
 from ...errors import Misconfigured
-from .tables import check_identifier
+from .tables import SCHEMA, check_identifier
 
 Mode: TypeAlias = Literal["lease", "advisory", "row"]
 Bound: TypeAlias = Literal["session", "transaction"]
@@ -54,7 +54,7 @@ def read_settings(address: Address) -> Settings:
         mode=options.get("mode", "lease"),  # type: ignore[arg-type]  # read by read_mode
         bound=options.get("bound", "session"),  # type: ignore[arg-type]
         table=str(options.get("table", "fencelock")),
-        schema=str(options.get("schema", "")),
+        schema=str(options.get("schema", SCHEMA)),
         patience=float(str(options.get("patience", 5.0))),
         pool=int(float(str(options.get("pool", 8)))),
         push=bool(options.get("push", True)),

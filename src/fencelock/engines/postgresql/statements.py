@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .tables import _CLOCK_US as US  # pyright: ignore[reportPrivateUsage]
-from .tables import SPACE, functions, qualified
+from .tables import ADVISORY, SPACE, functions, qualified, versioned
 
 
 class Statement(NamedTuple):
@@ -97,14 +97,20 @@ class SessionStatements:
         # Committing who holds must not wait for the disk: it is for people to read.
         self.begin = Statement(
             "",
-            f"""SELECT pg_backend_pid(), {f}_lift(), set_config('statement_timeout', '0', false),
+            f"""SELECT pg_backend_pid(), {versioned(ADVISORY)}_lift(), {f}_sweep(),
+            set_config('statement_timeout', '0', false),
             set_config('lock_timeout', '0', false), set_config('synchronous_commit', 'off', false),
             set_config('client_connection_check_interval', '5s', false)""",
         )
-        draw = f"nextval('{t}_fence') END"
+        draw = f"nextval('{ADVISORY}_fence') END"
         tried = f"SELECT CASE WHEN pg_try_advisory_lock($1::bigint) THEN {draw}"
         self.try_lock = Statement("fl_try", tried)
-        self.try_lock_limited = Statement("fl_try_limited", f"{tried}, {_LIMIT}$2, false)")
+        # Who gets nothing changes nothing: the session has leases that are not as short.
+        self.try_lock_limited = Statement(
+            "fl_try_limited",
+            f"""SELECT fence, CASE WHEN fence IS NOT NULL THEN {_LIMIT}$2, false) END
+            FROM ({tried} AS fence) tried""",
+        )
         self.lock = Statement(
             "fl_lock",
             f"""SELECT CASE WHEN pg_advisory_lock($1::bigint)::text IS NOT NULL THEN {draw},
@@ -201,18 +207,20 @@ class BoundStatements:
 
     def __init__(self, table: str, namespace: str, rows: bool) -> None:
         t, f = qualified(table, namespace), functions(table, namespace)
-        self.lift = Statement("", f"SELECT {f}_lift(), pg_backend_pid()")
+        counter = t if rows else ADVISORY
+        self.lift = Statement("", f"SELECT {versioned(counter)}_lift(), pg_backend_pid()")
         there = f"EXISTS (SELECT 1 FROM {t}_rows WHERE name = $1)"
         row = f"SELECT 1 FROM {t}_rows WHERE name = $1 FOR UPDATE"
         number = "$2::bigint IS NOT NULL"  # both kinds take the same parameters
         if rows:
-            self.try_lock = self._locking(t, f"{number} AND ({row} SKIP LOCKED) = 1", there)
-            self.lock = self._locking(t, f"{number} AND ({row}) = 1", there)
+            self.try_lock = _locking(counter, f"{number} AND ({row} SKIP LOCKED) = 1", there)
+            self.lock = _locking(counter, f"{number} AND ({row}) = 1", there)
         else:
             key = "$1::text IS NOT NULL AND "
-            self.try_lock = self._locking(t, f"{key}pg_try_advisory_xact_lock($2::bigint)", "true")
+            tried = f"{key}pg_try_advisory_xact_lock($2::bigint)"
+            self.try_lock = _locking(counter, tried, "true")
             taken = "pg_advisory_xact_lock($2::bigint)::text IS NOT NULL"
-            self.lock = self._locking(t, key + taken, "true")
+            self.lock = _locking(counter, key + taken, "true")
         self.make_row = Statement(
             "fl_row", f"INSERT INTO {t}_rows VALUES ($1) ON CONFLICT (name) DO NOTHING"
         )
@@ -253,11 +261,12 @@ class BoundStatements:
         self.holder = Statement("fl_b_holder", f"{held} AND name = $1")
         self.scan = Statement("fl_b_scan", f"{held} AND starts_with(name, $1) ORDER BY name")
 
-    def _locking(self, t: str, taken: str, there: str) -> Statement:
-        return Statement(
-            "",
-            f"""SELECT CASE WHEN {taken} THEN nextval('{t}_fence') END, {there},
-              pg_current_xact_id()::text,
-              extract(epoch FROM clock_timestamp() - statement_timestamp()),
-              set_config('idle_in_transaction_session_timeout', $3, true)""",
-        )
+
+def _locking(counter: str, taken: str, there: str) -> Statement:
+    return Statement(
+        "",
+        f"""SELECT CASE WHEN {taken} THEN nextval('{counter}_fence') END, {there},
+          pg_current_xact_id()::text,
+          extract(epoch FROM clock_timestamp() - statement_timestamp()),
+          set_config('idle_in_transaction_session_timeout', $3, true)""",
+    )

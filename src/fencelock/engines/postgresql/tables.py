@@ -13,7 +13,9 @@
 * ``_floor`` is a sequence that stands at the highest fence of any row that was removed. It is
   raised *before* the rows go. Reading a sequence shows its newest value, whatever the snapshot, so
   who makes a new row for a name cannot miss it: fences never go back.
-* ``_fence`` is the sequence of the session-bound modes, and ``_holders`` tells who holds there.
+* ``_fence`` is the sequence of ``mode=row``. That of ``mode=advisory`` has one place in a database,
+  whatever the options are: the server's advisory locks exclude all of its clients, so their fences
+  come from one counter. ``_holders`` tells who holds in both.
   That table is for people: nothing is decided by it, so it is unlogged. A row says who held a name
   last; whether it still does, the server's own locks or transactions tell.
 * ``_rows`` are what ``mode=row`` locks.
@@ -54,6 +56,11 @@ import re
 
 from ...errors import Misconfigured
 
+SCHEMA = "public"
+"""Where everything lies unless another schema is named. It is no matter of ``search_path``, which
+begins with a schema of the role's own: two roles would lock in two places and both hold."""
+ADVISORY = f'"{SCHEMA}".fencelock_advisory'
+"""The beginning of the names of what all advisory locks of a database share."""
 VERSION = 4
 """Part of the functions' names: clients of two versions may share the tables. Those of the first
 have no ``h`` before the id of their inbox; they are called, and claim the lock by asking again."""
@@ -76,7 +83,6 @@ _CLOCK_US = "least((date_part('epoch', clock_timestamp()) * 1000000)::bigint, 45
 
 _TABLES = """
 CREATE SEQUENCE IF NOT EXISTS {t}_floor AS bigint;
-CREATE SEQUENCE IF NOT EXISTS {t}_fence AS bigint;
 CREATE SEQUENCE IF NOT EXISTS {t}_place AS bigint;
 
 CREATE TABLE IF NOT EXISTS {t}_locks (
@@ -137,8 +143,33 @@ CREATE TABLE IF NOT EXISTS {t}_rows (name text COLLATE "C" PRIMARY KEY);
 """
 
 
-def schema(table: str = "fencelock", namespace: str = "") -> str:
+# Raise a sequence of fences to the clock. One at a time, and only when the clock is so far ahead
+# that nothing drawn at this very moment can be drawn again.
+_LIFT = """
+CREATE SEQUENCE IF NOT EXISTS {c}_fence AS bigint;
+CREATE OR REPLACE FUNCTION {c}_v{version}_lift() RETURNS void AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock({space}, hashtext('{c}_fence'));
+  IF {us} > (SELECT last_value FROM {c}_fence) + 1000 THEN
+    PERFORM setval('{c}_fence', {us});
+  END IF;
+END $$ LANGUAGE plpgsql;
+"""
+
+
+def schema(table: str = "fencelock", namespace: str = SCHEMA) -> str:
     """The statements that make everything; running them again does no harm."""
+    return store(table, namespace) + "\n" + lift(ADVISORY)
+
+
+def lift(counter: str) -> str:
+    """The statements that make a sequence of fences, and the function that raises it."""
+    text = _LIFT.replace("{c}", counter).replace("{version}", str(VERSION))
+    return text.replace("{space}", str(SPACE)).replace("{us}", _CLOCK_US).strip() + "\n"
+
+
+def store(table: str, namespace: str) -> str:
+    """The statements that make what clients of these options share."""
     from .asking import ASKING  # much text, which most clients never need
     from .earlier import earlier
     from .handing import HANDING
@@ -165,7 +196,7 @@ def schema(table: str = "fencelock", namespace: str = "") -> str:
     }
     for word, number in numbers.items():
         text = text.replace(f"{{{word}}}", str(number))
-    return text.strip() + "\n"
+    return f"{text.strip()}\n\n{lift(qualified(table, namespace))}"
 
 
 def check_identifier(value: object) -> str:
@@ -179,9 +210,14 @@ def check_identifier(value: object) -> str:
 
 def qualified(table: str, namespace: str) -> str:
     """The beginning of the tables' names."""
-    return f'"{namespace}".{table}' if namespace else table
+    return f'"{namespace}".{table}'
 
 
 def functions(table: str, namespace: str) -> str:
     """The beginning of the functions' names."""
-    return f"{qualified(table, namespace)}_v{VERSION}"
+    return versioned(qualified(table, namespace))
+
+
+def versioned(names: str) -> str:
+    """The beginning of the functions' names, from that of what they work on."""
+    return f"{names}_v{VERSION}"

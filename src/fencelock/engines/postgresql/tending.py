@@ -60,14 +60,8 @@ BEGIN
   DELETE FROM {t}_revoked WHERE until < clock_timestamp();
 END $$ LANGUAGE plpgsql;
 
--- Raise the sequence of the session-bound modes to the clock. One at a time, and only when the
--- clock is so far ahead that nothing drawn at this very moment can be drawn again.
-CREATE OR REPLACE FUNCTION {f}_lift() RETURNS void AS $$
-BEGIN
-  PERFORM pg_advisory_xact_lock({space}, hashtext('{t}_fence'));
-  IF {us} > (SELECT last_value FROM {t}_fence) + 1000 THEN
-    PERFORM setval('{t}_fence', {us});
-  END IF;
-  DELETE FROM {t}_holders WHERE expires_at < clock_timestamp() - interval '{unused} seconds';
-END $$ LANGUAGE plpgsql;
+-- Remove what was noted of holders that are gone.
+CREATE OR REPLACE FUNCTION {f}_sweep() RETURNS void AS $$
+  DELETE FROM {t}_holders WHERE expires_at < clock_timestamp() - interval '{unused} seconds'
+$$ LANGUAGE sql;
 """

@@ -37,6 +37,7 @@ class AioTransaction:
         self.holds: set[str] = set()
         self.ttls: Counter[float] = Counter()
         self.limit = "0"
+        self.telling = 0
         self.dead = False
 
     def on_end(self, ended: Callable[[], None]) -> None:
