@@ -173,10 +173,15 @@ class Engine(ABC):
         return []
 
     def spoil(self, grant: Grant) -> None:
-        """The body under this lock has raised: what a transaction did there is not to be kept.
+        """The body under this lock has not ended well, or its holder was told that it is lost: what
+        a transaction did there is not to be kept.
 
         Only engines whose holds are transactions have anything to do here; ``release`` follows.
         """
+
+    def why_gone(self, grant: Grant) -> Gone:
+        """Why ``release`` has just said that this grant was no longer ours."""
+        return Gone("revoked", "its record was gone when it was released")
 
     def connection(self, grant: Grant) -> object:
         """The driver's connection whose open transaction is the hold."""

@@ -80,6 +80,8 @@ class Custody:
             self._forget(tenure)
         with world.until(limit if limit is not None else self._release_by()):
             held, began = self.keeper.retire(tenure), world.now()
+            if not held:  # its holder was told of a loss: then nothing may be kept
+                engine.spoil(tenure.grant)
             if world.cancels:
                 work = free(world, engine, pending, tenure, began)
                 freed = await world.shield(work, engine.plain)
@@ -91,8 +93,8 @@ class Custody:
                 if tenure.rare is not None:
                     settle(pending, tenure)
         if tenure.loss is None and not freed and held:
-            reason = "its record was gone when it was released"
-            tenure.loss = tenure.lost_error("revoked", reason)
+            gone = engine.why_gone(tenure.grant)
+            tenure.loss = tenure.lost_error(gone.loss, gone.reason)
         if observe.subscribers:
             held_s = world.now() - tenure.grant.asked_at
             name, fence = tenure.grant.name, tenure.grant.fence

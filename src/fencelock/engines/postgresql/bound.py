@@ -3,12 +3,14 @@
 The holder's transaction has locked a row, or taken a transaction's advisory lock.
 ``lease.connection`` is the connection of that transaction, so what is done over it commits together
 with the lock's end: there is no moment in which the data is written and the lock is not held.
-Release commits; a body that raised is rolled back.
+Release commits.
 
 * **The end of a lease.** A transaction that is idle for its ttl and a second is ended by the server
   (``idle_in_transaction_session_timeout``). Renewal is a word on that very connection, unless its
   holder is using it, and a look from outside that the transaction still goes on. A lease that
   nobody renews is rolled back by the warden.
+* **Only a body that ended well commits.** Whatever else ends the hold rolls back: an error, a
+  client that is closed, a program that ends, a dropped lease, a loss that its holder was told of.
 * **Loss**: the session or the transaction has ended, by whomever. Nobody can have committed
   anything after it. The holder is told at the moment when the kernel knows that the connection was
   closed; else at the next renewal.
@@ -55,7 +57,8 @@ class BoundMode(BoundKeeping):
         holds = [hold.session for hold in self._holds.values()]
         waiting = [waiter.session for waiter in self._queue.waiters.values()]
         self._stock.close()
-        for transaction in [*holds, *waiting]:
+        doubtful = [doubt.transaction for doubt in self._doubtful.values()]
+        for transaction in [*holds, *waiting, *doubtful]:
             transaction.drop()
 
     def abandon(self) -> None:

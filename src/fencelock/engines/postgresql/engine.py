@@ -98,6 +98,9 @@ class PostgresqlEngine(Engine):
     def spoil(self, grant: Grant) -> None:
         self._mode.spoil(grant)
 
+    def why_gone(self, grant: Grant) -> Gone:
+        return self._mode.why_gone(grant) or super().why_gone(grant)
+
     def connection(self, grant: Grant) -> object:
         return self._mode.connection(grant)
 
@@ -109,7 +112,7 @@ def _wire(world: World, settings: Settings) -> Wire:
     if world.flavor == "threads":
         from .wire_threads import ThreadsWire
 
-        return ThreadsWire(settings)
+        return ThreadsWire(world, settings)
     if world.flavor == "asyncio":
         from .wire_aio import AioWire
 

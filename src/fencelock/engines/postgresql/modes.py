@@ -72,6 +72,11 @@ class Transaction(Session, Protocol):
         """Whether a transaction is open and has not failed."""
         ...
 
+    @property
+    def failed(self) -> bool:
+        """Whether a statement has failed, and all that is left is to roll back."""
+        ...
+
     async def whisper(self, statement: Statement, *values: object) -> Rows | None:
         """Ask, unless the caller is using the connection at this moment."""
         ...
@@ -207,7 +212,11 @@ class Mode(ABC):
         )
 
     def spoil(self, grant: Grant) -> None:
-        """The body under this lock has raised: what its transaction did is not to be kept."""
+        """The body under this lock did not end well: what its transaction did is not to be kept."""
+
+    def why_gone(self, grant: Grant) -> Gone | None:
+        """Why a release has found nothing, where this mode knows."""
+        return None
 
     def connection(self, grant: Grant) -> object:
         raise Unsupported(

@@ -201,12 +201,22 @@ class BoundStatements:
 
     begin = Statement("", "BEGIN ISOLATION LEVEL READ COMMITTED")
     commit = Statement("", "COMMIT")
+
+    @staticmethod
+    def commit_of(xid: str) -> Statement:
+        """Commit one certain transaction, and no other that its holder may have begun since.
+
+        It fails before the commit, with the transaction left to be rolled back.
+        """
+        same = "coalesce(pg_current_xact_id_if_assigned()::text, '')"
+        return Statement("", f"SELECT 1 / ({same} = '{int(xid)}')::int; COMMIT")
+
     rollback = Statement("", "ROLLBACK")
     clean = Statement("", "DISCARD ALL")
     beat = Statement("", "SELECT 1")
 
     def __init__(self, table: str, namespace: str, rows: bool) -> None:
-        t, f = qualified(table, namespace), functions(table, namespace)
+        t = qualified(table, namespace)
         counter = t if rows else ADVISORY
         self.lift = Statement("", f"SELECT {versioned(counter)}_lift(), pg_backend_pid()")
         there = f"EXISTS (SELECT 1 FROM {t}_rows WHERE name = $1)"
@@ -243,11 +253,12 @@ class BoundStatements:
         )
         self.renew = Statement(
             "fl_b_renew",
-            f"""UPDATE {t}_holders h SET ttl = g.ttl,
-              expires_at = clock_timestamp() + g.ttl * interval '1 second'
-            FROM unnest($1::text[], $2::text[], $3::float8[]) AS g (name, owner, ttl)
-            WHERE h.name = g.name AND h.owner = g.owner
-              AND pg_xact_status(h.xid::xid8) = 'in progress' RETURNING h.owner""",
+            f"""WITH noted AS (UPDATE {t}_holders h SET ttl = g.ttl,
+                expires_at = clock_timestamp() + g.ttl * interval '1 second'
+              FROM unnest($1::text[], $2::text[], $3::float8[]) AS g (name, owner, ttl)
+              WHERE h.name = g.name AND h.owner = g.owner)
+            SELECT owner FROM unnest($2::text[], $4::text[]) AS g (owner, xid)
+            WHERE pg_xact_status(xid::xid8) = 'in progress'""",
         )
         self.status = Statement("fl_status", "SELECT pg_xact_status($1::text::xid8)")
         self.terminate = Statement("fl_terminate", "SELECT pg_terminate_backend($1::int, 1000)")

@@ -51,13 +51,13 @@ class Stock:
         """
         return self._astray.pop(owner, None)
 
-    async def undo(self, transaction: Transaction) -> None:
-        """Roll back, and keep the connection."""
+    async def undo(self, transaction: Transaction, used: bool = False) -> None:
+        """Roll back, and keep the connection, unless its holder worked with it."""
         try:
             await transaction.ask(self._say.rollback)
         except FencelockError:
             transaction.drop()
-        self.put_back(transaction, used=False)
+        self.put_back(transaction, used)
 
     def put_back(self, transaction: Transaction, used: bool) -> None:
         """Its transaction has ended; ``used`` says that the holder worked with the connection."""

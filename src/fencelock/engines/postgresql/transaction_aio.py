@@ -70,6 +70,11 @@ class AioTransaction:
         status = self.connection.pgconn.transaction_status
         return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.ACTIVE)
 
+    @property
+    def failed(self) -> bool:
+        """Whether a statement has failed, and all that is left is to roll back."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
+
     async def ask(self, statement: Statement, *values: object) -> Rows:
         """Run one statement, after whatever the caller is doing with the connection."""
         if self.dead or self.connection.closed:
