@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
 from collections.abc import Callable
 
-CLOSE_S = 1.0
 _HANGUP = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
 
 
@@ -58,6 +58,8 @@ class Hangups:
 
     def forget(self, ended: Callable[[], None]) -> None:
         """The session is about to be closed, or has been."""
+        if self._is_over():
+            return
         with self._mutex:
             self._drop(ended)
 
@@ -70,31 +72,32 @@ class Hangups:
             os.close(duplicate)
 
     def close(self) -> None:
-        """End the thread, and let go of whom it would tell.
-
-        A program that ends stops the thread anywhere, and that may have the mutex then: nobody
-        waits for it for ever.
-        """
-        if self._closed or not self._mutex.acquire(timeout=CLOSE_S):
+        """End the thread, and let go of whom it would tell."""
+        if self._is_over():
             return
-        try:
+        with self._mutex:
             self._closed = True
             for ended in list(self._duplicates):
                 self._drop(ended)
             if self._stop >= 0:
                 os.eventfd_write(self._stop, 1)
-        finally:
-            self._mutex.release()
+
+    def _is_over(self) -> bool:
+        """Whether there is nothing left to do: it was closed, or the interpreter ends.
+
+        There our thread stands still wherever it is, and perhaps it has the mutex.
+        """
+        return self._closed or sys.is_finalizing()
 
     def _run(self) -> None:
         assert self._epoll is not None
         while True:
             for socket, _ in self._epoll.poll():
                 if socket == self._stop:
-                    with self._mutex:
-                        self._epoll.close()
-                        os.close(self._stop)
-                        self._epoll, self._stop = None, -1
+                    with self._mutex:  # nobody comes behind us: it was closed
+                        epoll, stop, self._epoll, self._stop = self._epoll, self._stop, None, -1
+                    epoll.close()
+                    os.close(stop)
                     return
                 if (ended := self._ended(socket)) is not None:
                     try:

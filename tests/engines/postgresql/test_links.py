@@ -13,6 +13,7 @@ from fencelock.engines.postgresql.alarm import Alarm
 from fencelock.engines.postgresql.engine import PostgresqlEngine
 from fencelock.engines.postgresql.link_threads import asked, connect
 from fencelock.engines.postgresql.settings import read_settings
+from fencelock.worlds.threads import ThreadsWorld
 from fencelock.engines.postgresql.statements import Statement
 from tests.servers.postgresql import Postgresql
 
@@ -25,7 +26,7 @@ def test_a_notification_that_comes_along_with_an_answer_is_heard(
     """Nothing more may come over the socket: it must not be waited for."""
     address = parse(server.url(), {})
     settings = read_settings(address._replace(options=read_options(PostgresqlEngine, {})))
-    ear, alarm = connect(settings), Alarm()
+    ear, alarm = connect(ThreadsWorld(), settings), Alarm()
     alarm.open()
     try:
         asked(ear, Statement("", 'LISTEN "ear"'), (), 5)

@@ -7,6 +7,7 @@ ringing and closing exclude each other.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 
@@ -14,7 +15,7 @@ class Alarm:
     """Rung by anybody, heard by one."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # a client may be collected, and ring, at any moment
         self.descriptor = -1
         """To be polled for reading, once opened."""
         self._ring = -1
@@ -28,6 +29,8 @@ class Alarm:
 
     def ring(self) -> None:
         """Wake who listens; nothing when nobody does."""
+        if sys.is_finalizing():
+            return  # who listens stands still, and perhaps it has the mutex
         with self._mutex:
             if self._ring >= 0:
                 try:

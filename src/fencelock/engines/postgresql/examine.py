@@ -69,9 +69,9 @@ def _store(facts: Mapping[str, str], settings: Settings) -> list[Finding]:
     others = [other for other in facts["stores"].split(", ") if other and other != mine]
     if others:
         text = f"{', '.join(others)}: clients that lock there do not exclude those of {mine}"
-        level = "warning" if any(o.endswith(f".{settings.table}") for o in others) else "note"
         advice = "give all clients the same schema and table, unless they are meant to be apart"
-        found.append(Finding(level, "store", text, advice))
+        alike = any(other.endswith(f".{settings.table}") for other in others)
+        found.append(Finding("warning" if alike else "note", "store", text, advice))
     return found
 
 

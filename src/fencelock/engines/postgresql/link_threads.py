@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
 
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
+from ...world import World
 from .alarm import Alarm
 from .failures import RETRIED, Refused, lost, refusal, unreachable
 from .greeting import greet, is_direct
 from .link import Link, Rows, rows_of, text
+from .polling import READABLE, WRITABLE, Poll, new_poll, wait_for
 from .settings import Settings
 from .statements import Statement
+from .turns import Ticket
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn
 
+NEVER = float("inf")
 TRIES_MAX = 5
 FRESH_S = 0.005
 _NONE: set[str] = set()
@@ -29,19 +35,26 @@ class ThreadLink(Link):
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
-        self._poll = select.poll()
-        self._poll.register(self.pgconn.socket, select.POLLIN)
-        self._ears: select.poll | None = None
+        self._poll = new_poll()
+        self._poll.register(self.pgconn.socket, READABLE)
+        self._ears: Poll | None = None
         self._rows: Rows = []
         self._refused: Refused | None = None
         self.fresh_until = 0.0
         """Until then nobody needs to look whether the server is still there: it has just spoken."""
+        self.busy = False
+        """Whether an answer is under way. It stays so where an exception threw the asker out."""
+        self.seat: Ticket | None = None
+        """Its place in a pool."""
 
     def ask(self, statement: Statement, values: Sequence[object], patience: float) -> Rows:
         """Send one statement and return its rows."""
         parameters = [v.encode() if type(v) is str else text(v) for v in values]
+        self.busy = True
         if statement.name in self.prepared:  # as nearly always: without a detour
             self.pgconn.send_query_prepared(statement.name.encode(), parameters)
+        elif not parameters and not statement.name:  # perhaps several of them
+            self.pgconn.send_query(statement.sql.encode())
         else:
             self._introduce(statement, parameters, patience)
         return self._answer(patience)
@@ -56,6 +69,7 @@ class ThreadLink(Link):
 
     def script(self, script: str, patience: float) -> None:
         """Send several statements without parameters; they are one transaction."""
+        self.busy = True
         self.pgconn.send_query(script.encode())
         self._answer(patience)
 
@@ -68,7 +82,7 @@ class ThreadLink(Link):
         """Wait for the answer of what was sent: none of it can have come before all was sent."""
         self._rows, self._refused = [], None
         if self.pgconn.flush():
-            self._flush()
+            self._flush(patience)
         left = patience
         give_up = 0.0
         while left > 0 and self._poll.poll(left * 1000):
@@ -77,20 +91,31 @@ class ThreadLink(Link):
             now = time.monotonic()
             self.fresh_until = now + FRESH_S
             if rows is not None:
+                self.busy = False
                 return rows
             give_up = give_up or now + patience
             left = give_up - now
         raise TimeoutError(f"no answer within {patience:g} s")
 
-    def _flush(self) -> None:
+    def _flush(self, patience: float) -> None:
+        give_up = time.monotonic() + patience
         while self.pgconn.flush():
-            select.select([], [self.pgconn.socket], [], 0.1)
+            if not wait_for(self.pgconn.socket, WRITABLE, give_up - time.monotonic()):
+                raise TimeoutError(f"the server took nothing more for {patience:g} s")
+
+    def drain(self, patience: float) -> None:
+        """Let an answer come that nobody waits for any more, so that the next one is its own."""
+        try:
+            self._answer(patience)
+        except Refused:
+            self.busy = False
 
     def post(self, statement: Statement, values: Sequence[object], patience: float) -> None:
         """Send one statement and return; ``take`` has its rows once they have come."""
+        self.busy = True
         self._introduce(statement, list(map(text, values)), patience)
         self._rows, self._refused = [], None
-        self._flush()
+        self._flush(patience)
 
     def take(self) -> Rows | None:
         """The rows, once the server is ready again: only then is the statement committed."""
@@ -98,6 +123,7 @@ class ThreadLink(Link):
         while not pgconn.is_busy():
             result = pgconn.get_result()
             if result is None:
+                self.busy = False
                 if self._refused is not None:
                     raise self._refused
                 return self._rows
@@ -113,9 +139,9 @@ class ThreadLink(Link):
         notice = pgconn.notifies()
         if notice is None:  # else it came along with the answer to a statement
             if self._ears is None:
-                self._ears = select.poll()
-                self._ears.register(pgconn.socket, select.POLLIN)
-                self._ears.register(alarm.descriptor, select.POLLIN)
+                self._ears = new_poll()
+                self._ears.register(pgconn.socket, READABLE)
+                self._ears.register(alarm.descriptor, READABLE)
             if not (heard := self._ears.poll(max(0.0, timeout) * 1000)):
                 return []
             for descriptor, _ in heard:
@@ -145,47 +171,95 @@ class ThreadLink(Link):
         return bool(self._poll.poll(0)) or not self.alive()
 
 
-def connect(settings: Settings, conninfo: dict[str, str] | None = None) -> ThreadLink:
+def time_left(world: World, patience: float) -> float:
+    """How long a call may take: its own patience, and what the caller's deadline leaves of it."""
+    limit = world.limit()
+    if limit == NEVER:
+        return patience
+    left = min(patience, limit - world.now())
+    if left <= 0:
+        raise Unavailable("no time was left to ask the server; nothing happened")
+    return left
+
+
+def connect(world: World, settings: Settings, way: dict[str, str] | None = None) -> ThreadLink:
     """Reach the server and agree on how the session behaves."""
-    connection = reach(settings, conninfo)
-    pgconn = connection.pgconn
-    del connection.pgconn  # its own destructor would complain in every forked child
+    pgconn = reach(world, settings, way)
     link = ThreadLink(pgconn)
     sql, values = greet(settings, pgconn)
     for number in range(1, len(values) + 1):
         sql = sql.replace(b"%s", b"$%d" % number, 1)
     try:
-        rows = asked(link, Statement("", sql.decode()), values, settings.patience)
+        patience = time_left(world, settings.patience)
+        rows = asked(link, Statement("", sql.decode()), values, patience)
         link.direct = link.prepares = is_direct(rows[0], settings)
-    except BaseException:
+    except BaseException as error:
         link.drop()
+        if isinstance(error, OutcomeUnknown):  # all that was sent is a greeting
+            raise Unavailable(
+                f"{settings.where} cannot be used; nothing happened. {error}"
+            ) from error
         raise
     return link
 
 
-def reach(
-    settings: Settings, conninfo: dict[str, str] | None = None
-) -> psycopg.Connection[tuple[object, ...]]:
-    """A connection of the driver's, in autocommit."""
+def reach(world: World, settings: Settings, way: dict[str, str] | None = None) -> PGconn:
+    """A connection of libpq's to the first server that will do, in time."""
+    words = way or settings.conninfo
+    hosts, ports = (words.get(word, "").split(",") for word in ("host", "port"))
+    failed: FencelockError | None = None
+    patience = float(words["connect_timeout"])
+    for left, (host, port) in zip(
+        range(len(hosts), 0, -1), zip(hosts, ports, strict=True), strict=True
+    ):
+        seconds = min(patience, time_left(world, NEVER) / left)
+        try:
+            return _establish({**words, "host": host, "port": port}, seconds)
+        except (psycopg.Error, OSError) as error:
+            failed = unreachable(error, settings.where)
+    assert failed is not None
+    raise failed
+
+
+def _establish(words: dict[str, str], seconds: float) -> PGconn:
+    give_up = time.monotonic() + seconds
+    pgconn = pq.PGconn.connect_start(
+        make_conninfo(**{k: v for k, v in words.items() if v}).encode()
+    )
     try:
-        return psycopg.Connection.connect(
-            **(conninfo or settings.conninfo),  # type: ignore[arg-type]
-            autocommit=True,
-            prepare_threshold=None,
-        )
-    except psycopg.Error as error:
-        raise unreachable(error, settings.where) from error
+        while pgconn.status != pq.ConnStatus.BAD:
+            step = pgconn.connect_poll()
+            if step == pq.PollingStatus.OK:
+                pgconn.nonblocking = 1
+                return pgconn
+            if step == pq.PollingStatus.FAILED:
+                break
+            mask = READABLE if step == pq.PollingStatus.READING else WRITABLE
+            if not wait_for(pgconn.socket, mask, give_up - time.monotonic()):
+                raise TimeoutError(f"it did not answer within {seconds:.3g} s")
+        raise psycopg.OperationalError(pgconn.get_error_message())
+    except BaseException:
+        pgconn.finish()
+        raise
 
 
 def asked(
-    link: ThreadLink, statement: Statement, values: Sequence[object], patience: float
+    link: ThreadLink,
+    statement: Statement,
+    values: Sequence[object],
+    patience: float,
+    tries: int = TRIES_MAX,
 ) -> Rows:
     """Ask, in our errors. A link that failed is dropped."""
-    for attempt in range(1, TRIES_MAX + 1):
+    give_up = 0.0
+    for attempt in range(1, tries + 1):
         try:
             return link.ask(statement, values, patience)
         except Refused as error:
-            if error.state in RETRIED and attempt < TRIES_MAX:
+            now = time.monotonic()
+            give_up = give_up or now + patience
+            if error.state in RETRIED and attempt < tries and now < give_up:
+                patience = give_up - now
                 continue
             if error.fatal:
                 link.drop()

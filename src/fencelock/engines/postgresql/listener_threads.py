@@ -17,7 +17,7 @@ from ...world import Job, Signal, World
 from .alarm import Alarm
 from .ears import AGAIN_S, ALIVE_S, CLOSE_S, NEVER, Ears, Watch
 from .link import Rows
-from .link_threads import ThreadLink, asked, connect
+from .link_threads import ThreadLink, asked, connect, time_left
 from .settings import Settings
 from .statements import LeaseStatements, Statement
 
@@ -88,7 +88,7 @@ class ThreadListener(Ears):
                 return None
             if time.monotonic() >= link.fresh_until and link.stale():
                 return None  # whoever hears next meets the trouble, and sees to it
-            return asked(link, statement, values, self._settings.patience)
+            return asked(link, statement, values, time_left(self._world, self._settings.patience))
         finally:
             if self._link is not None and self._link.broken:
                 self._link = None
@@ -153,7 +153,7 @@ class ThreadListener(Ears):
             self._tended(rows, now)
 
     def _connect(self) -> ThreadLink:
-        link = connect(self._settings, self._settings.listen)
+        link = connect(self._world, self._settings, self._settings.listen)
         inbox = self._channel()
         asked(link, Statement("", f'LISTEN "{inbox}"'), (), self._settings.patience)
         asked(link, self._say.listen, (inbox,), self._settings.patience)

@@ -7,7 +7,6 @@ one hears when a session ends while nobody asks anything over it.
 
 from __future__ import annotations
 
-import select
 import threading
 import time
 from collections import Counter
@@ -17,21 +16,30 @@ import psycopg
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...wires.hangups import Hangups
+from ...world import World
 from .alarm import Alarm
 from .failures import Refused, lost, refusal
 from .link import Rows
-from .link_threads import ThreadLink, asked
+from .link_threads import TRIES_MAX, ThreadLink, asked, time_left
+from .polling import READABLE, new_poll
 from .statements import Statement
+from .turns import Ticket, Turns
 
 
 class ThreadSession:
     """One session, for many threads."""
 
-    def __init__(self, link: ThreadLink, patience: float, lookout: Lookout) -> None:
+    _tries = TRIES_MAX
+    """How often a statement is sent that failed because of others."""
+
+    def __init__(self, world: World, link: ThreadLink, patience: float, lookout: Lookout) -> None:
+        self._world = world
         self._link = link
         self._patience = patience
         self._lookout = lookout
-        self._turn = threading.Lock()
+        self._turns = Turns()
+        self._ticket = Ticket()
+        """Of a statement that may take for ever."""
         self.pid = 0
         self.holds: set[str] = set()
         self.ttls: Counter[float] = Counter()
@@ -49,13 +57,14 @@ class ThreadSession:
     def _hang_up(self) -> None:
         """The server has ended it. Whoever uses the link finds that out, and closes it."""
         self.dead = True
-        if self._turn.acquire(blocking=False):
-            try:
+        ticket = Ticket()
+        try:
+            if self._turns.try_take(ticket):
                 self.drop()
-            finally:
-                self._turn.release()
-        else:
-            self._tell()
+            else:
+                self._tell()
+        finally:
+            self._turns.give(ticket)
 
     def _tell(self) -> None:
         ended, self._ended = self._ended, None
@@ -64,17 +73,28 @@ class ThreadSession:
 
     async def ask(self, statement: Statement, *values: object) -> Rows:
         """Run one statement in a transaction of its own."""
-        if not self._turn.acquire(timeout=self._patience):
-            raise Unavailable("the session was busy for too long; nothing happened")
+        ticket = Ticket()
         try:
+            if not self._turns.take(ticket, time_left(self._world, self._patience)):
+                raise Unavailable("the session was busy for too long; nothing happened")
+            if self._link.busy and not self.dead:
+                self._drain()
             if self.dead or self._link.stale():
                 self.drop()
                 raise Unavailable("the session has ended; nothing happened")
-            return asked(self._link, statement, values, self._patience)
+            patience = time_left(self._world, self._patience)
+            return asked(self._link, statement, values, patience, self._tries)
         finally:
             if self._link.broken:
                 self.drop()
-            self._turn.release()
+            self._turns.give(ticket)
+
+    def _drain(self) -> None:
+        """Somebody was thrown out before its answer came: nobody else may take it for its own."""
+        try:
+            self._link.drain(time_left(self._world, self._patience))
+        except (psycopg.Error, OSError):
+            self.drop()
 
     def post(
         self,
@@ -83,15 +103,19 @@ class ThreadSession:
         done: Callable[[Rows | Exception], None],
     ) -> None:
         """Send one statement that may take for ever; ``done`` hears what becomes of it."""
-        self._turn.acquire()  # nobody else is served until the answer has come
-        try:
-            self._link.post(statement, values, self._patience)
-        except (Refused, psycopg.Error, OSError) as error:
-            self.drop()
-            self._turn.release()
-            done(lost(error))
-            return
+        ticket = self._ticket = Ticket()  # nobody else is served until the answer has come
         self._posted = done
+        try:
+            patience = time_left(self._world, self._patience)
+            if self.dead or not self._turns.take(ticket, patience):
+                raise Unavailable("the session has ended; nothing happened")
+            self._link.post(statement, values, patience)
+        except (FencelockError, Refused, psycopg.Error, OSError) as error:
+            self.drop()
+            self._hear(error if isinstance(error, FencelockError) else lost(error))
+        except BaseException:
+            self.drop()
+            raise
 
     async def linger(self, seconds: float) -> None:
         """Wait in this thread for a moment; after that the lookout waits."""
@@ -108,7 +132,7 @@ class ThreadSession:
             self.drop()
         done, self._posted = self._posted, None
         if done is not None:
-            self._turn.release()
+            self._turns.give(self._ticket)
             done(answer)
 
     def drop(self) -> None:
@@ -126,7 +150,7 @@ class Lookout:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._posted: dict[int, tuple[ThreadLink, Callable[[Rows | Exception], None]]] = {}
-        self._poll = select.poll()
+        self._poll = new_poll()
         self._alarm = Alarm()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -137,9 +161,9 @@ class Lookout:
         with self._mutex:
             socket = link.pgconn.socket
             self._posted[socket] = (link, done)
-            self._poll.register(socket, select.POLLIN)
+            self._poll.register(socket, READABLE)
             if self._thread is None:
-                self._poll.register(self._alarm.open(), select.POLLIN)
+                self._poll.register(self._alarm.open(), READABLE)
                 self._thread = threading.Thread(
                     target=self._run, name="fencelock-lookout", daemon=True
                 )

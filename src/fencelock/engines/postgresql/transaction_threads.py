@@ -11,8 +11,9 @@ import threading
 from psycopg import Connection, pq
 
 from ...errors import OutcomeUnknown
+from ...world import World
 from .link import Rows, shut
-from .link_threads import ThreadLink
+from .link_threads import ThreadLink, time_left
 from .session_threads import Lookout, ThreadSession
 from .statements import Statement
 
@@ -20,10 +21,16 @@ from .statements import Statement
 class ThreadTransaction(ThreadSession):
     """One transaction after another, on one connection."""
 
+    _tries = 1  # what failed has undone the transaction, and a COMMIT after it would succeed
+
     def __init__(
-        self, connection: Connection[tuple[object, ...]], patience: float, lookout: Lookout
+        self,
+        world: World,
+        connection: Connection[tuple[object, ...]],
+        patience: float,
+        lookout: Lookout,
     ) -> None:
-        super().__init__(ThreadLink(connection.pgconn), patience, lookout)
+        super().__init__(world, ThreadLink(connection.pgconn), patience, lookout)
         self.connection = connection
         self._speaker = 0
         """The thread that speaks for us, and keeps the caller silent meanwhile."""
@@ -71,6 +78,11 @@ class ThreadTransaction(ThreadSession):
         status = self.connection.pgconn.transaction_status
         return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.ACTIVE)
 
+    @property
+    def failed(self) -> bool:
+        """Whether a statement has failed, and all that is left is to roll back."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
+
     async def whisper(self, statement: Statement, *values: object) -> Rows | None:
         """Ask, unless the caller is using the connection at this moment."""
         if not self._begin():
@@ -86,7 +98,7 @@ class ThreadTransaction(ThreadSession):
 
     async def end(self, statement: Statement) -> Rows:
         """Say the last word, after whatever the caller is doing with the connection."""
-        if not self._begin(self._patience):
+        if not self._begin(time_left(self._world, self._patience)):
             raise OutcomeUnknown("its connection is busy with a statement of its holder")
         try:
             return await self.ask(statement)

@@ -7,7 +7,6 @@ would cost somebody an answer.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 
@@ -18,23 +17,23 @@ from ...world import World
 from .ears import Listener
 from .failures import Refused, lost, refusal
 from .link import Rows
-from .link_threads import ThreadLink, asked, connect, reach
+from .link_threads import ThreadLink, asked, connect, reach, time_left
 from .session_threads import Lookout, ThreadSession
 from .settings import Settings
 from .statements import LeaseStatements, Statement
 from .transaction_threads import ThreadTransaction
+from .turns import Ticket, Turns
 
 
 class Pool:
     """Connections for the threads of one client. Whoever finds one idle takes no lock."""
 
-    def __init__(self, settings: Settings, size: int) -> None:
+    def __init__(self, world: World, settings: Settings, size: int) -> None:
+        self._world = world
         self._settings = settings
         self._size = size
         self._idle: list[ThreadLink] = []
-        self._room = threading.Condition()
-        self._open = 0
-        self._waiting = 0
+        self._seats = Turns(size)
         self._closed = False
 
     def ask(
@@ -42,9 +41,10 @@ class Pool:
     ) -> Rows:
         """Ask over any connection."""
         link = self._take()
-        patience = self._settings.patience
         try:
-            return asked(link, statement, values, min(patience, within or patience))
+            patience = self._settings.patience
+            patience = time_left(self._world, min(patience, within or patience))
+            return asked(link, statement, values, patience)
         finally:
             self.give(link)
 
@@ -59,47 +59,47 @@ class Pool:
             try:
                 link = self._idle.pop()
             except IndexError:
-                give_up = give_up or time.monotonic() + self._settings.patience
-                if self._may_open(give_up):
-                    return self.open()
+                give_up = give_up or self._give_up()
+                if (opened := self._grow(give_up)) is not None:
+                    return opened
                 continue
             if time.monotonic() < link.fresh_until or not link.stale():
                 return link
             self._drop(link)
 
-    def _may_open(self, give_up: float) -> bool:
-        """Wait until one more may be opened (True) or one is idle (False)."""
-        with self._room:
-            self._waiting += 1
-            try:
-                while not self._idle and not self._closed and self._open >= self._size:
-                    if not self._room.wait(give_up - time.monotonic()):
-                        raise Unavailable(
-                            f"all {self._size} connections of this client were busy for "
-                            f"{self._settings.patience:g} s; nothing happened. Raise pool, or see "
-                            "what keeps the database busy"
-                        )
-                if self._closed:
-                    raise Unavailable("the client is closed; nothing happened")
-                if self._idle:
-                    return False
-                self._open += 1
-                return True
-            finally:
-                self._waiting -= 1
+    def _give_up(self) -> float:
+        return time.monotonic() + time_left(self._world, self._settings.patience)
 
-    def open(self) -> ThreadLink:
+    def _grow(self, give_up: float) -> ThreadLink | None:
+        """Open one more, or wait until there is room for that or one is idle."""
+        if self._closed:
+            raise Unavailable("the client is closed; nothing happened")
+        seat = Ticket()
+        if self._seats.try_take(seat):
+            try:
+                return self.open(seat)
+            except BaseException:
+                self._seats.give(seat)
+                raise
+        left = give_up - time.monotonic()
+        if left <= 0:
+            raise Unavailable(
+                f"all {self._size} connections of this client were busy; nothing happened. Raise "
+                "pool, or see what keeps the database busy"
+            )
+        if not self._idle:
+            self._seats.nap(left)
+        return None
+
+    def open(self, seat: Ticket) -> ThreadLink:
         """Connect; there is room for it."""
-        try:
-            return connect(self._settings)
-        except BaseException:
-            self._less()
-            raise
+        link = connect(self._world, self._settings)
+        link.seat = seat
+        return link
 
     def reach(self) -> bool:
         """Open the first connection; say whether it leads to the server itself."""
-        self._open += 1
-        link = self.open()
+        link = self._take()
         self.give(link)
         return link.direct
 
@@ -108,20 +108,17 @@ class Pool:
         if link.broken or self._closed:
             self._drop(link)
             self.clear()  # idle ones most likely lead to the same dead server
-            return
-        self._idle.append(link)
-        if self._waiting:
-            with self._room:
-                self._room.notify()
+        elif link.busy:  # an exception threw its asker out
+            self._drop(link)
+        else:
+            self._idle.append(link)
+            self._seats.wake()
 
     def _drop(self, link: ThreadLink) -> None:
         link.drop()
-        self._less()
-
-    def _less(self) -> None:
-        with self._room:
-            self._open -= 1
-            self._room.notify()
+        seat, link.seat = link.seat, None
+        if seat is not None:
+            self._seats.give(seat)
 
     def clear(self) -> None:
         """Close what lies idle."""
@@ -135,17 +132,16 @@ class Pool:
     def close(self) -> None:
         self._closed = True
         self.clear()
-        with self._room:
-            self._room.notify_all()
 
 
 class ThreadsWire:
     """The way of one client to its database, for threads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, world: World, settings: Settings) -> None:
+        self._world = world
         self._settings = settings
-        self._pool = Pool(settings, settings.pool)
-        self._keeper = Pool(settings, 1)
+        self._pool = Pool(world, settings, settings.pool)
+        self._keeper = Pool(world, settings, 1)
         self._lookout: Lookout | None = None
         self.direct = True
         self.alone = True
@@ -173,13 +169,16 @@ class ThreadsWire:
 
     async def session(self) -> ThreadSession:
         """A connection that holds locks: it never becomes another one."""
-        link = connect(self._settings)
-        return ThreadSession(link, self._settings.patience, self._look_out())
+        link = connect(self._world, self._settings)
+        return ThreadSession(self._world, link, self._settings.patience, self._look_out())
 
     async def transaction(self) -> ThreadTransaction:
         """A connection of the driver's, for a transaction that the caller may join."""
-        connection = reach(self._settings)
-        return ThreadTransaction(connection, self._settings.patience, self._look_out())
+        connection = psycopg.Connection(reach(self._world, self._settings))
+        connection.autocommit = True
+        connection.prepare_threshold = None
+        patience = self._settings.patience
+        return ThreadTransaction(self._world, connection, patience, self._look_out())
 
     def _look_out(self) -> Lookout:
         if self._lookout is None:
@@ -188,7 +187,7 @@ class ThreadsWire:
 
     async def run(self, script: str) -> None:
         """Run several statements in one transaction; once in the life of a database."""
-        link = connect(self._settings)
+        link = connect(self._world, self._settings)
         try:
             link.prepares = False
             _run(link, script, self._settings.patience)
@@ -197,7 +196,7 @@ class ThreadsWire:
 
     def abandon(self) -> None:
         if self._lookout is not None:
-            self._lookout.hangups.close()
+            self._lookout.close()
 
     async def close(self) -> None:
         self._pool.close()
