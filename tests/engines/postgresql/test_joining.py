@@ -27,7 +27,8 @@ class Table:
     """A lock, and owners that are known by a letter."""
 
     def __init__(self, server: Postgresql, table: str, stack: ExitStack) -> None:
-        fencelock.connect(server.url(f"table={table}")).close()
+        with fencelock.connect(server.url(f"table={table}")):
+            pass
         self._server, self._stack, self.table, self.name = server, stack, table, "seat"
         self.plain = self.link()
         self.inbox = f"{table}_h0123456789abcdef"

@@ -13,8 +13,8 @@ from fencelock.engines.postgresql.alarm import Alarm
 from fencelock.engines.postgresql.engine import PostgresqlEngine
 from fencelock.engines.postgresql.link_threads import asked, connect
 from fencelock.engines.postgresql.settings import read_settings
-from fencelock.worlds.threads import ThreadsWorld
 from fencelock.engines.postgresql.statements import Statement
+from fencelock.worlds.threads import ThreadsWorld
 from tests.servers.postgresql import Postgresql
 
 Link = psycopg.Connection[Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -99,7 +98,7 @@ def test_the_doctor_says_where_the_locks_are_and_who_locks_elsewhere(
     own_server: Postgresql,
 ) -> None:
     def stores(options: str) -> list[tuple[str, str]]:
-        with contextlib.closing(fencelock.connect(own_server.url(options))) as client:
+        with fencelock.connect(own_server.url(options)) as client:
             found = drive(client._core.examine())
         return [(f.level, f.text) for f in found if f.topic == "store"]
 

@@ -42,6 +42,8 @@ TRIES_MAX = 2
 class BoundMode(BoundKeeping):
     """The protocol of transactions that hold a lock."""
 
+    commits = True
+
     def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
         super().__init__(world, wire, settings)
         self.takes_keys = settings.mode == "advisory"

@@ -37,6 +37,7 @@ class PostgresqlEngine(Engine):
         self.traits = self._mode.traits
         self.takes_keys = self._mode.takes_keys
         self.plain = self._mode.plain
+        self.commits = self._mode.commits
         self._mode.tell = self._tell
 
     def _tell(self, owners: Collection[str], gone: Gone) -> None:

@@ -137,6 +137,9 @@ class Mode(ABC):
     plain = False
     """Whether a release waits for nothing but futures, in asyncio."""
 
+    commits = False
+    """Whether a release commits work."""
+
     def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
         self.world = world
         self.wire = wire

@@ -80,12 +80,27 @@ class AioTransaction:
         if self.dead or self.connection.closed:
             self.dead = True
             raise Unavailable("the session has ended; nothing happened")
-        try:
-            async with asyncio.timeout(self._patience):
-                return await self._run(statement, values)
-        except TimeoutError as error:
+        # A driver that is cancelled asks the server to stop, and waits for that: so it is not. Who
+        # was cancelled leaves the statement behind, and ends the connection or waits for it.
+        task = self._start(statement, values)
+        await asyncio.wait((task,), timeout=self._patience)
+        if not task.done():
             self.drop()
-            raise lost(error) from error
+            raise lost(f"no answer within {self._patience:g} s")
+        return task.result()
+
+    def _start(self, statement: Statement, values: tuple[object, ...]) -> asyncio.Task[Rows]:
+        task = self._loop.create_task(self._run(statement, values))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Rows]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # perhaps nobody else looks at it
+        if self.dead and not self.connection.lock.locked():
+            self.connection.pgconn.finish()
 
     async def _run(self, statement: Statement, values: tuple[object, ...]) -> Rows:
         cursor = psycopg.AsyncRawCursor(self.connection)
@@ -110,18 +125,15 @@ class AioTransaction:
         done: Callable[[Rows | Exception], None],
     ) -> None:
         """Send one statement that may take for ever; ``done`` hears what becomes of it."""
-        task = asyncio.ensure_future(self._run(statement, values))
-        self._tasks.add(task)
 
         def ended(task: asyncio.Task[Rows]) -> None:
-            self._tasks.discard(task)
             if task.cancelled():
                 done(Unavailable("the wait was cancelled"))
             else:
                 error = task.exception()
                 done(error if isinstance(error, Exception) else task.result())
 
-        task.add_done_callback(ended)
+        self._start(statement, values).add_done_callback(ended)
 
     async def whisper(self, statement: Statement, *values: object) -> Rows | None:
         """Ask, unless the caller is using the connection at this moment."""
@@ -145,8 +157,6 @@ class AioTransaction:
         """End it. While somebody uses it, it is not closed: the statement under way finds out."""
         self.dead = True
         self._hangups.forget(self._hang_up)
-        for task in list(self._tasks):
-            task.cancel()
         if self.connection.lock.locked():
             shut(self.connection.pgconn)
         else:
