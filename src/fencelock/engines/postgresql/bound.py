@@ -156,9 +156,11 @@ class BoundMode(BoundKeeping):
             hold.spoiled = True
 
     async def withdraw(self, request: Request) -> None:
-        waiter = self._queue.waiters.pop(request.owner, None)
-        if waiter is not None and await self._queue.call_off(waiter):
-            await self._stock.undo(_transaction(waiter))
+        waiter = self._queue.waiters.get(request.owner)
+        if waiter is not None:
+            useful = await self._queue.call_off(waiter)  # broken off, it is to be done again
+            if self._queue.waiters.pop(request.owner, None) is not None and useful:
+                await self._stock.undo(_transaction(waiter))
         if (astray := self._stock.arrived(request.owner)) is not None:
             astray.drop()  # cancelled in the midst of a statement: the server rolls back
         hold = self._holds.get(request.owner)

@@ -84,7 +84,7 @@ class Queue:
             deadline = self._world.now() + CANCEL_S
             while waiter.answer is None and self._world.now() < deadline:
                 told.clear()
-                await self._wire.ask(CANCEL, waiter.session.pid)
+                await self._wire.keep(CANCEL, waiter.session.pid, within=CANCEL_S)
                 if waiter.answer is None:
                     await self._world.wait(told, self._world.now() + AGAIN_S)
         except FencelockError:

@@ -151,11 +151,12 @@ class SessionMode(SessionKeeping):
     # Taking back
 
     async def withdraw(self, request: Request) -> None:
-        waiter = self._queue.waiters.pop(request.owner, None)
+        waiter = self._queue.waiters.get(request.owner)
         if waiter is not None and waiter.answer is None:
-            useful = await self._queue.call_off(waiter)
-            if useful and not waiter.session.holds:
+            useful = await self._queue.call_off(waiter)  # broken off, it is to be done again
+            if self._queue.waiters.pop(request.owner, None) and useful and not waiter.session.holds:
                 self._sessions.done_with(waiter.session)
+        self._queue.waiters.pop(request.owner, None)
         if (astray := self._astray.pop(request.owner, None)) is not None:
             self._holdings.add(request.owner, astray)
         if (hold := self._holds.get(request.owner)) is not None:

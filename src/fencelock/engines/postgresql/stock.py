@@ -55,8 +55,10 @@ class Stock:
         """Roll back, and keep the connection, unless its holder worked with it."""
         try:
             await transaction.ask(self._say.rollback)
-        except FencelockError:
+        except BaseException as error:
             transaction.drop()
+            if not isinstance(error, FencelockError):
+                raise
         self.put_back(transaction, used)
 
     def put_back(self, transaction: Transaction, used: bool) -> None:
