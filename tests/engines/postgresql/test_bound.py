@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from fencelock.engines.postgresql.statements import BoundStatements
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import Postgresql
 from tests.servers.server import until
 
@@ -140,6 +140,7 @@ def test_a_row_that_is_being_tidied_away_is_free(
         async with client.lock("stock"):
             pass
         say = BoundStatements(table, "public", True)
+        link.execute(f"DELETE FROM {table}_holders".encode())  # as if a minute had passed
         with link.transaction():
             link.execute(say.tidy.sql.encode())
             taking = lab.start(client.lock("stock").try_acquire())
@@ -176,3 +177,54 @@ def test_an_unanswered_commit_is_looked_up(
 
         run(flavor, scenario)
     until(lambda: stock(link, table) == 6, "what was committed to stay")
+
+
+def rows(link: Link, table: str) -> tuple[int, int]:
+    """How many names there are something of, in each of the two tables."""
+    counted = f"SELECT (SELECT count(*) FROM {table}_rows), (SELECT count(*) FROM {table}_holders)"
+    found = link.execute(counted.encode()).fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1])
+
+
+@pytest.mark.parametrize("options", BOUND)
+def test_names_that_were_used_once_leave_nothing_behind(
+    options: str, flavor: str, server: Postgresql, table: str, link: Link, monkeypatch: Any
+) -> None:
+    """A client that goes on for years locks many names; the fences still grow."""
+    monkeypatch.setattr("fencelock.engines.postgresql.bound.TIDY_EVERY", 10)
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&{options}"))
+        fences: list[int] = []
+        for number in range(9):
+            async with client.lock(f"name {number}") as lease:
+                fences.append(lease.fence)
+        long_ago = f"UPDATE {table}_holders SET expires_at = now() - interval '2 minutes'"
+        link.execute(long_ago.encode())
+        held = await client.lock("held").acquire()  # the tenth
+        await lab.until(lambda: max(rows(link, table)) == 1, "the others to be removed")
+        assert held.fence > max(fences)
+        async with client.lock("name 1") as lease:
+            assert lease.fence > held.fence
+        assert await held.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_waiter_whose_row_is_tidied_away_goes_on_waiting(
+    flavor: str, server: Postgresql, table: str, link: Link
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&mode=row"))
+        async with client.lock("stock"):
+            pass
+        queued = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+        with link.transaction():
+            link.execute(f"DELETE FROM {table}_rows".encode())
+            waiting = lab.start(client.lock("stock", timeout=SOON).acquire())
+            await lab.until(lambda: waiting.done() or link.execute(queued).fetchone(), "a waiter")
+        lease = await waiting.result()
+        assert await lease.release() is True
+
+    run(flavor, scenario)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ...errors import Unavailable
+from ...errors import FencelockError, Unavailable
 from ...model import Busy, Grant, Holding, Request, State, granted
 from ...world import World
 from .bonded import LOOK_S
@@ -37,6 +37,7 @@ from .warden import BoundHold
 
 GRACE_S = 1.0
 TRIES_MAX = 2
+TIDY_EVERY = 1000  # grants between two looks for rows that nobody uses
 
 
 class BoundMode(BoundKeeping):
@@ -47,11 +48,11 @@ class BoundMode(BoundKeeping):
     def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
         super().__init__(world, wire, settings)
         self.takes_keys = settings.mode == "advisory"
+        self._grants = 0
 
     async def open(self) -> None:
         await super().open()
-        if self.settings.mode == "row":
-            await self.wire.ask(self._say.tidy)
+        await self._tidy()
 
     async def close(self) -> None:
         self._closing = True
@@ -62,6 +63,18 @@ class BoundMode(BoundKeeping):
         doubtful = [doubt.transaction for doubt in self._doubtful.values()]
         for transaction in [*holds, *waiting, *doubtful]:
             transaction.drop()
+
+    async def _tidy(self) -> None:
+        """Remove the rows of names that nobody has used for a while."""
+        await self.wire.keep(self._say.sweep)
+        if self.settings.mode == "row":
+            await self.wire.keep(self._say.tidy)
+
+    async def _tidy_again(self) -> None:
+        try:
+            await self._tidy()
+        except FencelockError:
+            pass  # rows stay a little longer; whoever asks next meets the same trouble
 
     def abandon(self) -> None:
         self._warden.abandon()
@@ -118,6 +131,9 @@ class BoundMode(BoundKeeping):
         owner = request.owner
         self._holds[owner] = BoundHold(request, transaction, fence, asked_at, xid)
         self._warden.expect(asked_at + request.ttl)
+        self._grants += 1
+        if self._grants % TIDY_EVERY == 0:
+            self.world.spawn(self._tidy_again(), "fencelock-tidy")
         note = (request.name, owner, fence, request.ttl, transaction.pid, xid, request.meta)
         await self.wire.ask(self._say.note, *note, owner=owner)
         return granted(request.name, owner, fence, request.ttl, asked_at)
@@ -144,7 +160,7 @@ class BoundMode(BoundKeeping):
             raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
         if answer[0][0] is None:  # the row was tidied away while we waited for it
             await self._stock.undo(transaction)
-            raise Unavailable(f"the row of {request.name!r} was removed meanwhile: try again")
+            return await self._stand(request)
         since = waiter.let_in_at(answer[0][3], self.world.now())
         return await self._hold(request, transaction, answer, since)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .tables import _CLOCK_US as US  # pyright: ignore[reportPrivateUsage]
+from .tables import _TIDY_MAX as TIDY_MAX  # pyright: ignore[reportPrivateUsage]
 from .tables import ADVISORY, SPACE, functions, qualified, versioned
 
 
@@ -216,7 +217,7 @@ class BoundStatements:
     beat = Statement("", "SELECT 1")
 
     def __init__(self, table: str, namespace: str, rows: bool) -> None:
-        t = qualified(table, namespace)
+        t, f = qualified(table, namespace), functions(table, namespace)
         counter = t if rows else ADVISORY
         self.lift = Statement("", f"SELECT {versioned(counter)}_lift(), pg_backend_pid()")
         there = f"EXISTS (SELECT 1 FROM {t}_rows WHERE name = $1)"
@@ -234,6 +235,7 @@ class BoundStatements:
         self.make_row = Statement(
             "fl_row", f"INSERT INTO {t}_rows VALUES ($1) ON CONFLICT (name) DO NOTHING"
         )
+        self.sweep = Statement("fl_sweep", f"SELECT {f}_sweep()")
         # Whoever tidies locks the rows as a holder does, so it can be waited for.
         tidying = f"{SPACE}, hashtext('{t}_rows')"
         self.tidy = Statement(
@@ -241,7 +243,8 @@ class BoundStatements:
             f"""WITH alone AS MATERIALIZED (SELECT pg_try_advisory_xact_lock({tidying}) AS so,
                 set_config('synchronous_commit', 'off', true)),
               unused AS (SELECT r.name FROM {t}_rows r, alone WHERE alone.so
-                LIMIT 1000 FOR UPDATE OF r SKIP LOCKED)
+                  AND NOT EXISTS (SELECT 1 FROM {t}_holders h WHERE h.name = r.name)
+                LIMIT {TIDY_MAX} FOR UPDATE OF r SKIP LOCKED)
             DELETE FROM {t}_rows WHERE name IN (SELECT name FROM unused)""",
         )
         self.tidied = Statement("fl_tidied", f"SELECT pg_advisory_xact_lock_shared({tidying})")
