@@ -9,6 +9,7 @@ from .engine import Address
 from .errors import Misconfigured
 
 _EXAMPLE = "it must look like sqlite:///locks.db or redis://host:6379/0"
+_SCHEME = dict.fromkeys(map(ord, "+-_"))  # may stand in a scheme, as in postgresql+psycopg_async
 _PLAIN = dict.fromkeys(map(ord, "/-_.~"))  # stands in a path as it is
 
 
@@ -38,7 +39,7 @@ def parse(url: object, options: Mapping[str, object]) -> Address:
     if not isinstance(url, str):
         raise Misconfigured(f"an engine URL must be a str, not {type(url).__name__}: {_EXAMPLE}")
     scheme, separator, rest = url.strip().partition("://")
-    if not separator or not scheme.replace("+", "").replace("-", "").isalnum():
+    if not separator or not scheme.translate(_SCHEME).isalnum():
         raise Misconfigured(f"{_redact(url)!r} is not an engine URL: {_EXAMPLE}")
     _refuse_stray_at(rest)
     rest, _, query = rest.partition("?")

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fencelock
-from fencelock import Misconfigured
+from fencelock import Misconfigured, engines
 from fencelock.address import default_url, parse
+from fencelock.engines.postgresql.settings import read_settings
 
 # Parts
 
@@ -266,3 +267,45 @@ def test_an_address_with_colons_stands_in_brackets() -> None:
     with pytest.raises(Misconfigured, match="stands in brackets"):
         parse("etcd://::1", {})
     assert parse("etcd://[::1]:2379", {}).hosts == (("[::1]", 2379),)
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme"),
+    [
+        ("postgres://app@db/shop", "postgresql"),
+        ("postgresql+psycopg://app@db/shop", "postgresql"),
+        ("postgresql+psycopg_async://app@db/shop", "postgresql"),
+        ("postgresql+asyncpg://app@db/shop", "postgresql"),
+        ("postgres+psycopg2://app@db/shop", "postgresql"),
+        ("mysql+pymysql://app@db/shop", "mysql"),
+        ("mysql+aiomysql://app@db/shop", "mysql"),
+        ("mariadb+pymysql://app@db/shop", "mariadb"),
+        ("redis+sentinel://a,b,c/main", "redis+sentinel"),
+    ],
+)
+def test_urls_of_other_libraries_are_understood(url: str, scheme: str) -> None:
+    engine, address = engines.resolve(url, {})
+    assert address.scheme == scheme
+    assert scheme in engines.TABLE
+    assert engine is engines.find(scheme)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://app@/shop?host=/run/pg",
+        "postgresql://app@%2Frun%2Fpg/shop",
+        "postgresql:///shop?host=/run/pg&port=5433",
+    ],
+)
+def test_a_socket_of_postgresql_can_be_named(url: str) -> None:
+    _, address = engines.resolve(url, {})
+    words = read_settings(address).conninfo
+    assert (words["host"], words["dbname"]) == ("/run/pg", "shop")
+    assert words.get("port") == ("5433" if "5433" in url else "5432" if "%2F" in url else None)
+
+
+def test_a_server_that_is_named_twice_is_refused() -> None:
+    _, address = engines.resolve("postgresql://app@db/shop?host=/run/pg", {})
+    with pytest.raises(Misconfigured, match="twice"):
+        read_settings(address)

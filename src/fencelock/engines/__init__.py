@@ -31,12 +31,17 @@ TABLE: dict[str, str] = {
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
 }
 
+ALIASES = {"postgres": "postgresql"}
+"""What others call a scheme of ours. SQLAlchemy's also name a driver, as postgresql+psycopg."""
+WITH_DRIVERS = ("postgresql", "mysql", "mariadb")
+
 GROUP = "fencelock.engines"
 
 
 def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine], Address]:
     """Return the engine class and the address that a URL and options mean."""
     address = parse(default_url() if url is None else url, options)
+    address = address._replace(scheme=meant(address.scheme))
     engine = find(address.scheme)
     given = dict(address.options)
     _demand(engine, address.public, given.pop("scope", None))
@@ -58,6 +63,13 @@ def _demand(engine: type[Engine], place: str, scope: object) -> None:
         f"{advice if scope == 'network' else 'a file (sqlite:///locks.db) or a server'}, as the "
         "URL or in FENCELOCK_URL"
     )
+
+
+def meant(scheme: str) -> str:
+    """Our word for a scheme that may be one of SQLAlchemy's or libpq's."""
+    base, plus, _ = scheme.partition("+")
+    base = ALIASES.get(base, base)
+    return base if not plus or base in WITH_DRIVERS else scheme
 
 
 def find(scheme: str) -> type[Engine]:

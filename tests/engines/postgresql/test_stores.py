@@ -111,3 +111,18 @@ def test_the_doctor_says_where_the_locks_are_and_who_locks_elsewhere(
     assert level == "note" or "elsewhere.fencelock" in text
     ((level, text),) = stores("mode=advisory&table=apart")
     assert (level, "fencelock_advisory_fence" in text) == ("ok", True)
+
+
+def test_a_server_is_reached_by_its_socket(flavor: str) -> None:
+    server = Postgresql()
+    server.settings["unix_socket_directories"] = str(server.folder)
+    with server:
+        url = f"postgres://postgres@/postgres?host={server.folder}&port={server.port}"
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(url)
+            over_tcp = await lab.connect(server.url())
+            async with client.lock("seat"):
+                assert await over_tcp.lock("seat").try_acquire() is None
+
+        run(flavor, scenario)

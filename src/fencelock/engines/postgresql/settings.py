@@ -62,9 +62,13 @@ def read_settings(address: Address) -> Settings:
 
 
 def _conninfo(address: Address) -> dict[str, str]:
+    host, port = address.options.get("host"), address.options.get("port")
+    port = None if port is None else f"{float(str(port)):.0f}"
+    if address.hosts and (host or port):
+        raise Misconfigured("the server is named twice: before the database, and by host= or port=")
     words = {
-        "host": ",".join(host.strip("[]") for host, _ in address.hosts),
-        "port": ",".join(str(port or 5432) for _, port in address.hosts),
+        "host": str(host or ",".join(_host(name) for name, _ in address.hosts)),
+        "port": str(port or ",".join(str(port or 5432) for _, port in address.hosts)),
         "dbname": address.path.strip("/"),
         "user": address.user or "",
         "password": address.password or "",
@@ -81,6 +85,11 @@ def _conninfo(address: Address) -> dict[str, str]:
         words["target_session_attrs"] = "read-write"  # the primary, wherever it is now
     words |= {name: str(address.options[name]) for name in _PASSED_ON if name in address.options}
     return {name: value for name, value in words.items() if value}
+
+
+def _host(name: str) -> str:
+    """A host as libpq takes it; the folder of a socket is percent-encoded in a URL."""
+    return name.strip("[]").replace("%2F", "/").replace("%2f", "/")
 
 
 def _port(listen: object) -> str:
@@ -124,6 +133,8 @@ def _listen(value: object) -> object:
 
 
 OPTIONS = {
+    "host": str,
+    "port": _number("port", 1, 65535),
     "mode": _chosen("mode", "lease", "advisory", "row"),
     "bound": _chosen("bound", "session", "transaction"),
     "table": check_identifier,
