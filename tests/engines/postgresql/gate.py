@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tests.faults.flavors import Lab
@@ -15,21 +16,22 @@ class Gate:
 
     def __init__(self, lab: Lab, session: Any, word: str, answered: bool = False) -> None:
         self._lab = lab
-        self._ask = session.ask
         self._word = word
         self._answered = answered
         self._reached = self._open = False
-        session.ask = self._pass
+        for way in ("ask", "keep"):
+            if (ask := getattr(session, way, None)) is not None:
+                setattr(session, way, partial(self._pass, ask))
 
-    async def _pass(self, statement: Any, *values: object, **options: Any) -> Any:
+    async def _pass(self, ask: Any, statement: Any, *values: object, **options: Any) -> Any:
         if self._reached or self._word not in statement.sql:
-            return await self._ask(statement, *values, **options)
+            return await ask(statement, *values, **options)
         if self._answered:
-            answer = await self._ask(statement, *values, **options)
+            answer = await ask(statement, *values, **options)
             await self._stop()
             return answer
         await self._stop()
-        return await self._ask(statement, *values, **options)
+        return await ask(statement, *values, **options)
 
     async def _stop(self) -> None:
         self._reached = True

@@ -16,7 +16,7 @@ from .modes import Session, Wire
 from .statements import Statement
 
 MOMENT_S = 0.02  # so long a blocking caller waits by itself before others do it for it
-CANCEL_S = 1.0
+CANCEL_S = 0.5  # within what a caller that gave up is kept; then its session must end
 AGAIN_S = 0.05  # the server does not remember a cancellation that comes before the statement
 
 CANCEL = Statement("fl_cancel", "SELECT pg_cancel_backend($1::int)")
