@@ -107,9 +107,9 @@ class BoundMode(BoundKeeping):
         asked_at = self.world.now()
         transaction = await self._stock.begin(request.owner)
         rows = await self._ask_for(request, transaction)
-        self._stock.arrived(request.owner)
         if rows[0][0] is not None:
             return await self._hold(request, transaction, rows, asked_at)
+        self._stock.arrived(request.owner)
         await self._stock.undo(transaction)
         return await self._busy(request)
 
@@ -130,6 +130,7 @@ class BoundMode(BoundKeeping):
         fence, xid = int(rows[0][0] or 0), (rows[0][2] or b"").decode()
         owner = request.owner
         self._holds[owner] = BoundHold(request, transaction, fence, asked_at, xid)
+        self._stock.arrived(owner)
         self._warden.expect(asked_at + request.ttl)
         self._grants += 1
         if self._grants % TIDY_EVERY == 0:
@@ -145,8 +146,8 @@ class BoundMode(BoundKeeping):
             await self.wire.ask(self._say.make_row, request.name, owner=request.owner)
         transaction = await self._stock.begin(request.owner)
         waiter = Waiter(request, 0, transaction, self.world.now())
-        self._stock.arrived(request.owner)
         await self._queue.stand(waiter, self._say.lock, self._what(request))
+        self._stock.arrived(request.owner)
         return await self._claim(waiter)
 
     async def _claim(self, waiter: Waiter) -> Grant | Busy:

@@ -16,6 +16,7 @@ from ...errors import (
     Unavailable,
 )
 
+PREPARED = "42P05"  # a statement of this name is prepared already
 LOCK_TIMEOUT = "55P03"
 RETRIED = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, and to be tried again
 _GONE = {"57P01", "57P02", "57P03", "57P05", "25P03"}  # ended by an administrator or a timeout

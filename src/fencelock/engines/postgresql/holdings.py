@@ -33,17 +33,31 @@ class Holdings:
 
     def add(self, owner: str, hold: Hold) -> None:
         """A lock was granted, or turned out to be still there."""
-        self.by_owner[owner] = hold
-        hold.session.holds.add(owner)
-        hold.session.ttls[hold.ttl] += 1
+        with self._mutex:
+            if self.by_owner.get(owner) is not hold:
+                self.by_owner[owner] = hold
+                hold.session.holds.add(owner)
+                hold.session.ttls[hold.ttl] += 1
 
-    def remove(self, owner: str, hold: Hold) -> bool:
-        """A lock is about to be given back; say whether it was known. Its key is not free yet."""
-        if self.by_owner.pop(owner, None) is None:
-            return False
-        hold.session.holds.discard(owner)
-        _less(hold.session, hold.ttl)
+    def remove(self, owner: str, hold: Hold, leaver: object) -> bool:
+        """A lock is about to be given back by this call; say whether it was known.
+
+        Its key is not free yet.
+        """
+        with self._mutex:
+            if self.by_owner.get(owner) is not hold:
+                return False
+            hold.leaver = leaver
+            hold.session.holds.discard(owner)
+            _less(hold.session, hold.ttl)
+            del self.by_owner[owner]
         return True
+
+    def forget(self, owner: str) -> None:
+        """This owner has nothing any more, whatever broke off the calls that it made."""
+        for key, taker in list(self._taken.items()):
+            if taker == owner:
+                self.free(key, owner)
 
     def change(self, hold: Hold, ttl: float) -> None:
         """From now on it has another ttl."""

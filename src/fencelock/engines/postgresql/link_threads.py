@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...world import World
 from .alarm import Alarm
-from .failures import RETRIED, Refused, lost, refusal, unreachable
+from .failures import PREPARED, RETRIED, Refused, lost, refusal, unreachable
 from .greeting import greet, is_direct
 from .link import Link, Rows, rows_of, text
 from .polling import READABLE, WRITABLE, Poll, new_poll, wait_for
@@ -57,7 +57,9 @@ class ThreadLink(Link):
             self.pgconn.send_query(statement.sql.encode())
         else:
             self._introduce(statement, parameters, patience)
-        return self._answer(patience)
+        rows = self._answer(patience)
+        self.busy = False
+        return rows
 
     def _introduce(
         self, statement: Statement, parameters: Sequence[bytes | None], patience: float
@@ -91,7 +93,6 @@ class ThreadLink(Link):
             now = time.monotonic()
             self.fresh_until = now + FRESH_S
             if rows is not None:
-                self.busy = False
                 return rows
             give_up = give_up or now + patience
             left = give_up - now
@@ -105,10 +106,16 @@ class ThreadLink(Link):
 
     def drain(self, patience: float) -> None:
         """Let an answer come that nobody waits for any more, so that the next one is its own."""
+        give_up = time.monotonic() + patience
         try:
-            self._answer(patience)
+            while self.pgconn.flush() or self.take() is None:
+                left = give_up - time.monotonic()
+                if left <= 0 or not self._poll.poll(left * 1000):
+                    raise TimeoutError(f"no answer within {patience:g} s")
+                self.pgconn.consume_input()
         except Refused:
-            self.busy = False
+            pass
+        self._refused, self.busy = None, False
 
     def post(self, statement: Statement, values: Sequence[object], patience: float) -> None:
         """Send one statement and return; ``take`` has its rows once they have come."""
@@ -123,7 +130,6 @@ class ThreadLink(Link):
         while not pgconn.is_busy():
             result = pgconn.get_result()
             if result is None:
-                self.busy = False
                 if self._refused is not None:
                     raise self._refused
                 return self._rows
@@ -256,10 +262,14 @@ def asked(
         try:
             return link.ask(statement, values, patience)
         except Refused as error:
+            link.busy = False  # all of the answer has come
             now = time.monotonic()
             give_up = give_up or now + patience
             if error.state in RETRIED and attempt < tries and now < give_up:
                 patience = give_up - now
+                continue
+            if error.state == PREPARED and attempt < tries:  # for somebody who was thrown out
+                link.prepared.add(statement.name)
                 continue
             if error.fatal:
                 link.drop()

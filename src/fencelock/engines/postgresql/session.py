@@ -84,15 +84,16 @@ class SessionMode(SessionKeeping):
         asked_at = self.world.now()
         try:
             session, rows = await self._ask_shared(request, key, asked_at)
-        except Exception:
+        except FencelockError:  # whatever else breaks it off leaves it to who withdraws this
             self._astray.pop(request.owner, None)
             self._holdings.free(key, request.owner)
             raise
-        del self._astray[request.owner]
         if rows[0][0] is None:
+            self._astray.pop(request.owner, None)
             self._holdings.free(key, request.owner)
             return await self._busy(request)
         self._keep(request, key, session, rows[0][0], asked_at)
+        self._astray.pop(request.owner, None)
         if session.dead:  # it has ended at this very moment
             self._bury(session)
             raise Unavailable("the session has ended; nothing is held")
@@ -157,11 +158,14 @@ class SessionMode(SessionKeeping):
             if self._queue.waiters.pop(request.owner, None) and useful and not waiter.session.holds:
                 self._sessions.done_with(waiter.session)
         self._queue.waiters.pop(request.owner, None)
-        if (astray := self._astray.pop(request.owner, None)) is not None:
+        astray = self._astray.get(request.owner)
+        if astray is not None and request.owner not in self._holds:
             self._holdings.add(request.owner, astray)
+        self._astray.pop(request.owner, None)
         if (hold := self._holds.get(request.owner)) is not None:
             await self._give_back(request.owner, hold)
         await self._endings.settled([request.owner], self.settings.patience)
+        self._holdings.forget(request.owner)
 
     # Looking
 

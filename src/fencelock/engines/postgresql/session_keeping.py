@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
-from ...errors import OutcomeUnknown, Unavailable
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...model import Gone, Grant, Request, granted
 from ...world import World
 from .bonded import BondedMode
@@ -108,6 +108,7 @@ class SessionKeeping(BondedMode):
         if (hold := self._holds.get(grant.owner)) is not None:
             return await self._give_back(grant.owner, hold)
         await self._endings.settled([grant.owner], self.settings.patience)
+        self._holdings.forget(grant.owner)
         return False
 
     def _give_back(self, owner: str, hold: Hold) -> Awaitable[bool]:
@@ -128,18 +129,23 @@ class SessionKeeping(BondedMode):
 
     async def _let_go(self, owner: str, hold: Hold) -> bool:
         """Unlock; only then may this client ask for the key again on a shared session."""
-        if not self._holdings.remove(owner, hold):
-            return False
-        session = hold.session
-        self._notes.drop(owner)
+        session, leaver = hold.session, object()
+        rows: Rows = []
         try:
+            if not self._holdings.remove(owner, hold, leaver):
+                return False
+            self._notes.drop(owner)
             rows = await self._unlock(session, owner, hold)
-        except (OutcomeUnknown, Unavailable):
+            hold.leaver = None
+        except BaseException as error:
+            if hold.leaver is not leaver:
+                raise
             if not session.dead:  # it is still ours, and will be asked for again
                 self._holdings.add(owner, hold)
                 raise
             self._bury(session)
-            rows = []
+            if not isinstance(error, FencelockError):
+                raise
         self._holdings.free(hold.key, owner)
         if not session.holds:
             self._sessions.done_with(session)

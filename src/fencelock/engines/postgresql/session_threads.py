@@ -7,6 +7,7 @@ one hears when a session ends while nobody asks anything over it.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter
@@ -73,7 +74,7 @@ class ThreadSession:
 
     async def ask(self, statement: Statement, *values: object) -> Rows:
         """Run one statement in a transaction of its own."""
-        ticket = Ticket()
+        ticket = Ticket(sys._getframe())  # pyright: ignore[reportPrivateUsage]
         try:
             if not self._turns.take(ticket, time_left(self._world, self._patience)):
                 raise Unavailable("the session was busy for too long; nothing happened")
@@ -209,8 +210,11 @@ def heard(link: ThreadLink) -> Rows | FencelockError | None:
     """What has come for a statement that was posted, if all of it has."""
     try:
         link.pgconn.consume_input()
-        return link.take()
+        rows = link.take()
+        link.busy = rows is None
+        return rows
     except Refused as error:
+        link.busy = False
         return refusal(error)
     except (psycopg.Error, OSError) as error:
         return lost(error)

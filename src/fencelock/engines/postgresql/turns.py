@@ -2,7 +2,8 @@
 
 An exception from a signal handler may come at any moment: between having a lock and the statement
 that would give it back, and even in the midst of that one. So a turn or a seat belongs to an
-object of the call that has it. Once nobody has that object any more, the turn is over.
+object of the call that has it. Once nobody has that object any more, or the call that made it has
+ended, the turn is over. A traceback may keep both for long.
 """
 
 from __future__ import annotations
@@ -11,14 +12,28 @@ import threading
 import time
 import weakref
 from collections import deque
+from types import FrameType
 
 NAP_S = 0.05  # as often do those who wait look for a turn that nobody gave back
 
 
 class Ticket:
-    """What a turn or a seat belongs to."""
+    """What a turn or a seat belongs to: to the call whose frame it has, if it has one."""
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "frame")
+
+    def __init__(self, frame: FrameType | None = None) -> None:
+        self.frame = frame
+
+    def is_over(self) -> bool:
+        """Whether its call has ended without giving it back."""
+        if self.frame is None:
+            return False
+        try:
+            self.frame.clear()
+        except RuntimeError:
+            return False  # it is still executed, by whatever thread
+        return True
 
 
 class Turns:
@@ -35,7 +50,7 @@ class Turns:
         mine = weakref.ref(ticket)
         with self._mutex:
             if len(self._valid) >= self._most:
-                self._valid = [other for other in self._valid if other() is not None]
+                self._valid = [other for other in self._valid if not _is_over(other())]
                 if len(self._valid) >= self._most:
                     return False
             self._valid.append(mine)
@@ -68,6 +83,7 @@ class Turns:
 
     def give(self, ticket: Ticket) -> None:
         """It is valid no more, if it was."""
+        ticket.frame = None
         with self._mutex:
             for place, other in enumerate(self._valid):
                 if other() is ticket:
@@ -82,3 +98,7 @@ class Turns:
                 self._waiting.popleft().release()
             except (IndexError, RuntimeError):
                 pass  # it has left by itself
+
+
+def _is_over(ticket: Ticket | None) -> bool:
+    return ticket is None or ticket.is_over()

@@ -23,7 +23,18 @@ CLOSE_S = 2.0
 class Hold:
     """One lock of ours, and the session that has it."""
 
-    __slots__ = ("fence", "key", "meta", "name", "noted", "session", "taken_at", "ttl", "until")
+    __slots__ = (
+        "fence",
+        "key",
+        "leaver",
+        "meta",
+        "name",
+        "noted",
+        "session",
+        "taken_at",
+        "ttl",
+        "until",
+    )
 
     def __init__(
         self,
@@ -44,6 +55,8 @@ class Hold:
         self.taken_at = until - ttl
         self.meta = meta
         self.noted = False
+        self.leaver: object = None
+        """Of the call that is giving it back."""
 
     @classmethod
     def of(cls, request: Request, key: int, session: Session, fence: int, asked_at: float) -> Hold:
