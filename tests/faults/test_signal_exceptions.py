@@ -16,7 +16,7 @@ LONG = 200.0  # seconds; it takes about ten
 def test_a_handler_that_raises_at_any_moment_leaves_no_lock_held_by_nobody(
     url: str, crew: Crew
 ) -> None:
-    """H09 H83: hundreds of random moments of acquire, renew, release, close and of waiting in a queue.
+    """H09 H83: hundreds of random moments of acquire, renew, release, close and of waiting.
 
     Each call returns, or raises what the handler raised. Afterwards the client works, nobody
     stands in the queue, and within a ttl no lock is held: none is renewed for nobody.

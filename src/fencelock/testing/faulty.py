@@ -228,6 +228,9 @@ class FaultyEngine(Engine):
     def spoil(self, grant: Grant) -> None:
         self.inner.spoil(grant)
 
+    def why_gone(self, grant: Grant) -> Gone:
+        return self.inner.why_gone(grant)
+
     def connection(self, grant: Grant) -> object:
         return self.inner.connection(grant)
 

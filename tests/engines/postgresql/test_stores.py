@@ -37,6 +37,7 @@ def url(server: Postgresql, role: str, options: str) -> str:
 def test_two_roles_of_one_database_exclude_each_other(
     mode: str, flavor: str, server: Postgresql, table: str
 ) -> None:
+    """H86."""
     options = f"table={table}&mode={mode}"
 
     async def scenario(lab: Lab) -> None:
@@ -73,7 +74,7 @@ BOTH = ["mode=advisory", "mode=advisory&bound=transaction"]
 def test_fences_of_advisory_locks_grow_whatever_the_options_are(
     other: str, flavor: str, server: Postgresql, table: str
 ) -> None:
-    """Who excludes each other draws from one counter."""
+    """H86: Who excludes each other draws from one counter."""
     server.psql(f"CREATE SCHEMA s_{table}")
     options = ["", f"&table={table}", f"&schema=s_{table}", f"&table={table}_b&schema=s_{table}"]
 
