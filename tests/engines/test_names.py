@@ -96,4 +96,4 @@ def _see_one_lock(url: str, one: tuple[str, str], other: tuple[str, str]) -> Non
 @pytest.mark.parametrize("root", [f"a/lock-{NUMBER}", f"x__lock__{NUMBER}/a", "zookeeper/a"])
 def test_a_root_that_would_be_taken_for_a_contender_is_refused(root: str) -> None:
     with pytest.raises(Misconfigured, match="Choose another"):
-        fencelock.connect(f"zookeeper://127.0.0.1:1/{root}")
+        fencelock.connect(f"zookeeper://127.0.0.1:1/{root}").open()

@@ -143,6 +143,7 @@ def test_a_lease_that_nobody_could_renew_is_not_given_out(
         client, other = await lab.connect(client_url), await lab.connect(client_url)
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse_to_start)
+            patch.setattr("_thread.start_new_thread", refuse_to_start)
             with pytest.raises(RuntimeError, match="new thread"):
                 await client.lock("seat", ttl=60).acquire()
         assert await other.holders("seat") == []
@@ -152,7 +153,7 @@ def test_a_lease_that_nobody_could_renew_is_not_given_out(
     run("sync", scenario)
 
 
-def refuse_to_start(_: threading.Thread) -> None:
+def refuse_to_start(*_: object) -> None:
     raise RuntimeError("can't start new thread")
 
 

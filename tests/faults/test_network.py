@@ -16,7 +16,7 @@ import pytest
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable, aio
 from fencelock.logic import policy
 from tests.faults.crew import Crew
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, run
 from tests.faults.network import Network
 from tests.servers.link import TO_CLIENT
 
@@ -205,7 +205,7 @@ def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
         async with client.lock("warm", ttl=0.6):  # an engine may keep a session for each ttl
             pass
         network.proxy.block(TO_CLIENT)
-        acquiring = lab.start(client.lock("seat", ttl=0.6, renew=False).acquire(timeout=0))
+        acquiring = lab.start(client.lock("seat", ttl=0.6, renew=False).acquire(timeout=SOON))
         await lab.until_held(other, "seat")
         (first,) = await other.holders("seat")
         taken = await other.lock("seat").acquire(timeout=10)

@@ -111,7 +111,7 @@ def test_an_option_given_twice_is_refused() -> None:
 @pytest.mark.parametrize("query", ["patience", "patience=1&&push=no", "=&="])
 def test_options_that_cannot_be_read_are_refused_or_refused_later(query: str) -> None:
     with pytest.raises(Misconfigured):
-        fencelock.connect(f"memory://?{query}")
+        fencelock.connect(f"memory://?{query}").open()
 
 
 def test_a_question_mark_without_options_is_nothing() -> None:
@@ -157,7 +157,7 @@ def test_an_address_is_shown_without_its_password(url: str, public: str) -> None
 )
 def test_a_password_is_in_no_error(url: str) -> None:
     with pytest.raises(Misconfigured) as caught:
-        fencelock.connect(url)
+        fencelock.connect(url).open()
     error: BaseException | None = caught.value
     while error is not None:
         assert SECRET not in str(error)
@@ -232,7 +232,7 @@ def test_a_folder_that_cannot_be_made_says_what_to_do(
     monkeypatch.delenv("FENCELOCK_URL", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     with pytest.raises(Misconfigured, match="pass a URL or set FENCELOCK_URL"):
-        fencelock.connect()
+        fencelock.connect().open()
 
 
 def test_a_relative_path_is_worked_out_once(

@@ -67,7 +67,7 @@ def test_every_engine_of_the_table_has_an_extra_of_its_name(scheme: str) -> None
 @pytest.mark.usefixtures("no_others")
 def test_an_unknown_scheme_is_answered_with_the_known() -> None:
     with pytest.raises(Misconfigured) as caught:
-        fencelock.connect("carrier-pigeon://coop")
+        fencelock.connect("carrier-pigeon://coop").open()
     known = ", ".join(sorted(engines.TABLE))
     assert str(caught.value) == (
         f"there is no engine for carrier-pigeon://; known schemes: {known}"
@@ -78,18 +78,18 @@ def test_an_unknown_scheme_is_answered_with_the_known() -> None:
 @pytest.mark.parametrize(("typed", "meant"), [("sqlit", "sqlite"), ("memry", "memory")])
 def test_a_misspelled_scheme_is_told_what_was_meant(typed: str, meant: str) -> None:
     with pytest.raises(Misconfigured, match=rf"\(did you mean {meant}://\?\)"):
-        fencelock.connect(f"{typed}:///locks.db")
+        fencelock.connect(f"{typed}:///locks.db").open()
 
 
 def test_an_unknown_option_is_answered_with_the_known(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/locks.db"
     expected = r"sqlite has no option 'pacience'; it knows: patience, push"
     with pytest.raises(Misconfigured, match=expected):
-        fencelock.connect(f"{url}?pacience=1")
+        fencelock.connect(f"{url}?pacience=1").open()
     with pytest.raises(Misconfigured, match=expected):
-        fencelock.connect(url, pacience=1)
+        fencelock.connect(url, pacience=1).open()
     with pytest.raises(Misconfigured, match="memory has no option 'patience'; it knows: none"):
-        fencelock.connect("memory://", patience=1)
+        fencelock.connect("memory://", patience=1).open()
     assert not (tmp_path / "locks.db").exists()
 
 
@@ -115,7 +115,7 @@ def test_a_wrong_value_of_an_option_is_refused(
     tmp_path: Path, option: str, value: object, why: str
 ) -> None:
     with pytest.raises(Misconfigured, match=why):
-        fencelock.connect(f"sqlite:///{tmp_path}/locks.db", **{option: value})
+        fencelock.connect(f"sqlite:///{tmp_path}/locks.db", **{option: value}).open()
 
 
 @pytest.mark.parametrize("value", [True, False, "yes", "no", "on", "off", "1", "0"])
@@ -150,7 +150,7 @@ def test_an_engine_of_another_package_is_found_by_its_entry_point(
         assert lease.fence > 0
         assert client.url == "pigeon://roof"
     with pytest.raises(Misconfigured, match=r"known schemes: .*memory, .*pigeon, .*sqlite"):
-        fencelock.connect("carrier://roof")
+        fencelock.connect("carrier://roof").open()
 
 
 def test_an_engine_of_our_own_is_not_replaced_by_another_packages(
@@ -168,7 +168,7 @@ def test_what_is_no_engine_is_refused(monkeypatch: pytest.MonkeyPatch, thing: ob
     with pytest.raises(
         Misconfigured, match=r"coop:PigeonEngine, registered for pigeon://, is not an Engine"
     ):
-        fencelock.connect("pigeon://")
+        fencelock.connect("pigeon://").open()
 
 
 @pytest.mark.parametrize("value", ["coop:NoSuchClass", "no_such_coop:PigeonEngine", "coop"])
@@ -178,7 +178,7 @@ def test_an_entry_point_that_leads_nowhere_is_named(
     plant(monkeypatch, "coop", PigeonEngine=PigeonEngine)
     register(monkeypatch, {"pigeon": value})
     with pytest.raises(Misconfigured, match="the engine for pigeon:// cannot be loaded"):
-        fencelock.connect("pigeon://")
+        fencelock.connect("pigeon://").open()
 
 
 # Drivers
@@ -212,23 +212,23 @@ def test_a_missing_driver_comes_from_where_the_package_came_from(
     installed(monkeypatch, direct)
     monkeypatch.setattr("fencelock.engines.memory.MemoryEngine.drivers", ("nowhere",))
     with pytest.raises(fencelock.Misconfigured, match=re.escape(command)):
-        fencelock.connect("memory://")
+        fencelock.connect("memory://").open()
 
 
 @pytest.mark.parametrize("url", ["memory://", "memory://?scope=host"])
 def test_scope_is_an_option_of_every_engine(url: str) -> None:
     for scope in ("host", "network"):
         with pytest.raises(Misconfigured, match="threads of one process"):
-            fencelock.connect(url, scope=scope)
+            fencelock.connect(url, scope=scope).open()
     with pytest.raises(Misconfigured, match="scope is host or network, not 'world'"):
-        fencelock.connect(url, scope="world")
+        fencelock.connect(url, scope="world").open()
 
 
 def test_scope_refuses_a_file_where_a_network_is_demanded(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/locks.db"
     fencelock.connect(url, scope="host").close()
     with pytest.raises(Misconfigured, match=r"processes of one host.*redis://.*FENCELOCK_URL"):
-        fencelock.connect(f"{url}?scope=network")
+        fencelock.connect(f"{url}?scope=network").open()
 
 
 def test_a_missing_driver_names_the_exact_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,7 @@ def test_a_missing_driver_names_the_exact_command(monkeypatch: pytest.MonkeyPatc
     for scheme in NeedyEngine.schemes:
         monkeypatch.setitem(engines.TABLE, scheme, "needy_engine:NeedyEngine")
         with pytest.raises(Misconfigured) as caught:
-            fencelock.connect(f"{scheme}://h")
+            fencelock.connect(f"{scheme}://h").open()
         assert str(caught.value) == (
             'needy:// needs the package no_such_driver: pip install "fencelock[needy]"'
         )
@@ -255,7 +255,7 @@ def test_a_driver_that_is_imported_at_once_is_missed_in_the_same_words(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(engines.TABLE, "eager", "eager_engine:EagerEngine")
     with pytest.raises(Misconfigured) as caught:
-        fencelock.connect("eager://h")
+        fencelock.connect("eager://h").open()
     assert str(caught.value) == (
         'eager:// needs the package no_such_driver: pip install "fencelock[eager]"'
     )
@@ -269,7 +269,7 @@ def test_the_driver_of_another_packages_engine_is_not_promised_as_our_extra(
     with pytest.raises(
         Misconfigured, match=r"pigeon:// needs the package no_such_driver: pip install no_such"
     ):
-        fencelock.connect("pigeon://")
+        fencelock.connect("pigeon://").open()
 
 
 # What an engine need not offer
@@ -328,4 +328,4 @@ def test_a_driver_inside_a_package_that_is_missing_is_named(
     installed(monkeypatch, None)
     monkeypatch.setattr("fencelock.engines.memory.MemoryEngine.drivers", ("nowhere.inside",))
     with pytest.raises(fencelock.Misconfigured, match=r'pip install "fencelock\[memory\]"'):
-        fencelock.connect("memory://")
+        fencelock.connect("memory://").open()

@@ -196,7 +196,7 @@ def test_an_engine_of_others_that_cannot_be_imported_is_named(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(engines.TABLE, "broken", "broken_engine:Engine")
     with pytest.raises(Misconfigured, match="broken://"):
-        fencelock.connect("broken://somewhere")
+        fencelock.connect("broken://somewhere").open()
     sys.modules.pop("broken_engine", None)
 
 

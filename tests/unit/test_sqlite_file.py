@@ -104,7 +104,7 @@ def test_a_url_without_a_file_is_told_how_to_name_one(url: str) -> None:
 def test_a_nul_in_a_path_is_refused() -> None:
     """Not a ValueError of the operating system's."""
     with pytest.raises(Misconfigured, match="NUL"):
-        fencelock.connect("sqlite:///locks%00.db")
+        fencelock.connect("sqlite:///locks%00.db").open()
 
 
 def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable
-from ..world import World
+from ..world import World, sleep
 from . import policy
 from .pending import Pending, is_definite
 from .tenure import Tenure
@@ -41,16 +41,19 @@ async def free_again(
     """
     tenure.owed = True
     grant, unknown = tenure.grant, isinstance(error, OutcomeUnknown)
-    for _ in range(1, policy.UNKNOWN_TRIES if unknown else 1):
+    again = unknown or (isinstance(error, Unavailable) and not engine.commits)
+    for attempt in range(1, policy.UNKNOWN_TRIES if again else 1):
         if world.now() >= min(began + policy.RELEASE_S, world.limit()):
             break
+        if not unknown:
+            await sleep(world, policy.RETRY_MIN_S * attempt)
         try:
             freed = await engine.release(grant)
-        except (OutcomeUnknown, Unavailable) as again:
-            error = again
+        except (OutcomeUnknown, Unavailable) as failure:
+            error, unknown = failure, unknown or isinstance(failure, OutcomeUnknown)
             continue
-        except BaseException as again:
-            error = again
+        except BaseException as failure:
+            error = failure
             break
         settle(pending, tenure)
         # After a try without an answer, "not yours" most likely means that it was heard: unless the

@@ -97,12 +97,12 @@ def test_tls_is_spoken_and_the_server_checked(flavor: str, tmp_path: Path) -> No
 )
 def test_a_wrong_address_is_refused_in_words(url: str, options: Any, word: str) -> None:
     with pytest.raises(Misconfigured, match=word):
-        fencelock.connect(url, **options)
+        fencelock.connect(url, **options).open()
 
 
 def test_nobody_at_the_address_is_said_at_once() -> None:
     with pytest.raises(Unavailable, match="nothing happened"):
-        fencelock.connect("etcd://127.0.0.1:1,127.0.0.1:2")
+        fencelock.connect("etcd://127.0.0.1:1,127.0.0.1:2").open()
 
 
 def transact(etcd: Etcd, comparison: fencelock.etcd.Comparison, value: str) -> bool:

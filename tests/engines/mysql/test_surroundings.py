@@ -30,13 +30,13 @@ from tests.servers.server import free_port
 )
 def test_a_wrong_option_is_refused(options: dict[str, object], why: str) -> None:
     with pytest.raises(fencelock.Misconfigured, match=why):
-        fencelock.connect("mysql://127.0.0.1:1/locks", **options)
+        fencelock.connect("mysql://127.0.0.1:1/locks", **options).open()
 
 
 @pytest.mark.parametrize("url", ["mysql://h", "mysql://h/", "mysql://h/a/b", "mysql://h1,h2/a"])
 def test_a_url_without_one_host_and_database_is_refused(url: str) -> None:
     with pytest.raises(fencelock.Misconfigured, match=r"names no database|names several hosts"):
-        fencelock.connect(url)
+        fencelock.connect(url).open()
 
 
 def test_a_wrong_password_is_denied_and_not_repeated(server: SqlServer) -> None:

@@ -43,7 +43,7 @@ def test_a_prefix_that_could_be_more_than_a_name_is_refused(prefix: str) -> None
     with pytest.raises(fencelock.Misconfigured, match="table must be"):
         schema(prefix)
     with pytest.raises(fencelock.Misconfigured, match="table must be"):
-        fencelock.connect("mysql://127.0.0.1:1/locks", table=prefix)
+        fencelock.connect("mysql://127.0.0.1:1/locks", table=prefix).open()
 
 
 def test_rows_of_unused_names_go_and_their_fences_stay(

@@ -226,7 +226,7 @@ def test_tables_may_lie_in_a_schema_of_their_own(
 def test_identifiers_come_from_a_fixed_set(name: str, server: Postgresql) -> None:
     for option in ("table", "schema"):
         with pytest.raises(Misconfigured, match="no name for tables"):
-            fencelock.connect(server.url(), **{option: name})
+            fencelock.connect(server.url(), **{option: name}).open()
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])

@@ -33,14 +33,14 @@ from tests.servers.zookeeper import Ensemble, ZooKeeper
 )
 def test_a_wrong_option_is_refused(query: str, why: str) -> None:
     with pytest.raises(Misconfigured, match=why):
-        fencelock.connect(f"zookeeper://127.0.0.1:1/x?{query}")
+        fencelock.connect(f"zookeeper://127.0.0.1:1/x?{query}").open()
 
 
 def test_a_wrong_address_is_refused() -> None:
     with pytest.raises(Misconfigured, match="names no server"):
-        fencelock.connect("zookeeper:///x")
+        fencelock.connect("zookeeper:///x").open()
     with pytest.raises(Misconfigured, match="no path of ZooKeeper"):
-        fencelock.connect("zookeeper://127.0.0.1:1/a/../b")
+        fencelock.connect("zookeeper://127.0.0.1:1/a/../b").open()
 
 
 def test_nobody_there_is_said_at_once(flavor: str) -> None:
