@@ -43,7 +43,7 @@ class Defect(NamedTuple):
 def forget_to_undo(patch: Patch) -> None:
     """A cancelled or timed out acquire leaves its lock and its place in the queue."""
 
-    async def withdraw(*_: object) -> bool:
+    async def withdraw(*_: object, **__: object) -> bool:
         return True
 
     patch.setattr(Pending, "withdraw", withdraw)

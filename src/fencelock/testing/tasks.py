@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Hashable
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,7 +111,7 @@ class HandAioWorld(AioWorld):
         return await self.timeline.wait(signal, ends_by(deadline, self.limit()))
 
     @contextmanager
-    def until(self, moment: float) -> Iterator[None]:
+    def until(self, moment: float) -> Generator[None, None, None]:
         """As under threads: a timer of the loop would go by the real time."""
         self._limit_of[asyncio.current_task()] = moment
         try:
