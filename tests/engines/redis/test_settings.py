@@ -40,16 +40,16 @@ def test_a_wrong_url_or_option_is_refused(url: str, options: dict[str, Any], why
 def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
     port = free_port()
     with pytest.raises(Unavailable, match=f"127.0.0.1:{port} cannot be reached .*nothing happened"):
-        fencelock.connect(f"redis://127.0.0.1:{port}")
+        fencelock.connect(f"redis://127.0.0.1:{port}").open()
 
 
 def test_a_wrong_password_is_denied_and_not_repeated() -> None:
     with Redis(password="right") as server:
         with pytest.raises(Denied, match="user or the password") as caught:
-            fencelock.connect(f"redis://:wr0ng@127.0.0.1:{server.port}")
+            fencelock.connect(f"redis://:wr0ng@127.0.0.1:{server.port}").open()
         assert "wr0ng" not in str(caught.value)
         with pytest.raises(Denied):
-            fencelock.connect(f"redis://127.0.0.1:{server.port}")
+            fencelock.connect(f"redis://127.0.0.1:{server.port}").open()
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
@@ -66,10 +66,10 @@ def test_a_database_that_the_server_does_not_have_is_a_wrong_configuration(flavo
 def test_a_server_of_another_kind_is_refused() -> None:
     with Redis() as server:
         with pytest.raises(Misconfigured, match=r"what the URL says it is.*unknown command"):
-            fencelock.connect(f"redis+sentinel://127.0.0.1:{server.port}/main", patience=1)
+            fencelock.connect(f"redis+sentinel://127.0.0.1:{server.port}/main", patience=1).open()
 
 
 def test_a_lone_server_is_no_cluster() -> None:
     with Redis() as server:
         with pytest.raises((Misconfigured, Unavailable), match="cluster"):
-            fencelock.connect(f"redis+cluster://127.0.0.1:{server.port}", patience=1)
+            fencelock.connect(f"redis+cluster://127.0.0.1:{server.port}", patience=1).open()
