@@ -118,7 +118,7 @@ def test_nodes_are_reached_by_tls_and_with_a_password(flavor: str) -> None:
             for job in [lab.start(take_turns(number)) for number in range(5)]:
                 await job.result()
             with pytest.raises(Denied):
-                await lab.connect(plain)
+                _ = await lab.connect(plain)
 
         run(flavor, scenario)
 
@@ -138,7 +138,7 @@ def test_nodes_are_reached_by_tls_and_with_a_password(flavor: str) -> None:
 def test_an_address_that_makes_no_sense_is_refused(flavor: str, url: str, why: str) -> None:
     async def scenario(lab: Lab) -> None:
         with pytest.raises(Misconfigured, match=why):
-            await lab.connect(url)
+            _ = await lab.connect(url)
 
     run(flavor, scenario)
 

@@ -154,7 +154,7 @@ def test_a_quorum_is_one_of_the_nodes_that_are_configured(flavor: str, nodes: No
 
     async def with_two_down(lab: Lab) -> None:
         with pytest.raises(Unavailable, match="of 3 nodes answered and 2 are needed"):
-            await lab.connect(nodes.url)
+            _ = await lab.connect(nodes.url)
 
     run(flavor, with_two_down)
     assert not has_key(nodes, 0)

@@ -67,18 +67,27 @@ class AioWire:
         return link
 
     async def _connect(self, node: Node, lane: Lane, patience: float) -> Link:
-        """All who need the same connection wait for one; that one of them leaves ends nothing."""
-        if self._closed:
-            raise Unavailable(CLOSED)
-        key = (node, lane)
-        task = self._connecting.get(key)
-        if task is None:
-            task = self._connecting[key] = self._begin(Link(node))
-            task.add_done_callback(lambda done: self._connected(key, done))
-        await asyncio.wait({task}, timeout=patience)
-        if not task.done():
-            raise time_up(node)
-        return task.result()
+        """All who need the same connection wait for one; that one of them leaves ends nothing.
+
+        One that was begun before we came, perhaps while the server was silent, may fail: then
+        there is time for another.
+        """
+        key, until = (node, lane), self._loop.time() + patience
+        while True:
+            if self._closed:
+                raise Unavailable(CLOSED)
+            task = self._connecting.get(key)
+            began = task is None
+            if task is None:
+                task = self._connecting[key] = self._begin(Link(node))
+                task.add_done_callback(lambda done: self._connected(key, done))
+            await asyncio.wait({task}, timeout=until - self._loop.time())
+            if not task.done():
+                raise time_up(node)
+            if began or task.cancelled() or task.exception() is None:
+                return task.result()
+            if self._connecting.get(key) is task or self._loop.time() >= until:
+                return task.result()
 
     def _begin(self, link: Link) -> asyncio.Task[Link]:
         """Connect in a task of its own: redis-py may swallow the cancellation of ours."""
