@@ -139,7 +139,7 @@ def test_a_pooler_of_transactions_is_refused(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
         for options in ("mode=advisory",):
             with pytest.raises(Misconfigured, match="mode=lease"):
-                await lab.connect(pooler.url(options))
+                _ = await lab.connect(pooler.url(options))
         client = await lab.connect(pooler.url("mode=lease"))
         async with client.lock("pooled"):
             assert client.traits.push is False

@@ -179,7 +179,7 @@ def test_tables_of_an_older_version_are_brought_up_to_date(
     flavor: str, server: Postgresql, table: str, link: Link
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        await lab.connect(server.url(f"table={table}"))
+        _ = await lab.connect(server.url(f"table={table}"))
         link.execute(
             f"""DROP FUNCTION {table}_v4_lift;
             ALTER TABLE {table}_locks DROP COLUMN inbox, DROP COLUMN turn;

@@ -146,7 +146,7 @@ def test_unused_rows_go_and_the_fence_does_not_go_back(
         high = 2**52
         long_ago = "now() - interval '2 minutes'"
         link.execute(f"UPDATE {table}_locks SET fence = {high}, expires_at = {long_ago}".encode())
-        await lab.connect(server.url(f"table={table}"))  # who comes tidies up
+        _ = await lab.connect(server.url(f"table={table}"))  # who comes tidies up
         assert link.execute(f"SELECT count(*) FROM {table}_locks".encode()).fetchone() == (0,)
         async with client.lock("seat") as lease:
             assert lease.fence == high + 1
@@ -192,7 +192,7 @@ def test_who_may_not_create_tables_is_told_what_to_do(
 
     async def refused(lab: Lab) -> None:
         with pytest.raises(Denied, match="fencelock schema postgresql"):
-            await lab.connect(url)
+            _ = await lab.connect(url)
 
     async def served(lab: Lab) -> None:
         client = await lab.connect(url)

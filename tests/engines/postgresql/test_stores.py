@@ -62,7 +62,7 @@ def test_two_roles_of_one_database_exclude_each_other(
 def test_a_schema_that_cannot_be_used_is_refused(server: Postgresql, flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
         with pytest.raises(Misconfigured, match="schema="):
-            await lab.connect(server.url("schema=nowhere"))
+            _ = await lab.connect(server.url("schema=nowhere"))
 
     run(flavor, scenario)
 

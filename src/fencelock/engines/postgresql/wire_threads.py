@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 
@@ -174,7 +175,7 @@ class ThreadsWire:
 
     async def transaction(self) -> ThreadTransaction:
         """A connection of the driver's, for a transaction that the caller may join."""
-        connection = psycopg.Connection(reach(self._world, self._settings))
+        connection: psycopg.Connection[Any] = psycopg.Connection(reach(self._world, self._settings))
         connection.autocommit = True
         connection.prepare_threshold = None
         patience = self._settings.patience
