@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from . import observe
@@ -88,6 +89,7 @@ class Core(Custody, Generic[L]):
         self._waitlist = waiting.Waitlist()
         self._about = About(self.world)
         self._take_charge(self._make_engine())
+        self.keeper.chore = partial(self._waitlist.adopt, self.pending)
 
     @property
     def traits(self) -> Traits:
@@ -132,6 +134,7 @@ class Core(Custody, Generic[L]):
     async def _let_go(self) -> None:
         deadline = self.world.now() + CLOSE_S
         self._waitlist.close()
+        self._waitlist.adopt(self.pending)
         while self._waitlist.attempts and self.world.now() < deadline - CLOSE_S / 2:
             await sleep(self.world, ENDING_S)  # those who waited take their attempts back
         for tenure in [*self.keeper.held(), *self._abandoned]:
@@ -241,8 +244,9 @@ class Core(Custody, Generic[L]):
         request = wished(name, owner, ttl, about, timeout != 0, key)
         engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
         tenure: Tenure | None = None
-        waitlist.attempts.add(owner)
+        attempt = waitlist.begin(request)
         try:
+            waitlist.adopt(pending)
             try:
                 with world.until(limit):
                     answer: Grant | Busy | OutcomeUnknown = await engine.acquire(request)
@@ -251,12 +255,14 @@ class Core(Custody, Generic[L]):
             if not isinstance(answer, Grant) or answer.valid_until <= world.now():
                 if isinstance(answer, Busy):
                     if timeout == 0:
+                        waitlist.end(owner)
                         return answer
                     self._hint(name, about)
                 answer = await waiting.go_on(
                     world, engine, waitlist, pending, request, timeout, limit, answer
                 )
                 if isinstance(answer, Busy):
+                    waitlist.end(owner)
                     return answer
             grant = answer if len(keeper.tenures) < MANY else self._alike(answer)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
@@ -270,6 +276,7 @@ class Core(Custody, Generic[L]):
             if observe.subscribers:
                 waited = world.now() - started
                 observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
+            waitlist.end(owner)
             return lease
         except BaseException as error:
             # Whatever it is (a cancellation, an exception of a signal handler, no thread to be
@@ -284,10 +291,11 @@ class Core(Custody, Generic[L]):
                         request, grace(world, limit), waitlist.attempts, doubted=True, watched=True
                     )
                 else:
-                    pending.go_on(owner)
+                    pending.go_on()
+            waitlist.end(owner)
             raise
         finally:
-            waitlist.attempts.discard(owner)
+            del attempt  # an attempt that was not ended by now is taken back
 
     def _hint(self, name: str, about: str) -> None:
         """Say once what a wait that would never end looks like from here."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from .registers import Register
 from .run import Run
 
+LEFT = "nothing is left behind"  # what only the engine can tell in the end
 OUTCOMES = {
     "held": "passed",
     "broken": "violated",
@@ -68,7 +69,8 @@ def rows(run: Run) -> list[Row]:
         outcome = HAPPENED if plain.lost else "passed"
         found.insert(2, Row(outcome, "no acknowledged update is lost", why))
     if run.unheard:
-        found[-1] = Row("undecided", found[-1].question, f"the engine is silent: {run.unheard}")
+        why = f"the engine is silent: {run.unheard}"
+        found = [row if row.question != LEFT else Row("undecided", LEFT, why) for row in found]
     if run.deaths:
         found.append(Row(outcome_of(run, "broken"), "no client ends by itself", run.deaths[0]))
     return found

@@ -120,6 +120,7 @@ class Custody:
         confirmed after a body that ended well is a warning and an event.
         """
         failure: FencelockError | None = None
+        lost: LeaseLost | None = None
         try:
             lost = self.loss(tenure)
             if error is not None and not self.is_foreign(tenure):

@@ -53,6 +53,8 @@ async def free_again(
             error, unknown = failure, unknown or isinstance(failure, OutcomeUnknown)
             continue
         except BaseException as failure:
+            if engine.commits and is_definite(failure):
+                raise  # it was looked up: the work was not committed
             error = failure
             break
         settle(pending, tenure)

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from .. import observe
@@ -37,6 +37,8 @@ class Keeper:
     def __init__(self, world: World, engine: Engine) -> None:
         self._world = world
         self._engine = engine
+        self.chore: Callable[[], None] | None = None
+        """What the client has its keeper do now and then."""
         self._generation = world.generation()
         self._notifier = Notifier(world)
         self.tenures: dict[Tenure, None] = {}
@@ -138,6 +140,8 @@ class Keeper:
                 return  # a forked child in which green threads go on: its parent renews
             try:
                 self._attend()
+                if self.chore is not None:
+                    self.chore()
             except Exception as error:  # whatever it is, the keeper itself never dies of it
                 stumbled = f"the keeper stumbled and goes on: {error!r}"
                 self._notifier.tell(partial(observe.warn, stumbled))

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -42,9 +43,19 @@ class _Undo:
         self.echoes = echoes
         """It is to be repeated once it was confirmed."""
         self.is_confirmed = False
-        self.is_tried = False
-        """Somebody is at it: the caller, or the job."""
+        self.tried_by: Callable[[], object] = _nobody
+        """Who is at it, the caller or the job. Weakly: an exception can end it at any bytecode."""
         self.due = 0.0
+
+
+class _Try:
+    """Lives as long as the call that tries to undo something."""
+
+    __slots__ = ("__weakref__",)
+
+
+def _nobody() -> None:
+    return None
 
 
 class Pending:
@@ -66,7 +77,12 @@ class Pending:
         return tuple(undo.owed for undo in list(self._undos.values()) if not undo.is_confirmed)
 
     async def withdraw(
-        self, request: Request, limit: float, attempts: set[str], doubted: bool, watched: bool
+        self,
+        request: Request,
+        limit: float,
+        attempts: dict[str, Any],
+        doubted: bool,
+        watched: bool,
     ) -> bool:
         """Take an attempt back; False when that was not confirmed by the limit and goes on.
 
@@ -75,23 +91,29 @@ class Pending:
         """
         owed = Owed(request.name, "withdraw", self._world.now())
         undo = _Undo(owed, lambda: self._leave(request, watched), echoes=doubted)
-        undo.is_tried = True
+        mine = _Try()
+        undo.tried_by = weakref.ref(mine)
         self._undos[request.owner] = undo
         try:
-            attempts.discard(request.owner)
+            attempts.pop(request.owner, None)
             if limit > self._world.now():
                 await self._world.shield(self._try(request.owner, undo, limit))
         finally:
-            undo.is_tried = False
+            del mine
             if request.owner in self._undos:
                 self._start()
         return undo.is_confirmed
 
-    def go_on(self, owner: str) -> None:
-        """Go on in the background with an undo whose caller was interrupted, at any bytecode."""
-        undo = self._undos.get(owner)
-        if undo is not None:
-            undo.is_tried = False
+    def withdraw_later(self, request: Request) -> None:
+        """Take an attempt back in the background, of which nobody knows how far it got."""
+        owed = Owed(request.name, "withdraw", self._world.now())
+        undo = _Undo(owed, lambda: self._leave(request, watched=True), echoes=True)
+        self._undos.setdefault(request.owner, undo)
+        self._start()
+
+    def go_on(self) -> None:
+        """Go on in the background with undos whose callers were interrupted, at any bytecode."""
+        if self._undos and self._job is None:
             self._start()
 
     async def _leave(self, request: Request, watched: bool) -> None:
@@ -189,9 +211,10 @@ class Pending:
     async def _pass(self) -> bool:
         """Try each that is due, until one is not answered; True when all were confirmed."""
         for owner, undo in list(self._undos.items()):
-            if undo.is_tried or self._stopped or undo.due > self._world.now():
+            if undo.tried_by() is not None or self._stopped or undo.due > self._world.now():
                 continue
-            undo.is_tried = True
+            mine = _Try()
+            undo.tried_by = weakref.ref(mine)
             try:
                 if not await self._try(owner, undo, self._world.now() + PASS_S):
                     return False
@@ -199,7 +222,7 @@ class Pending:
                 observe.warn(f"{undo.owed.what} of {undo.owed.name!r} failed: {error!r}")
                 return False
             finally:
-                undo.is_tried = False
+                del mine
         return True
 
 

@@ -14,6 +14,9 @@ the same owner; engines answer that idempotently.
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
+
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
@@ -22,14 +25,49 @@ from . import policy
 from .pending import Pending, grace, taken_back, unconfirmed, unwatch
 
 
+class Attempt:
+    """Lives as long as the call that makes an attempt."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Waitlist:
-    """Who waits through one client, so that closing it ends their waits."""
+    """Who tries through one client, so that closing it ends their waits.
+
+    An exception of a signal handler can come at any bytecode, and another one while the first is
+    handled. So the list knows every attempt by something that lives in its call and nowhere else:
+    what is gone without having ended its attempt has left it to us.
+    """
 
     def __init__(self) -> None:
         self.closed = False
-        self.attempts: set[str] = set()
-        """Owners that are trying, and have not yet got their lease or taken the attempt back."""
+        self.attempts: dict[str, tuple[Request, weakref.ref[Attempt]]] = {}
+        """By owner, those that have not yet got their lease or been taken back."""
+        self._gone: deque[object] = deque()
+        """Calls that have ended. A callback of C fills it: no exception comes between."""
         self.signals: dict[Signal, None] = {}  # in the order in which they came
+
+    def begin(self, request: Request) -> Attempt:
+        """A call begins that will end its attempt, or be gone."""
+        attempt = Attempt()
+        self.attempts[request.owner] = (request, weakref.ref(attempt, self._gone.append))
+        return attempt
+
+    def end(self, owner: str) -> None:
+        """An attempt has got its lease, or left nothing behind."""
+        self.attempts.pop(owner, None)
+
+    def adopt(self, pending: Pending) -> None:
+        """Have the attempts taken back whose calls are gone."""
+        gone = len(self._gone)
+        if gone:  # each step may be the last one, and then the next caller begins anew
+            pending.go_on()
+            for owner, (request, attempt) in list(self.attempts.items()):
+                if attempt() is None:
+                    pending.withdraw_later(request)
+                    self.attempts.pop(owner, None)
+            for _ in range(gone):
+                self._gone.popleft()
 
     def close(self) -> None:
         """End all waits."""
@@ -139,6 +177,7 @@ async def _look(
     """
     busy, look = first, not first.queued
     failing_since: float | None = None
+    doubt: OutcomeUnknown | None = None
     await engine.watch(request, signal)
     while True:
         if waitlist.closed:
@@ -154,14 +193,18 @@ async def _look(
                     answer = await _insist(world, engine, request, None, limit)
                 if isinstance(answer, Grant):
                     return answer
-                busy, failing_since = answer, None
-            except Unavailable:  # a short outage costs nothing, a long one is ours to know
+                busy, failing_since, doubt = answer, None, None
+            except (Unavailable, OutcomeUnknown) as error:
+                # A short outage costs nothing, a long one is ours to know; so is what it left open.
+                doubt = error if isinstance(error, OutcomeUnknown) else doubt
                 failing_since = world.now() if failing_since is None else failing_since
                 if world.now() >= failing_since + request.ttl:
-                    raise
+                    raise doubt or error from None
                 busy = Busy(policy.RETRY_MAX_S)
         look, now = True, world.now()
         if deadline is not None and now >= deadline:
+            if doubt is not None:
+                raise doubt
             return busy
         look_at = policy.look_at(now, busy.look_in, world.random())
         await engine.wait(signal, policy.earlier(deadline, look_at))

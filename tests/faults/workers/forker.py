@@ -108,6 +108,7 @@ def prefork(url: str) -> None:
 def busy(url: str) -> None:
     """Fork again and again while another thread is in the middle of the engine's calls."""
     client = fencelock.connect(url)
+    client.open()  # what a thread imports at the moment of a fork is Python's to answer for
     stop = threading.Event()
 
     def work() -> None:

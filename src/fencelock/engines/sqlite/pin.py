@@ -34,7 +34,7 @@ class Pin:
             connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
 
     def _lock(self, shared: bool) -> None:
-        if sys.platform == "linux" and self._file is not None:
+        if sys.platform == "linux" and self._file is not None and not self._file.closed:
             import fcntl
 
             kind = fcntl.F_RDLCK if shared else fcntl.F_UNLCK
