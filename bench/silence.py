@@ -7,10 +7,10 @@ defaults. It prints the longest of a few rounds, as the table of docs/hanging.md
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import fencelock
@@ -49,23 +49,22 @@ class _Stopped:
 
 
 def _servers() -> Iterator[_Stopped]:
-    yield _Stopped("redis", Redis(), lambda server: server.fresh_url())
-    yield _Stopped("redlock", Nodes(), lambda server: server.url)
+    yield _Stopped("redis", Redis(), lambda server: str(server.fresh_url()))
+    yield _Stopped("redlock", Nodes(), lambda server: str(server.url))
     for mode in ("lease", "advisory", "row"):
-        options = f"mode={mode}"
-        yield _Stopped(
-            f"postgresql {options}",
-            Postgresql(),
-            lambda server, options=options: server.url(options),
-        )
+        yield _Stopped(f"postgresql mode={mode}", Postgresql(), partial(_postgresql_url, mode))
     for mode in ("lease", "advisory"):
-        yield _Stopped(
-            f"mariadb mode={mode}",
-            mariadb(),
-            lambda server, mode=mode: f"{server.url('mariadb')}?mode={mode}",
-        )
-    yield _Stopped("etcd", Etcd(), lambda server: server.url)
-    yield _Stopped("zookeeper", ZooKeeper(), lambda server: server.fresh_url())
+        yield _Stopped(f"mariadb mode={mode}", mariadb(), partial(_mariadb_url, mode))
+    yield _Stopped("etcd", Etcd(), lambda server: str(server.url))
+    yield _Stopped("zookeeper", ZooKeeper(), lambda server: str(server.fresh_url()))
+
+
+def _postgresql_url(mode: str, server: Postgresql) -> str:
+    return server.url(f"mode={mode}")
+
+
+def _mariadb_url(mode: str, server: Any) -> str:
+    return f"{server.url('mariadb')}?mode={mode}"
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -148,4 +147,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -217,7 +217,7 @@ def test_a_full_disk_refuses_a_new_file_cleanly(flavor: str, small_disk: Path) -
     async def scenario(lab: Lab) -> None:
         url = f"sqlite:///{small_disk / 'locks.db'}"
         with pytest.raises(Unavailable, match="full"):
-            await lab.connect(url)
+            _ = await lab.connect(url)
         filler.unlink()
         client = await lab.connect(url)
         async with client.lock("seat") as lease:

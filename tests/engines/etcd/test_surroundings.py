@@ -58,11 +58,11 @@ def test_a_user_locks_what_its_role_allows(flavor: str, guarded: Etcd) -> None:
             assert link._about != (("token", "ended.1"),)
         await (await waiting.result()).release()
         with pytest.raises(Denied):
-            await lab.connect(url, prefix="elsewhere/")
+            _ = await lab.connect(url, prefix="elsewhere/")
         with pytest.raises(Denied):
-            await lab.connect(f"etcd://worker:wrong@{guarded.address}", prefix="locks/")
+            _ = await lab.connect(f"etcd://worker:wrong@{guarded.address}", prefix="locks/")
         with pytest.raises(Denied):
-            await lab.connect(f"etcd://{guarded.address}", prefix="locks/")
+            _ = await lab.connect(f"etcd://{guarded.address}", prefix="locks/")
 
     run(flavor, scenario)
 
@@ -77,7 +77,7 @@ def test_tls_is_spoken_and_the_server_checked(flavor: str, tmp_path: Path) -> No
                 assert lease
             for url in (f"{etcd.url}?tls=yes", etcd.url):  # an unknown authority; no TLS at all
                 with pytest.raises(Unavailable):
-                    await lab.connect(url, patience=1)
+                    _ = await lab.connect(url, patience=1)
 
         run(flavor, scenario)
 

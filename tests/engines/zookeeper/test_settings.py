@@ -46,7 +46,7 @@ def test_a_wrong_address_is_refused() -> None:
 def test_nobody_there_is_said_at_once(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
         with pytest.raises(Unavailable, match="cannot be reached"):
-            await lab.connect(f"zookeeper://127.0.0.1:{free_port()}/x")
+            _ = await lab.connect(f"zookeeper://127.0.0.1:{free_port()}/x")
 
     run(flavor, scenario)
 
@@ -65,7 +65,7 @@ def test_a_member_that_is_silent_leaves_time_for_the_others(
             client = await lab.connect(url, session=2.0)
             await (await client.lock("seat").acquire()).release()
             with pytest.raises(Unavailable, match=f"{silent} .*silent"):
-                await lab.connect(f"zookeeper://{silent}/{root}", session=2.0)
+                _ = await lab.connect(f"zookeeper://{silent}/{root}", session=2.0)
 
         run(flavor, scenario)
 
@@ -160,7 +160,7 @@ def test_tls_with_a_certificate_of_our_own(flavor: str, encrypted: tuple[ZooKeep
             await lease.renew()
             assert await lease.release() is True
         with pytest.raises(Misconfigured, match="no certificate that we trust"):
-            await lab.connect(url, tls=True)
+            _ = await lab.connect(url, tls=True)
 
     run(flavor, scenario)
 

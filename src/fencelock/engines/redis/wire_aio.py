@@ -72,7 +72,8 @@ class AioWire:
         One that was begun before we came, perhaps while the server was silent, may fail: then
         there is time for another.
         """
-        key, until = (node, lane), self._loop.time() + patience
+        key: tuple[Node, Lane] = (node, lane)
+        until = self._loop.time() + patience
         while True:
             if self._closed:
                 raise Unavailable(CLOSED)
