@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import observe
 from ..engine import Engine
-from ..errors import FencelockError, LeaseLost, SessionEnded
+from ..errors import FencelockError, LeaseLost, SessionEnded, UsageError
 from ..model import Grant, Meta
 from ..world import GRACE_S, NO_LIMIT, World
 from . import policy
@@ -125,7 +125,14 @@ class Custody:
             lost = self.loss(tenure)
             if error is not None and not self.is_foreign(tenure):
                 self.engine.spoil(tenure.grant)
+                if tenure.count > 1:
+                    tenure.spoiled = True
             await self.release(tenure)
+            if tenure.released and tenure.spoiled and self.engine.commits:
+                failure = UsageError(
+                    f"a block within this one raised under {tenure.grant.name!r}: its transaction "
+                    "was rolled back and nothing is committed. Let such an error through"
+                )
         except FencelockError as raised:
             failure = raised
         except BaseException:

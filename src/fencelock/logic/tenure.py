@@ -62,6 +62,8 @@ class Tenure:
     on_lost: Seldom[Callable[[LeaseLost], object] | None] = Seldom(None)
     owed: Seldom[bool] = Seldom(False)
     """The engine may not know of the release: it can be asked again."""
+    spoiled: Seldom[bool] = Seldom(False)
+    """A block within another one of the same hold has raised."""
     signal: Seldom[Signal | None] = Seldom(None)
     """Made when somebody waits for the loss."""
 

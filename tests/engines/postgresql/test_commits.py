@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from fencelock import EngineError, Expired, LeaseLost, SessionEnded
+from fencelock import EngineError, Expired, LeaseLost, SessionEnded, UsageError
 from tests.engines.postgresql.gate import mode_of
 from tests.engines.postgresql.test_bound import BOUND, make_stock, sell, stock
 from tests.faults.flavors import Lab, run
@@ -42,6 +42,27 @@ def test_what_a_client_that_is_closed_still_held_is_rolled_back(
             with pytest.warns(ResourceWarning):
                 del lease
         await client.close()
+        assert stock(link, table) == 7
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("options", BOUND)
+def test_a_block_within_that_raised_is_not_committed_in_silence(
+    options: str, flavor: str, server: Postgresql, table: str, link: Link
+) -> None:
+    """Somebody has caught its error and the outer block ends well: nothing is kept, and said so."""
+    make_stock(link, table)
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&{options}"))
+        lock = client.lock("stock", reentrant=True)
+        with pytest.raises(UsageError, match="nothing is committed"):
+            async with lock as lease:
+                await sell(lease, table)
+                with pytest.raises(KeyError):
+                    async with lock:
+                        raise KeyError("within")
         assert stock(link, table) == 7
 
     run(flavor, scenario)
