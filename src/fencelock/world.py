@@ -28,9 +28,10 @@ R = TypeVar("R")
 
 Flavor: TypeAlias = Literal["threads", "asyncio", "sim"]
 
-GRACE_S = 1.0
-"""The longest that a call outlasts its caller's deadline or cancellation: what is not done by then
-goes on in the background."""
+GRACE_S = 0.75
+"""How long a call waits for its engine past its caller's deadline or cancellation: what is not done
+by then goes on in the background. With the moment that a wire takes to let go, it is less than the
+second that is promised."""
 NO_LIMIT = float("inf")
 
 

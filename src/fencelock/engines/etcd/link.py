@@ -23,7 +23,7 @@ from . import replies, requests
 
 WORK, RENEWAL = 0, 1  # lanes: a renewal never queues behind other work
 TRY_MIN_S = 0.5
-SILENCE_S = 0.9  # a caller's own time may be over long before that of a request
+SILENCE_S = 0.6  # a caller's own time may be over long before that of a request
 
 RANGE = "/etcdserverpb.KV/Range"
 TXN = "/etcdserverpb.KV/Txn"

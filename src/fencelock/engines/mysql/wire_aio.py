@@ -24,7 +24,7 @@ from .transaction import Transaction
 from .wire_threads import context, tls_or_nothing
 
 LANES = 2
-MOMENT_S = 0.2  # how long a caller that is cancelled waits for its answer
+MOMENT_S = 0.1  # how long a caller that is cancelled waits for its answer
 
 
 def arguments(settings: Settings) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from .hpack import Malformed
 from .server import Server
 from .tls import see_agreed
 
-LINGER_S = 0.25  # after a cancellation
+LINGER_S = 0.1  # after a cancellation
 LEAVE_S = 10.0  # calls on a connection that is left have ended by then
 
 
