@@ -1,4 +1,4 @@
-"""How long each call lasts when the server is stopped: `python -m bench.silence`, from the root.
+"""How long each call lasts when the server is stopped: `python -m bench.silence [ENGINE …]`.
 
 Every server is stopped by a signal, with its children, for each call; all options are at their
 defaults. It prints the longest of a few rounds, as the table of docs/hanging.md.
@@ -7,6 +7,7 @@ defaults. It prints the longest of a few rounds, as the table of docs/hanging.md
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ class _Stopped:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        servers = getattr(self.server, "nodes", [self.server])
+        servers = self.server.nodes if isinstance(self.server, Nodes) else [self.server]
         for server in servers:
             server.pause()
         try:
@@ -132,7 +133,10 @@ async def _tasks(one: _Stopped) -> dict[str, float]:
 def main() -> None:
     print(f"| engine | {' | '.join(f'`{call}`' for call in CALLS)} |")
     print(f"|---|{'---|' * len(CALLS)}")
+    wanted = sys.argv[1:]
     for one in _servers():
+        if wanted and not any(word in one.name for word in wanted):
+            continue
         with one.server:
             longest: dict[str, list[float]] = {call: [0.0, 0.0] for call in CALLS}
             for _ in range(ROUNDS):

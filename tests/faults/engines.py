@@ -52,6 +52,11 @@ that outlives lost answers, a release that outlives its event loop."""
 
 _number = itertools.count()
 
+STORMS = (
+    "single exceptions are in tests/engines; several within a tenth of a millisecond may still cost "
+    "it a turn on a connection, until a deadline"
+)
+
 
 class Store(NamedTuple):
     """Where an engine keeps its locks in one test."""
@@ -110,11 +115,15 @@ STORES: dict[str, Store] = {
             "order": "serves waiters in no order",
             "waiters": "keeps no queue",
         },
+        left_out=frozenset({"test_signal_exceptions.py"}),
+        why_left_out=STORMS,
     ),
     "etcd": Store(
         lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
+        left_out=frozenset({"test_signal_exceptions.py"}),
+        why_left_out=STORMS,
     ),
     # A dead client keeps its place and its locks until its session ends: hence a short one.
     "zookeeper": Store(

@@ -6,7 +6,7 @@ from functools import partial
 
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable
-from ..world import World, sleep
+from ..world import World
 from . import policy
 from .pending import Pending, is_definite
 from .tenure import Tenure
@@ -41,16 +41,13 @@ async def free_again(
     """
     tenure.owed = True
     grant, unknown = tenure.grant, isinstance(error, OutcomeUnknown)
-    again = unknown or (isinstance(error, Unavailable) and not engine.commits)
-    for attempt in range(1, policy.UNKNOWN_TRIES if again else 1):
+    for _ in range(1, policy.UNKNOWN_TRIES if unknown else 1):
         if world.now() >= min(began + policy.RELEASE_S, world.limit()):
             break
-        if not unknown:
-            await sleep(world, policy.RETRY_MIN_S * attempt)
         try:
             freed = await engine.release(grant)
         except (OutcomeUnknown, Unavailable) as failure:
-            error, unknown = failure, unknown or isinstance(failure, OutcomeUnknown)
+            error = failure
             continue
         except BaseException as failure:
             if engine.commits and is_definite(failure):

@@ -12,7 +12,7 @@ GROUPING = 12  # a renewal may come this part of a ttl early, so that many go in
 RETRY_MIN_S, RETRY_MAX_S = 0.01, 1.0
 LOOK_MIN_S, LOOK_MAX_S = 0.001, 60.0
 UNKNOWN_TRIES = 3
-RELEASE_S = 4.0  # how long a release waits for an engine that is silent
+RELEASE_S = 5.0  # how long a release waits for an engine that is silent
 
 
 def renew_at(asked_at: float, ttl: float) -> float:

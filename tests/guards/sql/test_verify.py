@@ -110,7 +110,7 @@ def release(lease: fencelock.Lease) -> None:
     """Release, whether the row can be had or not."""
     try:
         lease.release()
-    except Unavailable:
+    except (Unavailable, OutcomeUnknown):
         pass
 
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...engine import Address, Engine
-from ...errors import Misconfigured
+from ...errors import FencelockError, Misconfigured
 from ...model import (
     Busy,
     Finding,
@@ -78,7 +78,11 @@ class SqliteEngine(Engine):
 
     async def open(self) -> None:
         await self._hands(self._handle.open)
-        await self._hands(self._ledger.tidy, self.world.now())
+        try:
+            await self._hands(self._ledger.tidy, self.world.now())
+        except FencelockError:
+            await self._hands(self._handle.close)  # whoever comes next has another engine
+            raise
 
     async def close(self) -> None:
         await self._listener.close()
