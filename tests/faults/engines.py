@@ -53,8 +53,8 @@ that outlives lost answers, a release that outlives its event loop."""
 _number = itertools.count()
 
 STORMS = (
-    "single exceptions are in tests/engines; several within a tenth of a millisecond may still cost "
-    "it a turn on a connection, until a deadline"
+    "single exceptions are in tests/engines; several at once may still cost it a turn on a "
+    "connection, until a deadline"
 )
 
 

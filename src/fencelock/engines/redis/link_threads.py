@@ -82,6 +82,10 @@ class Link:
             self._connection.disconnect()
             raise cannot_connect(node, error) from error
         self.usable = True
+        self.owes = False
+        """A request was sent whose reply was not read: whoever finds that after another's turn must
+        not read it for its own. An exception of a signal handler can come at any bytecode, and
+        another one before the connection is closed for the first."""
         self.node = node
         self.socket: socket.socket = self._connection._sock
         self.patience = min(settings.patience, SEND_S)
@@ -141,6 +145,10 @@ class Link:
 
     def exchange(self, payload: bytes, count: int, patience: float) -> list[Any]:
         """Send and receive, whoever has the turn."""
+        if self.owes:
+            self.close()
+            raise Stale
+        self.owes = True
         if not self.times_itself and patience != self.patience:
             self.set_patience(patience)
         self.send(payload)
@@ -155,6 +163,7 @@ class Link:
             while (reply := self.gets()) is not False:
                 replies.append(reply)
                 if len(replies) == count:
+                    self.owes = False
                     return replies
 
     def take(self) -> list[Any]:

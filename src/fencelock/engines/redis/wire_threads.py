@@ -43,18 +43,23 @@ class ThreadsLine:
             except Stale:
                 return self._ask(payload, patience)
         try:
+            if link.owes:  # whoever had the turn was interrupted, and its reply is still to come
+                link.close()
             if link.usable:
                 if not link.times_itself and patience != link.patience:
                     link.set_patience(patience)
+                link.owes = True
                 link.send(payload)
                 while link.comes(patience):
                     data = link.receive(READ_FEW)
                     if data == ONE:
+                        link.owes = False
                         return 1
                     if not data:
                         raise ConnectionResetError(ENDED)
                     link.feed(data)
                     if (reply := link.gets()) is not False:
+                        link.owes = False
                         return reply
                 raise TimeoutError
         except BaseException as error:  # also when interrupted: a late reply meets nobody
