@@ -14,6 +14,7 @@ from fencelock.judge.measure import is_session_bound, promised
 from fencelock.judge.nemesis import FAULTS, Nemesis, read_faults
 from fencelock.judge.peers import PEERS, check_library
 from fencelock.model import Traits
+from fencelock.world import GRACE_S
 
 STRONG = Traits("correctness", "network", fence=True, fifo=True, push=True, durable=True)
 
@@ -24,7 +25,7 @@ def test_a_lock_without_a_fence_is_held_to_what_needs_none() -> None:
     assert (theirs.exclusive, theirs.fence, theirs.guarded, theirs.fifo) == (
         (True, False, False, False)
     )
-    assert (ours.grace, ours.undone_within) == (1.25, 5.0)
+    assert (ours.grace, ours.undone_within) == (GRACE_S + 0.25, 5.0)
     assert (theirs.grace, theirs.undone_within) == (None, None)
 
 
