@@ -68,7 +68,7 @@ class Handoff(Work):
     def measure(self, contestant: Contestant, quick: bool) -> Mapping[str, float]:
         seconds = 0.5 if quick else 3.0
         jobs = [(contestant, number) for number in range(PROCESSES)]
-        with contestant.gauge() as gauge, Crew(_contend, jobs) as crew:
+        with contestant.gauge() as gauge, Crew(_wait_in_queue, jobs) as crew:
             crew.hear()
             before = gauge.look()
             begin = time.monotonic_ns() + 50_000_000
@@ -113,7 +113,7 @@ def changes(turns: Sequence[Turn], end: int) -> int:
     return sum(before.who != after.who and after.got < end for before, after in pairwise(turns))
 
 
-def _contend(line: Line, contestant: Contestant, number: int) -> None:
+def _wait_in_queue(line: Line, contestant: Contestant, number: int) -> None:
     clock = time.monotonic_ns
     with contestant.connect(traced=True) as session:
         lock = session.lock(NAME)

@@ -11,15 +11,23 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
-from . import body, engines
-from .checks import check_name, check_prefix, check_reason, check_timeout, check_ttl
-from .core import Core
+from . import engines
+from ._client import cancel_scope
+from ._client.client import Core
+from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase
+from ._client.holder_meta import not_in_time
+from ._client.lock_options import (
+    DEFAULT_TTL_S,
+    LockOptions,
+    LockSpec,
+    Template,
+    check_busy,
+    make_lock_spec,
+)
+from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .engine import Address, Engine
 from .errors import LeaseLost, UsageError
-from .face import ClientFace, LeaseFace, LockFace, LostFace
-from .logic.about import not_in_time
 from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
-from .spec import DEFAULT_TTL_S, LockOptions, Spec, Template, check_busy, make_spec
 from .worlds.aio import AioWorld
 
 __all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
@@ -110,7 +118,7 @@ def _abandon(core: Core[Lease]) -> None:
         pass
 
 
-class Client(ClientFace):
+class Client(ClientBase):
     """A client of one engine.
 
     The tasks of an event loop share its connections; another loop gets connections of its own, and
@@ -140,7 +148,9 @@ class Client(ClientFace):
         whoever asks who holds the lock. ``key`` is the number under which other programs know the
         lock, in a store that locks by numbers.
         """
-        spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key)
+        spec = make_lock_spec(
+            name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
+        )
         self._demand(spec)
         return Lock(self._cores, spec)
 
@@ -175,7 +185,7 @@ class Client(ClientFace):
         ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
         A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
-        spec = make_spec(
+        spec = make_lock_spec(
             "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
         )
         self._demand(spec)
@@ -221,7 +231,7 @@ class Client(ClientFace):
         """
         return await self._core.revoke(check_name(name), check_reason(reason))
 
-    def _demand(self, spec: Spec) -> None:
+    def _demand(self, spec: LockSpec) -> None:
         """Refuse at once what the engine cannot promise; outside a loop, acquiring does it."""
         core = self._cores.open_core() if isinstance(self._cores, LoopCores) else self._core
         if core is not None:
@@ -247,7 +257,7 @@ class Client(ClientFace):
         await self.close()
 
 
-class Lock(LockFace["Lease"]):
+class Lock(LockBase["Lease"]):
     """A description of a lock.
 
     It holds no lease: tasks may share it, and it can be used again and again.
@@ -292,7 +302,7 @@ class Lock(LockFace["Lease"]):
         await lease.__aexit__(kind, error, traceback)
 
 
-class Lease(LeaseFace):
+class Lease(LeaseBase):
     """The right to act, limited in time.
 
     Leaving it releases the lock. It is true while it holds.
@@ -303,22 +313,22 @@ class Lease(LeaseFace):
     @property
     def lost(self) -> Lost:
         """The loss of this lease, to be asked or waited for."""
-        return Lost(self._core, self._tenure)
+        return Lost(self._core, self._hold)
 
     async def renew(self, *, ttl: float | None = None) -> None:
         """Renew now, with a new ttl if one is given; raise LeaseLost if it is lost."""
-        await self._core.renew(self._tenure, None if ttl is None else check_ttl(ttl))
+        await self._core.lifecycle.renew(self._hold, None if ttl is None else check_ttl(ttl))
 
     async def release(self) -> bool:
         """Give the lock back: True when this freed it, False when the lease was no longer ours.
 
         Calling it again does nothing. An inner level of a re-entered lease gives back its level.
         """
-        return await self._core.release(self._tenure)
+        return await self._core.lifecycle.release(self._hold)
 
     async def __aenter__(self) -> Lease:
         self.check()
-        body.enter(self._tenure)
+        cancel_scope.enter(self._hold)
         return self
 
     async def __aexit__(
@@ -327,14 +337,14 @@ class Lease(LeaseFace):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await body.leave(self._core, self._tenure, error)
+        await cancel_scope.leave(self._core, self._hold, error)
 
 
-class Lost(LostFace):
+class Lost(LostBase):
     """Whether a lease is lost, to be asked or waited for."""
 
     __slots__ = ()
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for the loss; False when time is up or the lease was released."""
-        return await self._core.wait_lost(self._tenure, check_timeout(timeout))
+        return await self._core.wait_lost(self._hold, check_timeout(timeout))

@@ -134,7 +134,7 @@ class Engine(ABC):
     async def inspect(self, name: str) -> State:
         """Who holds the name, and who waits."""
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End background work without waiting: the client was dropped and nobody can reach it."""
 
     async def watch(self, request: Request, signal: Signal) -> None:
@@ -150,7 +150,7 @@ class Engine(ABC):
         """
         await self.world.wait(signal, deadline)
 
-    def handed(self, request: Request) -> Grant | None:
+    def pushed_grant(self, request: Request) -> Grant | None:
         """The grant that a push has brought to the one who waits; told once.
 
         Engines whose pushes only say "look again" have none.
@@ -168,11 +168,11 @@ class Engine(ABC):
         """All holders of names that begin with the prefix, by name."""
         raise Unsupported(f"{self.schemes[0]} cannot list locks: ask for one name with holders()")
 
-    async def examine(self) -> list[Finding]:
+    async def diagnose(self) -> list[Finding]:
         """What of the surroundings and settings would break a promise, with advice."""
         return []
 
-    def spoil(self, grant: Grant) -> None:
+    def mark_failed(self, grant: Grant) -> None:
         """The body under this lock has not ended well, or its holder was told that it is lost: what
         a transaction did there is not to be kept.
 

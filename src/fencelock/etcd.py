@@ -48,7 +48,7 @@ def compare(lease: sync.Lease | aio.Lease) -> Comparison:
 
     Raise UsageError for a lease that is not etcd's, and LeaseLost for one that is over.
     """
-    core, tenure = lease._core, lease._tenure  # pyright: ignore[reportPrivateUsage]
+    core, hold = lease._core, lease._hold  # pyright: ignore[reportPrivateUsage]
     made: Any = getattr(core.engine, "comparison", None)
     if made is None:
         raise UsageError(
@@ -56,5 +56,5 @@ def compare(lease: sync.Lease | aio.Lease) -> Comparison:
             "compared in a transaction of etcd"
         )
     lease.check()
-    key, revision, message = made(tenure.grant)
+    key, revision, message = made(hold.grant)
     return Comparison(key, revision, message)

@@ -27,8 +27,8 @@ from .guards.sql.links import Link, link
 from .guards.sql.steps import Ask, Steps, Table
 
 if TYPE_CHECKING:
+    from ._client.facade import LeaseBase
     from .engine import Engine, Verification
-    from .face import LeaseFace
 
 __all__ = ["verify"]
 
@@ -36,7 +36,7 @@ _WHERE = Table("the table of the locks")
 _PACKAGE = dirname(__file__)
 
 
-def verify(connection: Any, lease: LeaseFace) -> Any:
+def verify(connection: Any, lease: LeaseBase) -> Any:
     """Make sure of a lease inside an open transaction, or raise LeaseLost.
 
     It returns None, or something to await when the connection is one of asyncio. Commit before the
@@ -44,7 +44,7 @@ def verify(connection: Any, lease: LeaseFace) -> Any:
     """
     lease.check()
     engine: Engine = lease._core.engine  # pyright: ignore[reportPrivateUsage]
-    question = engine.verification(lease._tenure.grant)  # pyright: ignore[reportPrivateUsage]
+    question = engine.verification(lease._hold.grant)  # pyright: ignore[reportPrivateUsage]
     connection = getattr(connection, "driver_connection", None) or connection  # SQLAlchemy's pool
     over = _link(connection, engine)
     try:
@@ -57,7 +57,7 @@ def verify(connection: Any, lease: LeaseFace) -> Any:
     return None
 
 
-async def _verify_later(connection: Any, lease: LeaseFace, asked: Awaitable[bool]) -> None:
+async def _verify_later(connection: Any, lease: LeaseBase, asked: Awaitable[bool]) -> None:
     try:
         found = await asked
     except EngineError as error:
@@ -103,14 +103,14 @@ def _explained(error: EngineError, engine: Engine) -> EngineError:
     )
 
 
-def _judge(connection: Any, lease: LeaseFace, found: bool) -> None:
-    tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]
+def _judge(connection: Any, lease: LeaseBase, found: bool) -> None:
+    hold = lease._hold  # pyright: ignore[reportPrivateUsage]
     if not found:
-        raise tenure.lost_error(
+        raise hold.lost_error(
             "expired",
             "the database of this connection knows no such lease (any more, if the lock is there)",
         )
-    tenure.before_release = _reminder(lease.name, connection)
+    hold.before_release = _reminder(lease.name, connection)
 
 
 def _reminder(name: str, connection: Any) -> Callable[[], None] | None:

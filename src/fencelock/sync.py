@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
-from .checks import check_name, check_prefix, check_reason, check_timeout, check_ttl
-from .core import Core
+from ._client.client import Core
+from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase
+from ._client.holder_meta import not_in_time
+from ._client.lock_options import DEFAULT_TTL_S, LockOptions, Template, check_busy, make_lock_spec
+from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .errors import FencelockError, LeaseLost
-from .face import ClientFace, LeaseFace, LockFace, LostFace
-from .logic.about import not_in_time
 from .model import Busy, Holding, Meta, Safety, State
-from .spec import DEFAULT_TTL_S, LockOptions, Template, check_busy, make_spec
 from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
 
@@ -48,7 +48,7 @@ def connect(url: str | None = None, **options: object) -> Client:
     return Client(core)
 
 
-class Client(ClientFace):
+class Client(ClientBase):
     """A connection to one engine.
 
     Threads may share it; a forked child gets a link of its own on first use.
@@ -77,7 +77,9 @@ class Client(ClientFace):
         whoever asks who holds the lock. ``key`` is the number under which other programs know the
         lock, in a store that locks by numbers.
         """
-        spec = make_spec(name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key)
+        spec = make_lock_spec(
+            name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
+        )
         self._cores.here().demand(spec.safety, spec.key)
         return Lock(self._cores, spec)
 
@@ -112,7 +114,7 @@ class Client(ClientFace):
         ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
         A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
-        spec = make_spec(
+        spec = make_lock_spec(
             "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
         )
         self._core.demand(spec.safety, spec.key)
@@ -171,7 +173,7 @@ class Client(ClientFace):
         self.close()
 
 
-class Lock(LockFace["Lease"]):
+class Lock(LockBase["Lease"]):
     """A description of a lock.
 
     It holds no lease: threads may share it, and it can be used again and again.
@@ -227,7 +229,7 @@ class Lock(LockFace["Lease"]):
             blocks.remove(lease)
 
 
-class Lease(LeaseFace):
+class Lease(LeaseBase):
     """The right to act, limited in time.
 
     Leaving it releases the lock. It is true while it holds.
@@ -238,18 +240,18 @@ class Lease(LeaseFace):
     @property
     def lost(self) -> Lost:
         """The loss of this lease, to be asked or waited for."""
-        return Lost(self._core, self._tenure)
+        return Lost(self._core, self._hold)
 
     def renew(self, *, ttl: float | None = None) -> None:
         """Renew now, with a new ttl if one is given; raise LeaseLost if it is lost."""
-        drive(self._core.renew(self._tenure, None if ttl is None else check_ttl(ttl)))
+        drive(self._core.lifecycle.renew(self._hold, None if ttl is None else check_ttl(ttl)))
 
     def release(self) -> bool:
         """Give the lock back: True when this freed it, False when the lease was no longer ours.
 
         Calling it again does nothing. An inner level of a re-entered lease gives back its level.
         """
-        return drive(self._core.release(self._tenure))
+        return drive(self._core.lifecycle.release(self._hold))
 
     def __enter__(self) -> Lease:
         self.check()
@@ -261,17 +263,17 @@ class Lease(LeaseFace):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        drive(self._core.leave(self._tenure, error))
+        drive(self._core.lifecycle.leave(self._hold, error))
 
 
-class Lost(LostFace):
+class Lost(LostBase):
     """Whether a lease is lost, to be asked or waited for."""
 
     __slots__ = ()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the loss; False when time is up or the lease was released."""
-        return drive(self._core.wait_lost(self._tenure, check_timeout(timeout)))
+        return drive(self._core.wait_lost(self._hold, check_timeout(timeout)))
 
 
 _open: weakref.WeakSet[Core[Any]] = weakref.WeakSet()

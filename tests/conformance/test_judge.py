@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-import fencelock.spec
+import fencelock._client.lock_options
 import fencelock.sync
-from fencelock.core import Core
+from fencelock._client import acquire, loss_notify
+from fencelock._client.client import Core
+from fencelock._client.lease_lifecycle import LeaseLifecycle
 from fencelock.engine import Engine
 from fencelock.engines.memory import MemoryEngine
 from fencelock.errors import EngineError, Unavailable
-from fencelock.logic import telling, waiting
 from fencelock.model import Request
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
@@ -118,11 +119,11 @@ def test_a_broken_engine_is_rejected(engine: type[Engine], name: str) -> None:
         judge(name, engine)
 
 
-async def _leave_quietly(core: Core[Any], tenure: Any, error: object) -> None:
+async def _leave_quietly(core: LeaseLifecycle, tenure: Any, error: object) -> None:
     await core.release(tenure)
 
 
-async def _leave_loudly(core: Core[Any], tenure: Any, error: object) -> None:
+async def _leave_loudly(core: LeaseLifecycle, tenure: Any, error: object) -> None:
     await core.release(tenure)
     if tenure.loss is not None:
         raise tenure.loss
@@ -150,13 +151,13 @@ def _accept(value: Any, what: str = "") -> Any:
 
 # Checks of what no engine can break, with a defect of the part that can.
 DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
-    "leaving_a_lost_block_raises": (Core, "leave", _leave_quietly),
-    "an_error_of_the_body_is_not_hidden": (Core, "leave", _leave_loudly),
-    "on_lost_is_called_once": (telling, "call_back", _call_twice),
-    "wrong_calls_are_refused_unsent": (fencelock.spec, "check_ttl", _accept),
+    "leaving_a_lost_block_raises": (LeaseLifecycle, "leave", _leave_quietly),
+    "an_error_of_the_body_is_not_hidden": (LeaseLifecycle, "leave", _leave_loudly),
+    "on_lost_is_called_once": (loss_notify, "call_back", _call_twice),
+    "wrong_calls_are_refused_unsent": (fencelock._client.lock_options, "check_ttl", _accept),
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
-    "a_waiter_survives_a_short_outage": (waiting, "_ask", _give_up),
+    "a_waiter_survives_a_short_outage": (acquire, "_ask", _give_up),
 }
 
 

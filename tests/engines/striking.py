@@ -61,7 +61,7 @@ class Strike:
             if (
                 last is not None
                 and code.co_code[last] in _LOOKS
-                and _alike(code, last, frame.f_lasti)
+                and _share_times(code, last, frame.f_lasti)
             ):
                 self.moments += 1
                 if self.moments == self._moment:
@@ -72,7 +72,7 @@ class Strike:
 
 
 @cache
-def _alike(code: CodeType, one: int, other: int) -> bool:
+def _share_times(code: CodeType, one: int, other: int) -> bool:
     """Whether exceptions of two opcodes have the same handler."""
     table = dis._parse_exception_table(code)  # type: ignore[attr-defined]
     handlers = [

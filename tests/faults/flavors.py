@@ -102,8 +102,8 @@ class Lab:
 
     async def until_renewed(self, lease: aio.Lease, within: float = SOON) -> None:
         """Wait until the keeper has renewed a lease once more."""
-        before = lease._tenure.renewals
-        await self.until(lambda: lease._tenure.renewals > before, "a renewal", within)
+        before = lease._hold.renewals
+        await self.until(lambda: lease._hold.renewals > before, "a renewal", within)
         lease.check()
 
     def forget(self, client: aio.Client) -> None:

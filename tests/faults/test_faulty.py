@@ -44,7 +44,7 @@ def test_a_delay_lets_time_pass_on_both_sides_of_the_engine(
         (call,) = faults.seen("acquire")
         assert call.ended_at is not None
         assert call.ended_at - call.began_at >= 0.06
-        assert lease._tenure.grant.asked_at - call.began_at >= 0.03
+        assert lease._hold.grant.asked_at - call.began_at >= 0.03
         await lease.release()
 
     run(flavor, scenario)
@@ -147,7 +147,7 @@ def test_what_the_engine_notices_by_itself_reaches_the_holder(
         faults.outage()  # nobody asks, so nothing is in the way
         tell = engine.inner.on_gone
         assert tell is not None
-        tell([lease._tenure.grant.owner], Gone("session", "its session ended"))
+        tell([lease._hold.grant.owner], Gone("session", "its session ended"))
         assert lease.lost.is_set()
         with pytest.raises(SessionEnded, match="its session ended"):
             lease.check()

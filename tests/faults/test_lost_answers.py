@@ -194,7 +194,7 @@ def test_a_renewal_whose_answer_is_lost_keeps_the_lease(
         await lab.until(lambda: len(faults.seen("renew", "lost")) == 2, "two lost renewals")
         lease.check()
         await lab.until(lambda: faults.seen("renew", "answered"), "a renewal with an answer")
-        await lab.until(lambda: lease._tenure.renewals, "a longer lease")
+        await lab.until(lambda: lease._hold.renewals, "a longer lease")
         assert (lease.fence, told) == (fence, [])
         assert await lease.release() is True
 

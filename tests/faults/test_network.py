@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import pytest
 
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable, aio
-from fencelock.logic import policy
+from fencelock._client import policy
 from tests.faults.crew import Crew
 from tests.faults.flavors import SOON, Lab, run
 from tests.faults.network import Network
@@ -160,7 +160,7 @@ def test_a_break_of_the_network_shorter_than_the_ttl_costs_nothing(
         client, _ = await connect(lab, network)
         lease = await client.lock("seat", ttl=3.0, on_lost=told.append).acquire()
         network.proxy.cut()
-        await lab.until(lambda: lease._tenure.failure, "a failed renewal")
+        await lab.until(lambda: lease._hold.failure, "a failed renewal")
         network.proxy.heal()
         await lab.until_renewed(lease)
         assert not told

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fencelock import Expired, LeaseLost, StaleFence, aio
-from fencelock.logic import keeper
+from fencelock._client import keeper
 from fencelock.testing.faulty import Faults
 from fencelock.worlds import clock
 from tests.faults.crew import Actor, Crew, Refused
@@ -138,7 +138,7 @@ def test_an_outage_shorter_than_the_ttl_costs_nothing(
         await lab.until(lambda: len(faults.seen("renew", "refused")) >= 2, "two failed renewals")
         faults.heal()
         await lab.until(lambda: faults.seen("renew", "answered"), "a renewal that works again")
-        await lab.until(lambda: lease._tenure.renewals, "a longer lease")
+        await lab.until(lambda: lease._hold.renewals, "a longer lease")
         lease.check()
         assert not told
         assert await lease.release() is True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.address import parse
+from fencelock.engines.url import parse
 from fencelock.judge.measure import with_session
 from fencelock.judge.network import detour, why_not
 

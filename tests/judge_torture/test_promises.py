@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from fencelock.address import parse
+from fencelock.engines.url import parse
 from fencelock.errors import Misconfigured, UsageError
 from fencelock.judge import Event, History, verdict
 from fencelock.judge.measure import is_session_bound, promised

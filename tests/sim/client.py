@@ -6,12 +6,12 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fencelock.core import Core
+from fencelock._client.client import Core
+from fencelock._client.hold_state import HoldState
+from fencelock._client.lock_options import LockSpec, make_lock_spec
 from fencelock.engine import Engine
 from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
-from fencelock.logic.tenure import Tenure
 from fencelock.model import Busy, Grant, Request
-from fencelock.spec import Spec, make_spec
 from fencelock.world import sleep
 from fencelock.worlds.sim import Cancelled, Task
 from tests.sim.casts import NAME
@@ -28,12 +28,12 @@ REACH_S = 1.0  # between two attempts to open a client
 class Hold:
     """A lease, in so far as core needs one."""
 
-    def __init__(self, tenure: Tenure) -> None:
-        self._tenure = tenure
+    def __init__(self, tenure: HoldState) -> None:
+        self._hold = tenure
 
     @property
-    def tenure(self) -> Tenure:
-        return self._tenure
+    def tenure(self) -> HoldState:
+        return self._hold
 
 
 class Client:
@@ -49,7 +49,7 @@ class Client:
         self.host = Host(name)
         self.core: Core[Hold] = Core(self.world, self._engine, self._lease)
         self.desk = Desk(run.network, run.register, self.world, self.host, run.history)
-        self.tenures: list[Tenure] = []
+        self.tenures: list[HoldState] = []
         self.visits: list[Task] = []
         self._calls: dict[Task | None, int] = {}
         """The operation that each task is in."""
@@ -68,7 +68,7 @@ class Client:
         engine.acquire = acquire
         return engine  # type: ignore[no-any-return]
 
-    def _lease(self, core: Core[Hold], tenure: Tenure) -> Hold:
+    def _lease(self, core: Core[Hold], tenure: HoldState) -> Hold:
         fence = tenure.grant.fence
         tenure.hook = partial(self._run.history.note, self.name, "lost", NAME, fence)
         self.tenures.append(tenure)
@@ -109,7 +109,7 @@ class Client:
                 await sleep(self.world, REACH_S)
 
     async def _visit(self, visit: Visit) -> None:
-        spec = make_spec(NAME, visit.ttl, None, visit.renews, None, None, False, None, None)
+        spec = make_lock_spec(NAME, visit.ttl, None, visit.renews, None, None, False, None, None)
         hold = await self.acquire(spec, visit.timeout)
         if hold is None:
             return
@@ -120,7 +120,7 @@ class Client:
         finally:
             await self.release(hold.tenure)
 
-    async def acquire(self, spec: Spec, timeout: float | None) -> Hold | None:
+    async def acquire(self, spec: LockSpec, timeout: float | None) -> Hold | None:
         """Acquire, and write down how it ended."""
         op = self._begin("acquire", timeout)
         end = partial(self._end, "acquire", op)
@@ -157,21 +157,21 @@ class Client:
         del self._calls[self.world.simulation.current]
         self._run.history.end(kind, self.name, verb, op, NAME, fence, detail=detail, ttl=ttl)
 
-    async def _work(self, tenure: Tenure, visit: Visit) -> None:
+    async def _work(self, tenure: HoldState, visit: Visit) -> None:
         """Change the register, and use the lease for a while; stop when it is lost."""
-        check = partial(self.core.check, tenure)
+        check = partial(self.core.lifecycle.check, tenure)
         await increase(self.desk, self.world, tenure.grant.fence, visit.hold / 2, check)
         if visit.renew_ttl is not None:
             await self._renew(tenure, visit.renew_ttl or None)
         await sleep(self.world, visit.hold / 2)
         check()
 
-    async def _renew(self, tenure: Tenure, ttl: float | None) -> None:
+    async def _renew(self, tenure: HoldState, ttl: float | None) -> None:
         fence = tenure.grant.fence
-        op = self._begin("renew", self.core.remaining(tenure), fence)
+        op = self._begin("renew", self.core.lifecycle.remaining(tenure), fence)
         outcome = "unknown"
         try:
-            await self.core.renew(tenure, ttl)
+            await self.core.lifecycle.renew(tenure, ttl)
             outcome = "ok"
         except LeaseLost:
             outcome = "fail"
@@ -179,12 +179,12 @@ class Client:
         finally:
             self._end("renew", op, outcome, fence)
 
-    async def release(self, tenure: Tenure) -> None:
+    async def release(self, tenure: HoldState) -> None:
         fence = tenure.grant.fence
         op = self._begin("release", None, fence)
         outcome, detail = "unknown", ""
         try:
-            outcome = "ok" if await self.core.release(tenure) else "fail"
+            outcome = "ok" if await self.core.lifecycle.release(tenure) else "fail"
         except FencelockError as error:
             outcome, detail = "unknown" if error.may_have_happened else "fail", str(error)
         finally:

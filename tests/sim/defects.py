@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
+from fencelock._client import acquire, policy
+from fencelock._client.acquire import Waitlist
+from fencelock._client.hold_state import HoldState
+from fencelock._client.keeper import Keeper
+from fencelock._client.pending import Pending
 from fencelock.engine import Engine
 from fencelock.engines import memory
 from fencelock.engines.memory import Store
-from fencelock.logic import policy, waiting
-from fencelock.logic.keeper import Keeper
-from fencelock.logic.pending import Pending
-from fencelock.logic.tenure import Tenure
-from fencelock.logic.waiting import Waitlist
 from fencelock.model import Busy, Gone, Grant, Request, granted
 from fencelock.world import World
 from fencelock.worlds.sim import SimWorld
@@ -78,7 +78,7 @@ def take_a_push_for_a_grant(patch: Patch) -> None:
             return granted(request.name, request.owner, 1, request.ttl, world.now())
         return answer
 
-    patch.setattr(waiting, "_contend", contend)
+    patch.setattr(acquire, "_wait_in_queue", contend)
 
 
 def sleep_through_a_push(patch: Patch) -> None:
@@ -91,7 +91,7 @@ def ignore_that_it_is_gone(patch: Patch) -> None:
     """A renewal is told that the record is gone, and goes on as if it had been renewed."""
     take = Keeper._take
 
-    def trustful(self: Keeper, batch: Sequence[Tenure], answers: Sequence[Grant | Gone]) -> None:
+    def trustful(self: Keeper, batch: Sequence[HoldState], answers: Sequence[Grant | Gone]) -> None:
         now = self._world.now()
         ours = [
             granted(*tenure.grant[:4], now) if isinstance(answer, Gone) else answer
@@ -114,7 +114,7 @@ def count_from_the_reply(patch: Patch) -> None:
 def believe_the_longer_ttl(patch: Patch) -> None:
     """A shorter ttl was asked for, and until the answer comes the longer one is believed."""
 
-    def ask(self: Keeper, tenure: Tenure, now: float) -> Grant:
+    def ask(self: Keeper, tenure: HoldState, now: float) -> Grant:
         ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
         self._asked[tenure] = (self._asked.get(tenure, (0, ttl))[0] + 1, ttl)
         return tenure.grant._replace(ttl=ttl)
@@ -136,7 +136,7 @@ def free_whoever_holds_it(patch: Patch) -> None:
 def tell_too_late(patch: Patch) -> None:
     """The keeper declares a lease lost only when the engine has long given it up."""
 
-    def lapse(self: Keeper, tenure: Tenure, now: float) -> bool:
+    def lapse(self: Keeper, tenure: HoldState, now: float) -> bool:
         end = tenure.grant.asked_at + tenure.grant.ttl * 1.2
         if not tenure.ended and end <= now:
             self.lose(tenure, "expired", "at last")

@@ -224,9 +224,9 @@ class SimWire:
             self._links.pop(key).fail("dropped")
 
     async def close(self) -> None:
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closed = True
         for link in self._links.values():
             link.close()

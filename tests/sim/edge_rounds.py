@@ -103,9 +103,9 @@ class SimRounds(Rounds[SimRoundLine]):
             self._unreachable(line, cannot_connect(line.node, ConnectionError(why)))
 
     async def close(self) -> None:
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closed = True
         self._give_up()
         for line in self._lines:

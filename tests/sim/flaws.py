@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fencelock import core
+from fencelock._client import acquire, client, policy, release
+from fencelock._client.hold_state import HoldState
+from fencelock._client.pending import Pending
 from fencelock.engine import Engine
 from fencelock.engines.redis import quorum, redlock, scripts
 from fencelock.engines.redis.engine import RedisEngine
@@ -23,9 +25,6 @@ from fencelock.engines.redis.redlock import RedlockEngine
 from fencelock.engines.redis.redlock_answers import is_grant, is_one
 from fencelock.engines.redis.round import Ask, Round
 from fencelock.errors import OutcomeUnknown, Unavailable
-from fencelock.logic import freeing, policy, waiting
-from fencelock.logic.pending import Pending
-from fencelock.logic.tenure import Tenure
 from fencelock.model import Busy, Grant, Request, granted, next_fence
 from fencelock.world import NO_LIMIT, World, sleep
 from fencelock.worlds import sim
@@ -259,7 +258,7 @@ def forget_the_doubt(patch: Patch) -> None:
                 unknown = error
         raise unknown or AssertionError
 
-    patch.setattr(waiting, "_insist", insist)
+    patch.setattr(acquire, "_retry_unknown", insist)
 
 
 def time_out_without_a_word(patch: Patch) -> None:
@@ -275,7 +274,7 @@ def time_out_without_a_word(patch: Patch) -> None:
 
 def undo_without_limit(patch: Patch) -> None:
     """A call takes its attempt back for as long as the engine is silent."""
-    for module in (waiting, core):
+    for module in (acquire, client):
         patch.setattr(module, "grace", lambda world, limit: NO_LIMIT)
 
 
@@ -293,11 +292,16 @@ def take_silence_for_a_no(patch: Patch) -> None:
     """A release without an answer is said to have done nothing."""
 
     async def refuse(
-        world: World, engine: Engine, pending: Pending, tenure: Tenure, began: float, error: object
+        world: World,
+        engine: Engine,
+        pending: Pending,
+        tenure: HoldState,
+        began: float,
+        error: object,
     ) -> bool:
         raise Unavailable(f"nothing happened: {error}")
 
-    patch.setattr(freeing, "free_again", refuse)
+    patch.setattr(release, "free_again", refuse)
 
 
 # Guards

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from fencelock.engines.memory import CLAIM_S, LOOK_S, Store
 
 if TYPE_CHECKING:
+    from fencelock._client.hold_state import HoldState
     from fencelock.engines.memory import _Record, _Waiter
-    from fencelock.logic.tenure import Tenure
     from fencelock.model import Request
     from tests.sim.stage import Client, Stage
 
@@ -107,7 +107,7 @@ class Judge:
                 client.tenures = [t for t in client.tenures if self._lasts(client, t, now)]
         self._look_at_waiters(now)
 
-    def _lasts(self, client: Client, tenure: Tenure, now: float) -> bool:
+    def _lasts(self, client: Client, tenure: HoldState, now: float) -> bool:
         if tenure.released:
             return False
         if tenure.loss is not None:
@@ -126,7 +126,7 @@ class Judge:
         return True
 
     def _see_that_it_is_true(
-        self, tenure: Tenure, record: _Record, believed: float, expiry: float
+        self, tenure: HoldState, record: _Record, believed: float, expiry: float
     ) -> None:
         is_kept = self._stage.store.records.get(NAME) is record or record.owner in self.revoked
         if not is_kept:  # a revoked holder may believe until it hears of it, or its time ends

@@ -39,7 +39,7 @@ def _crash(run: Run, fault: Fault) -> None:
     client.host.is_down = True
     client.leave()
     if fault.chance < 0.7 and client.world.edge is not None:  # else power failed: nobody is told
-        client.core.engine.abandon()
+        client.core.engine.close_nowait()
 
 
 def _restart(run: Run, fault: Fault) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from fencelock.core import CLOSE_S, Core
+from fencelock._client.client import CLOSE_S, Core
+from fencelock._client.hold_state import HoldState
+from fencelock._client.lock_options import make_lock_spec
 from fencelock.engine import Address
 from fencelock.engines.memory import FORGET_S, MemoryEngine
 from fencelock.errors import FencelockError, LeaseLost
-from fencelock.logic.tenure import Tenure
 from fencelock.model import Busy, Grant, Request
-from fencelock.spec import make_spec
 from fencelock.world import GRACE_S, sleep
 from fencelock.worlds.sim import Simulation, SimWorld, Task
 from tests.sim.judge import NAME, Judge, JudgedStore, Violation
@@ -33,12 +33,12 @@ STEPS_MAX = 50_000
 class Hold:
     """A lease, in so far as core needs one."""
 
-    def __init__(self, tenure: Tenure) -> None:
-        self._tenure = tenure
+    def __init__(self, tenure: HoldState) -> None:
+        self._hold = tenure
 
     @property
-    def tenure(self) -> Tenure:
-        return self._tenure
+    def tenure(self) -> HoldState:
+        return self._hold
 
 
 class Client:
@@ -51,14 +51,14 @@ class Client:
         )  # two such clocks stay within the drift
         self.world = stage.simulation.world(name, ahead=stage.simulation.random() * 1e5, pace=pace)
         self.core: Core[Hold] = Core(self.world, self._engine, self._lease)
-        self.tenures: list[Tenure] = []
+        self.tenures: list[HoldState] = []
         self.resumed_at = 0.0
         self.visits: list[Task] = []
 
     def _engine(self) -> Remote:
         return Remote(self._stage, self.world)
 
-    def _lease(self, core: Core[Hold], tenure: Tenure) -> Hold:
+    def _lease(self, core: Core[Hold], tenure: HoldState) -> Hold:
         self.tenures.append(tenure)
         return Hold(tenure)
 
@@ -87,25 +87,25 @@ class Client:
         ttl = _any_of(self.world, TTLS)
         timeout = _any_of(self.world, (0.0, 0.5, 4.0, None))
         max_hold = ttl * (0.5 + 2 * draw()) if draw() < 0.2 else None
-        spec = make_spec(NAME, ttl, None, draw() < 0.8, max_hold, None, False, None, None)
+        spec = make_lock_spec(NAME, ttl, None, draw() < 0.8, max_hold, None, False, None, None)
         try:
             hold = await self.core.attempt(spec, timeout)
             if isinstance(hold, Hold):
                 try:
                     await self._work(hold.tenure, draw() * 1.6 * ttl)
                 finally:
-                    await self.core.release(hold.tenure)
+                    await self.core.lifecycle.release(hold.tenure)
         except FencelockError as error:
             self._stage.simulation.note(self.world.name, type(error).__name__)
 
-    async def _work(self, tenure: Tenure, seconds: float) -> None:
+    async def _work(self, tenure: HoldState, seconds: float) -> None:
         """Use the lease for a while, renew it by hand now and then; stop when it is lost."""
         try:
             for _ in range(4):
                 await sleep(self.world, seconds / 4)
-                self.core.check(tenure)
+                self.core.lifecycle.check(tenure)
                 if self.world.random() < 0.15:
-                    await self.core.renew(tenure, _any_of(self.world, (None, *TTLS)))
+                    await self.core.lifecycle.renew(tenure, _any_of(self.world, (None, *TTLS)))
         except LeaseLost:
             self._stage.simulation.note(self.world.name, "stopped")
 
@@ -209,13 +209,13 @@ class Stage:
         self.weather = Weather()
         client = Client(self, f"newcomer-{len(self.clients)}")
         self.clients.append(client)
-        spec = make_spec(NAME, 1.0, None, True, None, None, False, None, None)
+        spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
 
         async def visit() -> None:
             hold = await client.core.attempt(spec, patience)
             if isinstance(hold, Busy):
                 raise Violation(f"a newcomer did not get the lock in {patience:.3f} s")
-            await client.core.release(hold.tenure)
+            await client.core.lifecycle.release(hold.tenure)
             await client.core.close()
 
         self.simulation.play(visit(), client.world)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fencelock.core import Core
+from fencelock._client.client import Core
+from fencelock._client.lock_options import LockSpec, make_lock_spec
+from fencelock._client.pending import ECHO_S
 from fencelock.engine import Address
 from fencelock.engines.memory import CLAIM_S, MemoryEngine, Store
 from fencelock.errors import Revoked, Unavailable
-from fencelock.logic.pending import ECHO_S
 from fencelock.model import Busy, Request
-from fencelock.spec import Spec, make_spec
 from fencelock.testing.faulty import Faults, FaultyEngine
 from fencelock.world import GRACE_S, Job, sleep
 from fencelock.worlds.sim import Cancelled, Simulation, SimWorld
@@ -36,8 +36,8 @@ class Desk:
         engine = self.engine if faults is None else FaultyEngine(self.engine, faults)
         return Core(self.world, lambda: engine, lambda core, tenure: Hold(tenure))
 
-    def spec(self, ttl: float = 1.0) -> Spec:
-        return make_spec(NAME, ttl, None, True, None, None, False, None, None)
+    def spec(self, ttl: float = 1.0) -> LockSpec:
+        return make_lock_spec(NAME, ttl, None, True, None, None, False, None, None)
 
     def is_untouched(self) -> bool:
         return not (self.store.records or self.store.queues or self.store.signals)
@@ -76,7 +76,7 @@ def test_a_grant_that_is_over_when_the_watch_has_ended_is_given_back(
     async def contend() -> None:
         first = await desk.one.attempt(desk.spec(), 0.0)
         assert isinstance(first, Hold)
-        desk.simulation.start(desk.one.release(first.tenure), desk.world)
+        desk.simulation.start(desk.one.lifecycle.release(first.tenure), desk.world)
         with pytest.raises(Unavailable, match="took longer than the ttl"):
             await desk.other.attempt(desk.spec(), None)
 
@@ -97,7 +97,7 @@ def test_a_waiter_that_is_cancelled_when_the_lock_was_just_handed_to_it_passes_i
         ]
         await sleep(desk.world, 0.1)
         queue = list(desk.store.queues[NAME])
-        await desk.one.release(first.tenure)
+        await desk.one.lifecycle.release(first.tenure)
         assert desk.store.records[NAME].owner == queue[0]
         handed_at = desk.world.now()
         for task in tasks:  # whoever was handed the lock is told both things at once
@@ -110,7 +110,7 @@ def test_a_waiter_that_is_cancelled_when_the_lock_was_just_handed_to_it_passes_i
         assert desk.store.records[NAME].claimed
         for task in tasks:
             if isinstance(task.result, Hold):
-                await desk.other.release(task.result.tenure)
+                await desk.other.lifecycle.release(task.result.tenure)
         return desk.world.now() - handed_at
 
     assert desk.simulation.play(contend(), desk.world) < CLAIM_S / 2
@@ -127,11 +127,11 @@ def test_a_revoked_holder_learns_the_reason_and_the_next_fence_is_higher(desk: D
         assert heir.tenure.grant.fence > hold.tenure.grant.fence
         assert await desk.one.wait_lost(hold.tenure, 0.5)
         with pytest.raises(Revoked, match="maintenance"):
-            desk.one.check(hold.tenure)
-        assert not await desk.one.release(hold.tenure)
-        assert desk.other.remaining(heir.tenure) > 0
-        desk.other.check(heir.tenure)
-        assert await desk.other.release(heir.tenure)
+            desk.one.lifecycle.check(hold.tenure)
+        assert not await desk.one.lifecycle.release(hold.tenure)
+        assert desk.other.lifecycle.remaining(heir.tenure) > 0
+        desk.other.lifecycle.check(heir.tenure)
+        assert await desk.other.lifecycle.release(heir.tenure)
 
     desk.simulation.play(work(), desk.world)
     assert desk.is_untouched()
@@ -145,7 +145,7 @@ def test_a_release_that_is_cancelled_still_releases(desk: Desk) -> None:
         assert task is not None
         task.cancel()
         with pytest.raises(Cancelled):
-            await desk.one.release(hold.tenure)
+            await desk.one.lifecycle.release(hold.tenure)
 
     desk.simulation.play(slow_release(), desk.world)
     assert desk.is_untouched()
@@ -159,10 +159,10 @@ def test_a_timeout_leaves_the_queue_and_the_next_in_line_moves_up(desk: Desk) ->
         await sleep(desk.world, 0.1)
         assert isinstance(await desk.other.attempt(desk.spec(), 0.3), Busy)
         assert len(desk.store.queues[NAME]) == 1
-        await desk.one.release(first.tenure)
+        await desk.one.lifecycle.release(first.tenure)
         await desk.world.wait(patient.ended, None)
         assert isinstance(patient.result, Hold)
-        await desk.other.release(patient.result.tenure)
+        await desk.other.lifecycle.release(patient.result.tenure)
 
     desk.simulation.play(contend(), desk.world)
     assert desk.is_untouched()
@@ -193,7 +193,7 @@ def test_a_waiter_of_a_silent_engine_ends_a_second_after_it_was_cancelled(
         faults.heal()
         await sleep(desk.world, ECHO_S + 1.0)
         assert client.owed() == ()
-        assert await desk.one.release(first.tenure)
+        assert await desk.one.lifecycle.release(first.tenure)
 
     desk.simulation.play(contend(), desk.world)
     assert desk.is_untouched()
@@ -219,7 +219,7 @@ def test_a_cancellation_does_not_make_a_call_last_longer(desk: Desk, cancel_afte
         faults.heal()
         await sleep(desk.world, ECHO_S + 1.0)
         assert client.owed() == ()
-        assert await desk.one.release(first.tenure)
+        assert await desk.one.lifecycle.release(first.tenure)
 
     desk.simulation.play(contend(), desk.world)
     assert desk.is_untouched()

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from fencelock._client.lock_options import make_lock_spec
+from fencelock._client.pending import ECHO_S, PASS_S
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
-from fencelock.logic.pending import ECHO_S, PASS_S
-from fencelock.spec import make_spec
 from fencelock.world import GRACE_S
 from fencelock.worlds.sim import Simulation
 from fencelock.worlds.sim_tasks import Flag
@@ -149,7 +149,7 @@ class Run:
             self.witness.nothing_left()
         client = Client(self, "newcomer", ())
         self.clients.append(client)
-        spec = make_spec(NAME, 1.0, None, True, None, None, False, None, None)
+        spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
 
         async def visit() -> None:
             await client.core.open()

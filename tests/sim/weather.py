@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fencelock.logic.policy import RETRY_MAX_S, UNKNOWN_TRIES
+from fencelock._client.policy import RETRY_MAX_S, UNKNOWN_TRIES
 
 
 class Weather(NamedTuple):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import fencelock
 from fencelock import Misconfigured, engines
-from fencelock.address import default_url, parse
 from fencelock.engines.postgresql.settings import read_settings
+from fencelock.engines.url import default_url, parse
 
 # Parts
 

@@ -222,7 +222,7 @@ def test_closing_waits_for_what_is_owed(url: str, faults: Faults) -> None:
 def test_closing_says_what_it_could_not_take_back(
     url: str, faults: Faults, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencelock.core.CLOSE_S", 0.2)
+    monkeypatch.setattr("fencelock._client.client.CLOSE_S", 0.2)
     client = faulty.connect(url, faults)
     lease = client.lock("x", ttl=30).acquire()
     faults.outage("release")

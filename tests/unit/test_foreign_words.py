@@ -14,7 +14,7 @@ import pytest
 
 import fencelock
 from fencelock import observe
-from fencelock.logic.about import not_in_time
+from fencelock._client.holder_meta import not_in_time
 from fencelock.model import Busy, shown
 from tests.faults.flavors import FLAVORS, Lab, run
 from tests.servers.redis import Redis

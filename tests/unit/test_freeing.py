@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from fencelock import Misconfigured, OutcomeUnknown, Unavailable
+from fencelock._client import release
+from fencelock._client.hold_state import HoldState
+from fencelock._client.pending import Pending
 from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine
-from fencelock.logic import freeing
-from fencelock.logic.pending import Pending
-from fencelock.logic.tenure import Tenure
 from fencelock.model import Grant, granted
 from fencelock.worlds.threads import ThreadsWorld, drive
 
@@ -34,9 +34,9 @@ class _Answers(MemoryEngine):
         return answer
 
 
-async def free(engine: _Answers, tenure: Tenure, began: float | None = None) -> bool:
+async def free(engine: _Answers, hold: HoldState, began: float | None = None) -> bool:
     engine.world.now = lambda: 5.0 if began is None else began  # type: ignore[method-assign]
-    return await freeing.free(engine.world, engine, engine.pending, tenure, engine.world.now())
+    return await release.free(engine.world, engine, engine.pending, hold, engine.world.now())
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ async def free(engine: _Answers, tenure: Tenure, began: float | None = None) -> 
 def test_not_yours_after_a_lost_answer_means_freed_only_if_it_was_ours(
     answers: tuple[bool | None, ...], began: float, freed: bool
 ) -> None:
-    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
-    assert drive(free(_Answers(*answers), tenure, began)) is freed
+    hold = HoldState(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    assert drive(free(_Answers(*answers), hold, began)) is freed
 
 
 def test_the_end_of_a_limited_hold_is_an_end_too() -> None:
-    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, 10.0, None, 0)
-    assert drive(free(_Answers(None, False), tenure, 9.0)) is True
-    assert drive(free(_Answers(None, False), tenure, 11.0)) is False
+    hold = HoldState(granted("seat", "me", 7, 30.0, 0.0), "", True, 10.0, None, 0)
+    assert drive(free(_Answers(None, False), hold, 9.0)) is True
+    assert drive(free(_Answers(None, False), hold, 11.0)) is False
 
 
 @pytest.mark.parametrize("answers", [(None, None, None), (Unavailable("gone"),), (None,)])
@@ -70,38 +70,38 @@ def test_what_was_not_confirmed_goes_on_in_the_background(
     answers: tuple[Exception | None, ...],
 ) -> None:
     """An Unavailable after a try without an answer proves nothing, and what goes on may happen."""
-    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    hold = HoldState(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
     engine = _Answers(*answers)
     with pytest.raises(OutcomeUnknown, match="frees itself within 30 s"):
-        drive(free(engine, tenure))
-    assert tenure.owed
+        drive(free(engine, hold))
+    assert hold.owed
     assert [(owed.name, owed.what) for owed in engine.pending.owed()] == [("seat", "release")]
     engine.pending.stop()
 
 
 def test_a_release_that_is_asked_again_settles_what_goes_on() -> None:
-    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    hold = HoldState(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
     engine = _Answers(Unavailable("gone"))
     engine.pending.stop()  # nobody but the caller tries again
     with pytest.raises(OutcomeUnknown):
-        drive(free(engine, tenure))
+        drive(free(engine, hold))
     engine._answers = iter([True])
-    assert drive(free(engine, tenure)) is True
-    assert not tenure.owed
+    assert drive(free(engine, hold)) is True
+    assert not hold.owed
     assert engine.pending.owed() == ()
 
 
 def test_a_refusal_that_asking_again_cannot_change_is_raised() -> None:
-    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    hold = HoldState(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
     engine = _Answers(Misconfigured("no rights any more"))
     with pytest.raises(Misconfigured):
-        drive(free(engine, tenure))
+        drive(free(engine, hold))
     assert engine.pending.owed() == ()
 
 
 def test_a_commit_that_did_not_happen_is_not_tried_again_behind_the_callers_back() -> None:
-    tenure = Tenure(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
+    hold = HoldState(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
     engine = _Answers(Unavailable("gone"), True, commits=True)
     with pytest.raises(Unavailable):
-        drive(free(engine, tenure))
+        drive(free(engine, hold))
     assert engine.pending.owed() == ()

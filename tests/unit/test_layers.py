@@ -22,18 +22,16 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 ROOT = "fencelock"  # fencelock/__init__.py: what a user imports
 REGISTRY = "engines"  # engines/__init__.py: finds an engine by its URL scheme
+FLOORS = {"_sql", "doctor", "options", "timer", "url", "waiters"}  # what engines share
 
 # Each row may import the rows above it. Two parts of one row do not know each other.
 SPINE = (
     ("errors",),
     ("model",),
-    ("checks",),
-    ("observe", "spec"),
+    ("observe",),
     ("world",),
     ("engine",),
-    ("address", "logic"),
-    ("core",),
-    ("face", "body"),
+    ("_client",),
     ("sync", "aio"),
     (ROOT,),
     ("judge",),
@@ -43,11 +41,11 @@ SPINE = (
 
 # The parts beside the spine: what they may import, and which parts of the spine may import them.
 SIDES = {
-    "worlds": ({"errors", "model", "world"}, {"core", "sync", "aio", "judge"}),
+    "worlds": ({"errors", "model", "world"}, {"sync", "aio", "judge"}),
     "wires": ({"errors", "model"}, set[str]()),
     REGISTRY: (
-        {"errors", "model", "world", "engine", "observe", "address", "wires"},
-        {"sync", "aio"},
+        {"errors", "model", "world", "engine", "observe", "wires"},
+        {"sync", "aio", "cli"},
     ),
     "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo", "sql"}),
 }
@@ -55,6 +53,9 @@ SIDES = {
 TESTING = "testing"  # may import all; nothing else imports it
 
 RANK = {part: rank for rank, parts in enumerate(SPINE) for part in parts}
+
+# Parts of `_client` that belong to one flavor, or to what a user writes.
+FACADES = {"cancel_scope", "facade", "lock_options"}
 
 # Time, chance, identity, waiting and the operating system: protocol code asks its World for them.
 # fmt: off
@@ -86,8 +87,12 @@ class Module(NamedTuple):
     def is_protocol(self) -> bool:
         """Written once over an injected World: the contract, the logic, the core, the engines."""
         match self.name.split(".")[1:]:
-            case ["logic", *_] | ["engine"] | ["core"]:
+            case ["_client", name]:
+                return name not in FACADES
+            case ["engine"]:
                 return True
+            case ["engines", "url"]:
+                return False
             case ["engines", _]:
                 return self.file.name != "__init__.py"
             case ["engines", _, *rest]:
@@ -96,7 +101,7 @@ class Module(NamedTuple):
 
 
 def part_of(name: str) -> str:
-    """`fencelock.logic.keeper` belongs to `logic`, and `fencelock` itself to `fencelock`."""
+    """`fencelock._client.keeper` belongs to `logic`, and `fencelock` itself to `fencelock`."""
     return name.split(".")[1] if "." in name else name
 
 
@@ -202,7 +207,8 @@ def why_not_within(module: Module, target: str) -> str | None:
     """A part is free inside, but engines know neither each other nor the registry."""
     if module.part != REGISTRY or module.name == f"{ROOT}.{REGISTRY}":
         return None
-    if module.name.split(".")[2] == [*target.split("."), "", ""][2]:
+    here, there = module.name.split(".")[2], [*target.split("."), "", ""][2]
+    if here == there or there in FLOORS:
         return None
     return f"{module.name} may not import {target}: an engine knows only its own folder"
 
@@ -217,28 +223,28 @@ def test_imports_point_the_right_way() -> None:
     [
         ("errors.py", "from .model import Grant", "errors may not import fencelock.model"),
         ("world.py", "from . import engine", "world may not import fencelock.engine"),
-        ("logic/keeper.py", "def f():\n    from ..core import Core", "logic may not import"),
-        ("logic/keeper.py", "import time", "does not import time"),
-        ("logic/keeper.py", "def f():\n    from os.path import join", "does not import os.path"),
-        ("core.py", "import asyncio.events", "does not import asyncio.events"),
-        ("core.py", "from fencelock.engines import memory", "found through the registry"),
-        ("core.py", "from . import engines", "only aio, sync may"),
+        ("_client/keeper.py", "def f():\n    from ..sync import Lock", "_client may not import"),
+        ("_client/keeper.py", "import time", "does not import time"),
+        ("_client/keeper.py", "def f():\n    from os.path import join", "does not import os.path"),
+        ("_client/client.py", "import asyncio.events", "does not import asyncio.events"),
+        ("cli/run.py", "from fencelock.engines import memory", "found through the registry"),
+        ("_client/client.py", "from .. import engines", "only aio, cli, sync may"),
         ("sync.py", "import fencelock.aio", "sync may not import fencelock.aio"),
         ("sync.py", "if TYPE_CHECKING:\n    from .recipes import X", "sync may not import"),
         ("aio.py", "import importlib as i\ni.import_module('.cli', 'fencelock')", "import"),
         ("model.py", "import fencelock", "model may not import fencelock"),
         ("__init__.py", "if not TYPE_CHECKING:\n    from . import cli", "fencelock may not import"),
         ("__init__.py", "from .recipes import Once", "fencelock may not import fencelock.recipes"),
-        ("recipes/once.py", "from fencelock.worlds.threads import X", "core, judge, sync may"),
+        ("recipes/once.py", "from fencelock.worlds.threads import X", "aio, judge, sync may"),
         ("worlds/sim.py", "from ..engine import Engine", "only errors, model, world"),
         ("guards/sql.py", "from ..engine import Engine", "only errors, model"),
-        ("wires/hangups.py", "from ..world import World", "only errors, model"),
-        ("sync.py", "from .wires import hangups", "sync may not import fencelock.wires"),
+        ("wires/disconnect_monitor.py", "from ..world import World", "only errors, model"),
+        ("sync.py", "from .wires import disconnect_monitor", "sync may not import fencelock.wires"),
         ("engines/memory.py", "from random import random", "does not import random"),
         ("engines/memory.py", "from .sqlite import engine", "only its own folder"),
         ("engines/memory.py", "from . import find", "only its own folder"),
         ("engines/sqlite/engine.py", "import threading", "does not import threading"),
-        ("engines/sqlite/wire.py", "from ...core import Core", "engines may not import"),
+        ("engines/sqlite/wire.py", "from ..._client import keeper", "engines may not import"),
         ("cli/main.py", "from ..testing import check", "only testing imports testing"),
         ("cli/main.py", "from ..helpers import x", "there is no such part"),
         ("helpers.py", "", "place `helpers` in the tables"),
@@ -254,15 +260,16 @@ def test_a_wrong_import_is_found(tmp_path: Path, file: str, code: str, why: str)
 @pytest.mark.parametrize(
     ("file", "code"),
     [
-        ("logic/keeper.py", "from ..engine import Engine\nfrom . import policy"),
+        ("_client/keeper.py", "from ..engine import Engine\nfrom . import policy"),
         ("sync.py", "from . import engines\nfrom .engines import find"),
         ("__init__.py", "if TYPE_CHECKING:\n    from . import cli"),
         ("recipes/once.py", "import fencelock\nfrom fencelock import aio, sync, connect"),
         ("engines/__init__.py", "def find():\n    from .memory import Memory"),
         ("engines/sqlite/__init__.py", "from .engine import Sqlite"),
+        ("engines/memory.py", "from . import timer"),
         ("engines/sqlite/wire.py", "import asyncio, threading\nfrom ...errors import Unavailable"),
         ("worlds/threads.py", "import threading, time\nfrom .host import Host"),
-        ("testing/check.py", "from ..engines.memory import Memory\nfrom .. import cli, core"),
+        ("testing/check.py", "from ..engines.memory import Memory\nfrom .. import _client, cli"),
     ],
 )
 def test_a_right_import_is_not(tmp_path: Path, file: str, code: str) -> None:
@@ -272,8 +279,20 @@ def test_a_right_import_is_not(tmp_path: Path, file: str, code: str) -> None:
 
 def plant(source: Path, file: str, code: str) -> None:
     """A package with an empty module of each kind, and `code` in one of them."""
-    kinds = ["__init__.py", "engine.py", "aio.py", "sync.py", "cli/__init__.py", "logic/policy.py"]
-    engines = ["engines/__init__.py", "engines/memory.py", "engines/sqlite/engine.py"]
+    kinds = [
+        "__init__.py",
+        "engine.py",
+        "aio.py",
+        "sync.py",
+        "cli/__init__.py",
+        "_client/policy.py",
+    ]
+    engines = [
+        "engines/__init__.py",
+        "engines/timer.py",
+        "engines/memory.py",
+        "engines/sqlite/engine.py",
+    ]
     for name in [*kinds, *engines, file]:
         path = source / ROOT / name
         path.parent.mkdir(parents=True, exist_ok=True)

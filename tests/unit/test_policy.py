@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fencelock.checks import TTL_MAX_S, TTL_MIN_S
-from fencelock.logic.policy import (
+from fencelock._client.policy import (
     LOOK_MAX_S,
     LOOK_MIN_S,
     RETRY_MAX_S,
@@ -20,6 +19,7 @@ from fencelock.logic.policy import (
     renew_at,
     retry_at,
 )
+from fencelock._client.validation import TTL_MAX_S, TTL_MIN_S
 from fencelock.model import drift, granted
 
 # A boot clock shows seconds since the start of a machine: ten years is long.

@@ -129,7 +129,7 @@ def test_what_is_listed_travels() -> None:
 def test_the_owner_id_is_in_nothing_that_is_shown() -> None:
     with fencelock.connect("memory://faces") as client:
         lease = client.lock("a").acquire()
-        owner = lease._tenure.grant.owner
+        owner = lease._hold.grant.owner
         assert len(owner) == 32
         shown = [client, lease, lease.meta, client.inspect("a"), client.scan(), lease.lost]
         assert not [thing for thing in shown if owner in repr(thing) or owner in str(thing)]

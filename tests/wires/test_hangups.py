@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import os, socket, sys, threading
-from fencelock.wires.hangups import Hangups
+from fencelock.wires.disconnect_monitor import Hangups
 
 hangups, (ours, theirs) = Hangups(), socket.socketpair()
 hangups.watch(ours.fileno(), print)

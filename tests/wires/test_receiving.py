@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.wires.receiving import ROOM, Receiver
+from fencelock.wires.buffered_protocol import ROOM, Receiver
 from tests.servers.tls import make_certificate
 
 SIZES = (1, ROOM - 1, ROOM, ROOM + 1, 3 * ROOM, 60)

@@ -12,7 +12,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from ..checks import check_name, check_ttl
+from .._client.validation import check_name, check_ttl
 from ..model import Grant, check_fence
 from .codes import WrongLine
 
@@ -61,13 +61,13 @@ def given(argument: str | None) -> Grant:
 
 def hand_over(client: Client, lease: Lease) -> Grant:
     """Let the lease outlive this process."""
-    core, tenure = client._core, lease._tenure  # pyright: ignore[reportPrivateUsage]
-    return core.hand_over(tenure)
+    core, hold = client._core, lease._hold  # pyright: ignore[reportPrivateUsage]
+    return core.lifecycle.hand_over(hold)
 
 
 def packed(lease: Lease) -> str:
     """The text of a lease that its client goes on to look after."""
-    return pack(lease._tenure.grant)  # pyright: ignore[reportPrivateUsage]
+    return pack(lease._hold.grant)  # pyright: ignore[reportPrivateUsage]
 
 
 def take_over(client: Client, grant: Grant) -> Lease:

@@ -46,7 +46,7 @@ class Report(NamedTuple):
 
 def main(options: argparse.Namespace) -> int:
     """Examine and report; a problem is an exit code."""
-    report = examine(options)
+    report = diagnose(options)
     if options.json:
         terminal.emit(
             {
@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
     return codes.OK if report.can_lock else codes.MISCONFIGURED
 
 
-def examine(options: argparse.Namespace) -> Report:
+def diagnose(options: argparse.Namespace) -> Report:
     """Try every step with a lock of our own, and ask the engine about itself."""
     times: dict[str, float] = {}
     with _timed(times, "connect", lambda: connected(options)) as client:
@@ -116,7 +116,7 @@ def _of_engine(client: Client) -> list[Finding]:
     from ..sync import drive
 
     try:
-        return drive(client._core.examine())  # pyright: ignore[reportPrivateUsage]
+        return drive(client._core.diagnose())  # pyright: ignore[reportPrivateUsage]
     except (FencelockError, OSError) as error:
         return [Finding("warning", "engine", f"could not be examined: {error}")]
 

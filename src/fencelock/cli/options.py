@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..checks import check_name, check_prefix, check_ttl
+from .._client.validation import check_name, check_prefix, check_ttl
 from ..errors import UsageError
 from ..model import Scalar
 from . import codes

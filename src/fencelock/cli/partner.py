@@ -13,7 +13,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ..address import default_url
+from ..engines import default_url
 from ..errors import Unavailable
 
 if TYPE_CHECKING:

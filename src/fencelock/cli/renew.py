@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..checks import check_ttl
+from .._client.validation import check_ttl
 from . import codes, terminal
 from .capability import VARIABLE, given, hand_over, take_over
 from .durations import brief

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ..checks import check_reason
+from .._client.validation import check_reason
 from ..model import Holding
 from . import codes, terminal
 from .codes import WrongLine

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from .. import observe
-from ..address import default_url
+from ..engines import default_url
 from ..errors import FencelockError, NotAcquired
 from . import clock, codes, terminal
 from .child import CannotRun

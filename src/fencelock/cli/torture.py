@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ..address import default_url, parse
-from ..checks import check_ttl
+from .._client.validation import check_ttl
+from ..engines import default_url, parse
 from ..errors import Misconfigured, UsageError
 from ..judge.nemesis import FAULTS, read_faults
 from . import codes, terminal

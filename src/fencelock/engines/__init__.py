@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from importlib import import_module, util
 from typing import Any
 
-from ..address import default_url, parse
 from ..engine import Address, Engine, read_options
 from ..errors import Misconfigured
+from .url import default_url, parse
+
+__all__ = ["default_url", "find", "parse", "resolve"]
 
 TABLE: dict[str, str] = {
     "memory": "fencelock.engines.memory:MemoryEngine",

@@ -213,7 +213,7 @@ class MemoryEngine(Engine):
             names = sorted(name for name in self.store.records if name.startswith(prefix))
             return [holding for name in names for holding in self._holdings(name, now)]
 
-    async def examine(self) -> list[Finding]:
+    async def diagnose(self) -> list[Finding]:
         return [
             Finding(
                 "warning",

@@ -204,4 +204,4 @@ def _lost_at(lease: sync.Lease | aio.Lease) -> float | None:
     """By its own arithmetic: whoever asked the lease after that moment was told."""
     if not lease.lost.is_set():
         return None
-    return lease._tenure.valid_until()  # pyright: ignore[reportPrivateUsage]
+    return lease._hold.valid_until()  # pyright: ignore[reportPrivateUsage]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from .._client.pending import ECHO_S
 from ..engine import Address, Engine
-from ..logic.pending import ECHO_S
 from ..model import Traits
 from ..world import GRACE_S
 from .promises import Promises

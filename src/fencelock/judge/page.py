@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .checkers.tenures import Tenure, locks
+from .checkers.tenures import HoldState, locks
 from .history import Event, History
 from .report import Row, conclusion, rows, updates
 from .run import Run
@@ -110,7 +110,7 @@ def _drawn(run: Run) -> dict[str, Any]:
     }
 
 
-def _bar(tenure: Tenure, history: History) -> list[Any]:
+def _bar(tenure: HoldState, history: History) -> list[Any]:
     """Client, from, until when it was sure and believed, fence, name, and how it ended."""
     end = history.ends_at
     over = min(tenure.left_at, tenure.crashed_at, end)

@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from typing import Any, overload
 
 from .. import aio, sync
-from ..core import Core
+from .._client.client import Core
+from .._client.hold_state import HoldState
 from ..errors import UsageError
-from ..logic.tenure import Tenure
 from ..model import LOSSES, Loss
 from ..worlds.threads import drive
 from .hand import HandCore
@@ -93,24 +93,24 @@ def lose(
     if loss not in LOSSES:
         raise UsageError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
     core: Core[Any] = lease._core  # pyright: ignore[reportPrivateUsage]
-    tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]
-    if core.loss(tenure) is not None or tenure.released:
+    hold = lease._hold  # pyright: ignore[reportPrivateUsage]
+    if core.lifecycle.loss(hold) is not None or hold.released:
         raise UsageError(f"{lease!r} is over already: there is nothing to lose")
     if isinstance(lease, aio.Lease):
-        return _lose_awaited(core, tenure, loss, reason)
-    drive(_lose(core, tenure, loss, reason))
+        return _lose_awaited(core, hold, loss, reason)
+    drive(_lose(core, hold, loss, reason))
     if isinstance(core, HandCore) and isinstance(core.timeline, ThreadsTimeline):
         core.timeline.settle()
     return None
 
 
-async def _lose(core: Core[Any], tenure: Tenure, loss: Loss, reason: str) -> None:
-    await core.engine.release(tenure.grant)  # by its owner: another's hold is never touched
-    core.keeper.lose(tenure, loss, reason)
+async def _lose(core: Core[Any], hold: HoldState, loss: Loss, reason: str) -> None:
+    await core.engine.release(hold.grant)  # by its owner: another's hold is never touched
+    core.keeper.lose(hold, loss, reason)
 
 
-async def _lose_awaited(core: Core[Any], tenure: Tenure, loss: Loss, reason: str) -> None:
-    await _lose(core, tenure, loss, reason)
+async def _lose_awaited(core: Core[Any], hold: HoldState, loss: Loss, reason: str) -> None:
+    await _lose(core, hold, loss, reason)
     if isinstance(core, HandCore) and isinstance(core.timeline, TasksTimeline):
         assert isinstance(core.world, HandAioWorld)
         await core.world.shield(core.timeline.settle(asyncio.current_task()))

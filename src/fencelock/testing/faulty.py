@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from .. import aio, engines, sync
-from ..core import Core
+from .._client.client import Core
 from ..engine import Engine, Verification
 from ..errors import OutcomeUnknown, Unavailable
 from ..model import Busy, Finding, Gone, Grant, Holding, Request, State
@@ -188,8 +188,8 @@ class FaultyEngine(Engine):
     async def close(self) -> None:
         await self._call("close", (), self.inner.close)
 
-    def abandon(self) -> None:
-        self.inner.abandon()
+    def close_nowait(self) -> None:
+        self.inner.close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._call("acquire", [request.name], partial(self.inner.acquire, request))
@@ -222,11 +222,11 @@ class FaultyEngine(Engine):
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._call("scan", [prefix], partial(self.inner.scan, prefix))
 
-    async def examine(self) -> list[Finding]:
-        return await self.inner.examine()
+    async def diagnose(self) -> list[Finding]:
+        return await self.inner.diagnose()
 
-    def spoil(self, grant: Grant) -> None:
-        self.inner.spoil(grant)
+    def mark_failed(self, grant: Grant) -> None:
+        self.inner.mark_failed(grant)
 
     def why_gone(self, grant: Grant) -> Gone:
         return self.inner.why_gone(grant)

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from ..core import Core, HasTenure
+from .._client.client import Core, HasHold
+from .._client.hold_state import HoldState
+from .._client.lock_options import LockSpec
 from ..engine import Address, Engine
 from ..engines.memory import MemoryEngine, Store
-from ..logic.tenure import Tenure
 from ..model import Busy
-from ..spec import Spec
 from ..world import World
 from .faulty import Faults, FaultyEngine
 from .timeline import Timeline
 
-L = TypeVar("L", bound=HasTenure)
+L = TypeVar("L", bound=HasHold)
 
 ADDRESS = Address("memory", hosts=(("testing", None),))
 
@@ -30,7 +30,7 @@ class HandCore(Core[L]):
         self,
         world: World,
         store: Store,
-        lease: Callable[[Core[L], Tenure], L],
+        lease: Callable[[Core[L], HoldState], L],
         timeline: Timeline,
         who: Callable[[], Hashable],
         faults: Faults | None = None,
@@ -44,10 +44,10 @@ class HandCore(Core[L]):
 
         super().__init__(world, engine, lease)
 
-    async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
+    async def attempt(self, spec: LockSpec, timeout: float | None) -> L | Busy:
         with self.timeline.call(self._who(), f"acquire of {spec.name!r}"):
             return await super().attempt(spec, timeout)
 
-    async def wait_lost(self, tenure: Tenure, timeout: float | None) -> bool:
-        with self.timeline.call(self._who(), f"wait for the loss of {tenure.grant.name!r}"):
-            return await super().wait_lost(tenure, timeout)
+    async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
+        with self.timeline.call(self._who(), f"wait for the loss of {hold.grant.name!r}"):
+            return await super().wait_lost(hold, timeout)

@@ -54,7 +54,7 @@ def test_a_waiter_whose_lease_ended_is_not_granted_without_a_key(
 
 def key_of(client: aio.Client, lease: aio.Lease) -> str:
     """The key of a lease, as its own client knows it."""
-    return engine_of(client)._standing.places[lease._tenure.grant.owner].key.decode()
+    return engine_of(client)._standing.places[lease._hold.grant.owner].key.decode()
 
 
 def test_a_holder_whose_lease_ended_is_told(flavor: str, etcd: Etcd, prefix: str) -> None:

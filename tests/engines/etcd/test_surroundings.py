@@ -17,7 +17,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, LeaseLost, Misconfigured, Unavailable, UsageError, aio
-from fencelock.engines.etcd.examine import version_findings
+from fencelock.engines.etcd.doctor import version_findings
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd, EtcdCluster
 from tests.servers.tls import make_certificate
@@ -54,7 +54,7 @@ def test_a_user_locks_what_its_role_allows(flavor: str, guarded: Etcd) -> None:
             await lab.until_queued(client, "seat", 1)
             link = client._core.engine._link  # type: ignore[attr-defined]  # etcd's
             link._about = (("token", "ended.1"),)
-            await lab.until(lambda: lease._tenure.renewals > 2, "renewals after the login ended")
+            await lab.until(lambda: lease._hold.renewals > 2, "renewals after the login ended")
             assert link._about != (("token", "ended.1"),)
         await (await waiting.result()).release()
         with pytest.raises(Denied):
@@ -155,8 +155,8 @@ async def main(url):
         if (pid := os.fork()) == 0:
             child(url)
         _, status = await asyncio.get_running_loop().run_in_executor(None, os.waitpid, pid, 0)
-        renewals = lease._tenure.renewals
-        while lease and lease._tenure.renewals < renewals + 2:
+        renewals = lease._hold.renewals
+        while lease and lease._hold.renewals < renewals + 2:
             await asyncio.sleep(0.01)
         print(os.waitstatus_to_exitcode(status), bool(lease), await lease.release())
 
@@ -176,7 +176,7 @@ def test_a_child_of_a_process_with_asyncio_has_connections_of_its_own(
 
 def test_the_doctor_sees_quorum_members_and_version(cluster: EtcdCluster) -> None:
     with fencelock.connect(cluster.url, patience=2) as client:
-        found = {finding.topic: finding for finding in examine(client)}
+        found = {finding.topic: finding for finding in diagnose(client)}
         assert found["quorum"].text.startswith("a majority answered in ")
         assert found["quorum"].level != "problem"  # on a busy machine it may be slow
         assert found["members"].level == "ok"
@@ -184,23 +184,23 @@ def test_the_doctor_sees_quorum_members_and_version(cluster: EtcdCluster) -> Non
         leader = cluster.leader()
         one, other = cluster.others(leader)  # without an election the rest goes on as before
         one.kill()
-        levels = [finding.level for finding in examine(client) if finding.topic == "member"]
+        levels = [finding.level for finding in diagnose(client) if finding.topic == "member"]
         assert sorted(levels) == ["ok", "ok", "warning"]
         other.kill()
-        (quorum,) = [finding for finding in examine(client) if finding.topic == "quorum"]
+        (quorum,) = [finding for finding in diagnose(client) if finding.topic == "quorum"]
         assert quorum.level == "problem"
 
 
-def examine(client: fencelock.Client) -> list[Any]:
+def diagnose(client: fencelock.Client) -> list[Any]:
     from fencelock.worlds.threads import drive
 
-    return drive(client._core.examine())
+    return drive(client._core.diagnose())
 
 
 def test_the_doctor_sees_it_in_asyncio_too(etcd: Etcd) -> None:
     async def main() -> None:
         async with aio.connect(etcd.url) as client:
-            found = await client._core.examine()
+            found = await client._core.diagnose()
             assert {"quorum", "member", "members"} <= {finding.topic for finding in found}
 
     asyncio.run(main())

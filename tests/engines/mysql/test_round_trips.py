@@ -43,7 +43,7 @@ def test_many_renewals_are_one_round_trip(flavor: str, server: SqlServer, table:
             locks = [client.lock(f"seat:{number}", ttl=60, renew=False) for number in range(BATCH)]
             leases = [await lock.acquire() for lock in locks]
             await leases[0].renew()
-            grants = [lease._tenure.grant for lease in leases]
+            grants = [lease._hold.grant for lease in leases]
             proxy.count_from_now()
             answers = await _renew(client, grants)
             assert [answer.fence for answer in answers] == [grant.fence for grant in grants]

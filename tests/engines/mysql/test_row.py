@@ -97,7 +97,7 @@ def test_a_block_that_ends_too_late_raises_and_commits_nothing(
         with pytest.raises(fencelock.LeaseLost):
             async with client.lock("stock", ttl=60) as lease:
                 await do(lease, f"UPDATE {data} SET amount = amount - 1")
-                tenure = lease._tenure
+                tenure = lease._hold
                 tenure.grant = tenure.grant._replace(valid_until=client._core.world.now())
         assert amount(server, data) == 10
         async with client.lock("stock", timeout=10):
@@ -115,7 +115,7 @@ def test_a_renewal_that_meets_a_release_leaves_the_connection_to_one_lock(
         client = await lab.connect(server.url(), mode="row", table=table)
         mode: Any = client._core.engine._mode  # type: ignore[attr-defined]
         lease = await client.lock("stock", ttl=60).acquire()
-        grant = lease._tenure.grant
+        grant = lease._hold.grant
         hold = mode._holds[grant.owner]
         assert await lease.release() is True
         assert await mode._keep(hold, grant) is False  # it had begun before the release

@@ -59,7 +59,7 @@ def test_a_late_renewal_says_gone_once_the_lock_is_free(
         await gate.reached()
 
         async def renew() -> aio.Lease | None:
-            (answer,) = await mode_of(client).renew([lease._tenure.grant])
+            (answer,) = await mode_of(client).renew([lease._hold.grant])
             assert isinstance(answer, Gone)
             return await rival.lock("seat").try_acquire()
 

@@ -186,4 +186,4 @@ def test_a_server_with_a_binary_log_may_forget_in_a_failover(
 def _examine(client: fencelock.Client) -> list[fencelock.model.Finding]:
     from fencelock.worlds.threads import drive
 
-    return drive(client._core.examine())
+    return drive(client._core.diagnose())

@@ -103,8 +103,8 @@ def test_who_is_told_of_a_loss_has_committed_nothing(
         with pytest.raises(Expired):
             async with client.lock("stock", ttl=30, renew=False) as lease:
                 await sell(lease, table)
-                grant = lease._tenure.grant  # the holder's clock says so, nobody else's does
-                lease._tenure.grant = grant._replace(valid_until=grant.asked_at)
+                grant = lease._hold.grant  # the holder's clock says so, nobody else's does
+                lease._hold.grant = grant._replace(valid_until=grant.asked_at)
         assert stock(link, table) == 7
         async with client.lock("stock", timeout=0) as lease:
             await sell(lease, table)

@@ -55,7 +55,7 @@ def test_a_late_renewal_says_gone_once_the_lock_is_free(
         await gate.reached()
 
         async def renew() -> aio.Lease | None:
-            (answer,) = await mode_of(client).renew([lease._tenure.grant])
+            (answer,) = await mode_of(client).renew([lease._hold.grant])
             assert isinstance(answer, Gone)
             return await rival.lock(f"{table} seat").try_acquire()
 
@@ -91,7 +91,7 @@ def test_a_statement_under_way_is_ended_with_its_lease(
         busy = "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'"
         await lab.until(lambda: link.execute(busy, (hold.session.pid,)).fetchone(), "the statement")
         hold.until = 0.0
-        (answer,) = await mode_of(client).renew([lease._tenure.grant])
+        (answer,) = await mode_of(client).renew([lease._hold.grant])
         assert isinstance(answer, Gone)
         async with rival.lock(f"{table} seat", timeout=0):
             with pytest.raises(psycopg.OperationalError):
@@ -112,7 +112,7 @@ def test_what_was_given_back_late_is_not_given_back_again(
         rival = await lab.connect(server.url(f"table={table}&{options}"))
         first, second, third = [f"{table} {word}" for word in ("first", "second", "third")]
         leases = [await taken(client, name) for name in (first, second, third)]
-        hold = mode_of(client)._holds[leases[0]._tenure.grant.owner]
+        hold = mode_of(client)._holds[leases[0]._hold.grant.owner]
         gate = Gate(lab, hold.session, ENDS[options])
         be_over(client)
         await gate.reached()  # the warden will go on with the others

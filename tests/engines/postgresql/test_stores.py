@@ -100,7 +100,7 @@ def test_the_doctor_says_where_the_locks_are_and_who_locks_elsewhere(
 ) -> None:
     def stores(options: str) -> list[tuple[str, str]]:
         with fencelock.connect(own_server.url(options)) as client:
-            found = drive(client._core.examine())
+            found = drive(client._core.diagnose())
         return [(f.level, f.text) for f in found if f.topic == "store"]
 
     ((level, text),) = stores("")

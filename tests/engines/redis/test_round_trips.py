@@ -112,7 +112,7 @@ def test_a_batch_of_renewals_is_one_round_trip(flavor: str) -> None:
             await warm(client)
             leases = [await client.lock(f"seat:{n}", ttl=60).acquire() for n in range(BATCH)]
             proxy.count_from_now()
-            grants = [lease._tenure.grant for lease in leases]
+            grants = [lease._hold.grant for lease in leases]
             answers = await client._core.engine.renew(grants)
             assert [type(answer) for answer in answers] == [Grant] * BATCH
             assert (proxy.requests, proxy.connections) == (1, 0)

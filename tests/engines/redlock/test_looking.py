@@ -175,7 +175,7 @@ def test_the_doctor_looks_at_every_node(flavor: str, tmp_path: Path) -> None:
         async def scenario(lab: Lab) -> None:
             client = await lab.connect(url)
             dead.kill()
-            findings = await client._core.examine()
+            findings = await client._core.diagnose()
             told = {(finding.level, finding.topic, finding.text) for finding in findings}
 
             def tells(level: str, topic: str, *words: str) -> bool:

@@ -113,7 +113,7 @@ def test_a_renewal_without_a_majority_is_tried_again_until_the_lease_ends(
         lease = await client.lock("seat", ttl=2.0, on_lost=told.append).acquire()
         for proxy in network.proxies[:2]:
             proxy.cut()
-        await lab.until(lambda: lease._tenure.failure, "a failed renewal")
+        await lab.until(lambda: lease._hold.failure, "a failed renewal")
         for proxy in network.proxies[:2]:
             proxy.heal()
         await lab.until_renewed(lease)

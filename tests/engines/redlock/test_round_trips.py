@@ -54,7 +54,7 @@ def test_many_leases_are_renewed_by_one_request_to_each_node(flavor: str, networ
         await warm(lab, client, network)
         leases = [await client.lock(f"seat {n}", ttl=60).acquire() for n in range(100)]
         await network.count_from_now(lab)
-        grants = [lease._tenure.grant for lease in leases]
+        grants = [lease._hold.grant for lease in leases]
         answers = await client._core.engine.renew(grants)
         renewed = [answer for answer in answers if isinstance(answer, Grant)]
         assert [grant.fence for grant in renewed] == [lease.fence for lease in leases]

@@ -220,8 +220,8 @@ def test_a_lease_of_one_who_came_back_can_be_released_by_another_process(
         await second.join()
         await third.leave()
         lease = await second.hold()
-        assert not second.child.startswith(paths.mark(lease._tenure.grant.owner))
-        grant = lease._tenure.grant
+        assert not second.child.startswith(paths.mark(lease._hold.grant.owner))
+        grant = lease._hold.grant
         stranger = grant._replace(owner="f" * len(grant.owner))
         assert await first.engine.release(stranger) is False
         assert await first.engine.release(grant) is True

@@ -98,7 +98,7 @@ def test_many_leases_are_renewed_by_one_request(flavor: str, server: ZooKeeper) 
         client = await lab.connect(url, session=60.0)
         leases = [await client.lock(f"seat:{number}").acquire() for number in range(count)]
         engine: Any = client._core.engine
-        grants = [lease._tenure.grant for lease in leases]
+        grants = [lease._hold.grant for lease in leases]
         sent = counted(client)
         answers = await engine.renew(grants)
         assert sent == ["Transaction"]
@@ -127,7 +127,7 @@ def test_the_longest_names_and_words_fit_into_what_a_server_takes(
             await client.lock(f"{name}{number}", meta=words).acquire() for number in range(count)
         ]
         engine: Any = client._core.engine
-        grants = [lease._tenure.grant._replace(ttl=20.0) for lease in leases]
+        grants = [lease._hold.grant._replace(ttl=20.0) for lease in leases]
         answers = await engine.renew(grants)
         assert [(answer.fence, answer.ttl) for answer in answers] == [
             (lease.fence, 20.0) for lease in leases

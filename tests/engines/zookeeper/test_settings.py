@@ -12,7 +12,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
-from fencelock.engines.zookeeper.examine import _version, read_member
+from fencelock.engines.zookeeper.doctor import _version, read_member
 from tests.faults.flavors import Lab, run
 from tests.servers.server import free_port, program, until
 from tests.servers.zookeeper import Ensemble, ZooKeeper
@@ -167,12 +167,12 @@ def test_tls_with_a_certificate_of_our_own(flavor: str, encrypted: tuple[ZooKeep
 
 async def findings(lab: Lab, url: str, **options: Any) -> dict[tuple[str, str], str]:
     client: Any = await lab.connect(url, **options)
-    found = await client._core.examine() if lab.flavor == "asyncio" else None
+    found = await client._core.diagnose() if lab.flavor == "asyncio" else None
     if found is None:
         with fencelock.connect(url, **options) as plain:
             from fencelock.worlds.threads import drive
 
-            found = drive(plain._core.examine())
+            found = drive(plain._core.diagnose())
     return {(one.level, one.topic): one.text for one in found}
 
 

@@ -45,7 +45,7 @@ def test_a_server_that_may_drop_locks_is_reported(flavor: str) -> None:
 
     async def findings(lab: Lab, server: Redis) -> list[str]:
         client = await lab.connect(server.url)
-        return [one.topic for one in await client._core.examine() if one.level == "problem"]
+        return [one.topic for one in await client._core.diagnose() if one.level == "problem"]
 
     with Redis(maxmemory=LITTLE, eviction="allkeys-lru") as server:
         assert run(flavor, lambda lab: findings(lab, server)) == ["eviction"]

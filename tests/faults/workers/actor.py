@@ -61,7 +61,7 @@ class Actor:
             "fence": lease.fence,
             "reason": lease.reason,
             "valid_until": now + lease.remaining(),
-            "renewals": lease._tenure.renewals,
+            "renewals": lease._hold.renewals,
         }
 
     async def inspect(self, name: str) -> dict[str, int]:

@@ -54,8 +54,8 @@ def handle(url: str) -> None:
     lease = client.lock("seat", ttl=0.9).acquire()
     pid = fork(lambda: look(client, lease))
     os.waitpid(pid, 0)
-    renewals = lease._tenure.renewals
-    while lease._tenure.renewals == renewals and lease:
+    renewals = lease._hold.renewals
+    while lease._hold.renewals == renewals and lease:
         lease.lost.wait(0.01)
     say("parent", held=bool(lease), released=lease.release())
 
@@ -159,8 +159,8 @@ def loop(url: str) -> None:
                 thread.join()
                 os._exit(0)
             await asyncio.get_running_loop().run_in_executor(None, os.waitpid, pid, 0)
-            renewals = lease._tenure.renewals
-            while lease._tenure.renewals == renewals and lease:
+            renewals = lease._hold.renewals
+            while lease._hold.renewals == renewals and lease:
                 await lease.lost.wait(0.01)
             say("parent", held=bool(lease), released=await lease.release())
 

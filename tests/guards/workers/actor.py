@@ -49,7 +49,7 @@ class Actor:
             else:
                 self._counter.write_bare(self._value + 1)
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Leave the lock; nothing was written."""
         if self._lease is not None:
             self._lease.release()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fencelock._client.hold_state import HoldState
+from fencelock._client.keeper import Keeper
 from fencelock.engine import Address, Engine
 from fencelock.errors import LeaseLost
-from fencelock.logic.keeper import Keeper
-from fencelock.logic.tenure import Tenure
 from fencelock.model import Busy, Gone, Grant, Request, State, Traits, granted
 from fencelock.world import sleep
 from fencelock.worlds.sim import Simulation, SimWorld
@@ -71,7 +71,7 @@ class Scripted(Engine):
 
 
 class Desk:
-    """A keeper at work: a simulation, an engine and the tenures that were handed in."""
+    """A keeper at work: a simulation, an engine and the holds that were handed in."""
 
     def __init__(self) -> None:
         self.simulation = Simulation(1, steps_max=100_000)
@@ -86,24 +86,24 @@ class Desk:
         renews: bool = True,
         max_hold: float | None = None,
         on_lost: Callable[[LeaseLost], object] | None = None,
-    ) -> Tenure:
+    ) -> HoldState:
         now = self.world.now()
         hold_until = None if max_hold is None else now + max_hold
         grant = granted(name, f"owner of {name}", 7, min(ttl, max_hold or ttl), now)
-        tenure = Tenure(grant, "{}", renews, hold_until, on_lost, 0)
-        tenure.ttl = ttl
-        self.keeper.add(tenure)
-        return tenure
+        hold = HoldState(grant, "{}", renews, hold_until, on_lost, 0)
+        hold.ttl = ttl
+        self.keeper.add(hold)
+        return hold
 
     def run(self, seconds: float) -> None:
         self.simulation.run(until=self.simulation.now + seconds)
 
-    def told_at(self, tenure: Tenure, seconds_max: float = 60.0) -> float:
-        """Run until the tenure is lost and return the moment."""
+    def told_at(self, hold: HoldState, seconds_max: float = 60.0) -> float:
+        """Run until the hold is lost and return the moment."""
         end = self.simulation.now + seconds_max
         self.simulation.at(end, bool)
-        self.simulation.run(until=lambda: tenure.loss is not None or self.simulation.now >= end)
-        assert tenure.loss is not None, "nobody was told"
+        self.simulation.run(until=lambda: hold.loss is not None or self.simulation.now >= end)
+        assert hold.loss is not None, "nobody was told"
         return self.simulation.now
 
     def wake_ups(self) -> int:

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from fencelock._client import keeper as keepers
+from fencelock._client.hold_state import HoldState
 from fencelock.errors import Unavailable
-from fencelock.logic import keeper as keepers
-from fencelock.logic.tenure import Tenure
 from fencelock.model import granted
 from fencelock.worlds.sim_tasks import Flag
 from tests.unit.keeper.desk import END, TTL, Desk
 
 
 def test_a_lease_is_renewed_three_times_in_its_ttl_for_as_long_as_it_is_held(desk: Desk) -> None:
-    tenure = desk.hold()
+    hold = desk.hold()
     desk.run(100 * TTL)
-    assert tenure.loss is None
-    assert 290 <= tenure.renewals <= 310
+    assert hold.loss is None
+    assert 290 <= hold.renewals <= 310
 
 
 def test_renewals_that_are_due_together_go_in_one_request(desk: Desk) -> None:
@@ -37,11 +37,11 @@ def test_a_crowd_goes_in_several_requests_of_one_flight(
 ) -> None:
     monkeypatch.setattr(keepers, "BATCH_MAX", 10)
     desk.engine.takes = 0.01
-    tenures = [desk.hold(f"lock-{n}") for n in range(35)]
+    holds = [desk.hold(f"lock-{n}") for n in range(35)]
     desk.run(TTL / 3 + 0.05)
     assert [len(names) for _, names in desk.engine.calls] == [10, 10, 10, 5]
     desk.run(3 * TTL)
-    assert all(tenure.loss is None and 8 <= tenure.renewals <= 11 for tenure in tenures)
+    assert all(hold.loss is None and 8 <= hold.renewals <= 11 for hold in holds)
     assert desk.engine.most_flying == 1
 
 
@@ -69,11 +69,11 @@ def test_there_is_one_flight_at_a_time(desk: Desk) -> None:
 
 
 def test_a_lease_that_is_not_to_be_renewed_is_not(desk: Desk) -> None:
-    tenure = desk.hold(renews=False)
-    assert desk.told_at(tenure) == END
+    hold = desk.hold(renews=False)
+    assert desk.told_at(hold) == END
     assert desk.engine.calls == []
-    assert tenure.loss is not None
-    assert "renewal is off" in tenure.loss.reason
+    assert hold.loss is not None
+    assert "renewal is off" in hold.loss.reason
 
 
 # Waking up in time.
@@ -94,10 +94,10 @@ def test_a_lease_is_looked_after_though_the_keeper_had_nothing_to_do(
 ) -> None:
     desk.keeper.drop(desk.hold("first", ttl=0.1))
     desk.run(idle_for)
-    tenure = desk.hold(ttl=0.1)
+    hold = desk.hold(ttl=0.1)
     desk.run(2.0)
-    assert tenure.loss is None
-    assert tenure.renewals > 40
+    assert hold.loss is None
+    assert hold.renewals > 40
 
 
 @pytest.mark.parametrize("idle_for", [0.0, 0.5, 5.0, 500.0])
@@ -109,24 +109,24 @@ def test_a_lease_that_can_wait_is_renewed_in_time_whatever_the_keeper_did(
     desk.keeper.drop(desk.hold("first", ttl=0.1))
     desk.run(idle_for + late)
     asked_at = desk.world.now() - late
-    tenure = Tenure(granted("a", "owner", 7, 30.0, asked_at), "{}", True, None, None, 0)
-    desk.keeper.add(tenure)
+    hold = HoldState(granted("a", "owner", 7, 30.0, asked_at), "{}", True, None, None, 0)
+    desk.keeper.add(hold)
     desk.run(60.0)
-    assert tenure.loss is None
+    assert hold.loss is None
     first = desk.engine.calls[0][0]
     assert first - asked_at == pytest.approx(max(10.0, late), abs=0.01)
-    assert 5 <= tenure.renewals <= 7
+    assert 5 <= hold.renewals <= 7
 
 
 def test_a_lease_that_was_shortened_by_hand_is_renewed_in_time(desk: Desk) -> None:
-    tenure = desk.hold(ttl=30.0)
+    hold = desk.hold(ttl=30.0)
     desk.run(5.2)
-    tenure.ttl = 0.3
-    desk.simulation.play(desk.keeper.renew_now(tenure), desk.world)
-    assert tenure.valid_until() < desk.world.now() + 0.3
+    hold.ttl = 0.3
+    desk.simulation.play(desk.keeper.renew_now(hold), desk.world)
+    assert hold.valid_until() < desk.world.now() + 0.3
     desk.run(3.0)
-    assert tenure.loss is None
-    assert tenure.renewals > 20
+    assert hold.loss is None
+    assert hold.renewals > 20
 
 
 def test_a_lease_is_looked_after_while_another_renewal_hangs(desk: Desk) -> None:
@@ -185,7 +185,7 @@ def test_the_keeper_never_runs_in_circles(
     desk: Desk, engine: Callable[[Desk], None], options: dict[str, Any]
 ) -> None:
     engine(desk)
-    tenure = desk.hold(**options)
+    hold = desk.hold(**options)
     ttl = float(options.get("ttl", TTL))
     seen = desk.wake_ups()
     for _ in range(100):
@@ -193,5 +193,5 @@ def test_the_keeper_never_runs_in_circles(
         in_a_tenth = desk.wake_ups() - seen
         seen += in_a_tenth
         assert in_a_tenth <= 6 + 3 * 0.1 / min(max(ttl / 12, 0.01), 1.0)
-        if tenure.loss is None:
-            assert tenure.valid_until() > desk.world.now()
+        if hold.loss is None:
+            assert hold.valid_until() > desk.world.now()

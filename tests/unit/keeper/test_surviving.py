@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fencelock import observe
+from fencelock._client import keeper as keepers
 from fencelock.errors import LeaseLost, Unavailable
-from fencelock.logic import keeper as keepers
 from fencelock.model import Gone, Grant
 from fencelock.world import Job, sleep
 from fencelock.worlds.sim_tasks import Flag
@@ -24,26 +24,26 @@ def test_a_tenure_that_ends_during_a_flight_is_left_alone(
     events: list[observe.Event] = []
     unsubscribe = observe.subscribe(events.append)
     desk.engine.takes = 0.2
-    tenure = desk.hold()
+    hold = desk.hold()
     desk.run(TTL / 3 + 0.1)
     assert desk.engine.flying == 1
-    grant = tenure.grant
+    grant = hold.grant
     if end == "retire":
-        assert desk.keeper.retire(tenure)
-        assert not desk.keeper.retire(tenure)
+        assert desk.keeper.retire(hold)
+        assert not desk.keeper.retire(hold)
     else:
-        desk.keeper.drop(tenure)
+        desk.keeper.drop(hold)
     if answer == "gone" and end == "retire":
         desk.engine.gone["a"] = Gone("expired", "released")
     elif answer == "failed":
         desk.engine.failure = Unavailable()
     desk.run(3 * TTL)
     unsubscribe()
-    assert tenure.loss is None
+    assert hold.loss is None
     assert len(desk.engine.calls) == 1
     assert len(desk.keeper) == 0
     if end == "retire":
-        assert tenure.grant is grant
+        assert hold.grant is grant
         assert [event.kind for event in events] == []
 
 
@@ -85,13 +85,13 @@ def test_closing_does_not_wait_for_ever(desk: Desk) -> None:
 
 @pytest.mark.parametrize("failure", [ValueError("a bug"), OSError(24, "EMFILE"), MemoryError()])
 def test_the_keeper_survives_any_error_of_the_engine(desk: Desk, failure: Exception) -> None:
-    tenure = desk.hold()
+    hold = desk.hold()
     desk.engine.failure = failure
     desk.run(TTL / 2)
     desk.engine.failure = None
     desk.run(5 * TTL)
-    assert tenure.loss is None
-    assert tenure.renewals >= 14
+    assert hold.loss is None
+    assert hold.renewals >= 14
 
 
 def test_the_keeper_survives_an_engine_that_answers_too_little(
@@ -102,11 +102,11 @@ def test_the_keeper_survives_an_engine_that_answers_too_little(
 
     with monkeypatch.context() as patch:
         patch.setattr(desk.engine, "renew", renew)
-        tenure = desk.hold()
+        hold = desk.hold()
         desk.run(TTL / 2)
     desk.run(TTL)
-    assert tenure.loss is None
-    assert tenure.renewals >= 3
+    assert hold.loss is None
+    assert hold.renewals >= 3
 
 
 def test_the_keeper_survives_what_on_lost_does(desk: Desk) -> None:
@@ -179,6 +179,6 @@ def test_a_keeper_that_could_not_start_is_started_by_the_next_lease(
         patch.setattr(desk.world, "spawn", refuse)
         with pytest.raises(RuntimeError, match="can't start new thread"):
             desk.hold("first")
-    tenure = desk.hold("second")
+    hold = desk.hold("second")
     desk.run(2 * TTL)
-    assert tenure.renewals >= 5
+    assert hold.renewals >= 5

@@ -71,10 +71,10 @@ class EtcdEngine(Engine):
         await self._sessions.close()
         await self._link.wire.close()
 
-    def abandon(self) -> None:
-        self._watcher.abandon()
-        self._sessions.abandon()
-        self._link.wire.abandon()
+    def close_nowait(self) -> None:
+        self._watcher.close_nowait()
+        self._sessions.close_nowait()
+        self._link.wire.close_nowait()
 
     def acquire(  # pyright: ignore[reportIncompatibleMethodOverride]  # one await less
         self, request: Request
@@ -107,10 +107,10 @@ class EtcdEngine(Engine):
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._listing.scan(prefix)
 
-    async def examine(self) -> list[Finding]:
-        from .examine import examine
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
 
-        return await examine(self.world, self._link)
+        return await diagnose(self.world, self._link)
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
         """What a transaction of the user's own has to compare: key, create revision, message."""

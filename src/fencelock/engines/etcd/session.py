@@ -129,14 +129,14 @@ class Sessions:
         """A key of ours may still appear: a request for it was not answered."""
         place.session.ghosts[place.key] = (place.value, NEVER)
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End without waiting."""
         self._closing = True
         self._wake.set()
 
     async def close(self) -> None:
         """End the work in the background; leases without a key go at once."""
-        self.abandon()
+        self.close_nowait()
         if self.job is not None:
             await self.job.join(self._world.now() + CLOSE_S)
         for session in list(self._all):

@@ -106,7 +106,7 @@ class Watcher:
         if left:
             self._break(self._epoch)
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Begin no more; the stream ends with the next look."""
         self._closed = True
 

@@ -102,7 +102,7 @@ class AioWire:
         self._lines.clear()
         self._left.clear()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Close in the background, if the loop still runs."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close)

@@ -91,9 +91,9 @@ class ThreadsWire:
             line.retire()
 
     async def close(self) -> None:
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Close all connections; calls that are under way end at once."""
         self._closed = True
         while self._lines:

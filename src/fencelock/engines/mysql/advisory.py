@@ -271,14 +271,14 @@ class AdvisoryMode(Mode):
 
     async def close(self) -> None:
         self._closing = True
-        self._holds.sentinel.abandon()
+        self._holds.sentinel.close_nowait()
         await self._lines.close(self.world.now() + CLOSE_S)
         await self._holds.sentinel.close(self.world.now() + CLOSE_S)
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closing = True
-        self._holds.sentinel.abandon()
-        self._lines.abandon()
+        self._holds.sentinel.close_nowait()
+        self._lines.close_nowait()
         self._sessions.close()
         self._pool.close()

@@ -76,8 +76,8 @@ class MysqlEngine(Engine):
     async def close(self) -> None:
         await self._mode.close()
 
-    def abandon(self) -> None:
-        self._mode.abandon()
+    def close_nowait(self) -> None:
+        self._mode.close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._mode.acquire(request)
@@ -106,17 +106,17 @@ class MysqlEngine(Engine):
     async def revoke(self, name: str, reason: str) -> bool:
         return await self._mode.revoke(name, reason)
 
-    async def examine(self) -> list[Finding]:
-        from .examine import examine
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
 
         link = await self._wire.dial(self.world, self._settings)
         try:
-            return await examine(link, self._settings, self.world)
+            return await diagnose(link, self._settings, self.world)
         finally:
             link.close()
 
-    def spoil(self, grant: Grant) -> None:
-        self._mode.spoil(grant)
+    def mark_failed(self, grant: Grant) -> None:
+        self._mode.mark_failed(grant)
 
     def connection(self, grant: Grant) -> object:
         return self._mode.connection(grant)

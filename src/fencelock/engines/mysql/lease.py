@@ -93,8 +93,8 @@ class LeaseMode(Mode):
         self._pool.close()
         self._renewals.close()
 
-    def abandon(self) -> None:
-        self._listener.abandon()
+    def close_nowait(self) -> None:
+        self._listener.close_nowait()
         self._pool.close()
         self._renewals.close()
 

@@ -154,7 +154,7 @@ class Lines:
             self.call(request.owner)
         return request is not None
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closing = True
 
     async def close(self, deadline: float) -> None:

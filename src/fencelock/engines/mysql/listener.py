@@ -106,14 +106,14 @@ class Listener:
             return True
         return False
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End without waiting."""
         self._closing = True
         self._waited_for.set()
 
     async def close(self) -> None:
         """End: the session is closed, and its sleep ends by itself within a nap."""
-        self.abandon()
+        self.close_nowait()
         if self._job is not None:
             await self._job.join(self._world.now() + CLOSE_S)
 

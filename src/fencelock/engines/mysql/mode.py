@@ -43,7 +43,7 @@ class Mode(ABC):
     async def close(self) -> None: ...
 
     @abstractmethod
-    def abandon(self) -> None: ...
+    def close_nowait(self) -> None: ...
 
     @abstractmethod
     async def acquire(self, request: Request) -> Grant | Busy: ...
@@ -75,7 +75,7 @@ class Mode(ABC):
             "KILL, whose number inspect() shows, or use mode=lease"
         )
 
-    def spoil(self, grant: Grant) -> None:
+    def mark_failed(self, grant: Grant) -> None:
         """The body under this lock has raised."""
 
     def connection(self, grant: Grant) -> object:

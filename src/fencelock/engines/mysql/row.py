@@ -138,17 +138,17 @@ class RowMode(RowKeeping):
 
     async def close(self) -> None:
         self._closing = True
-        self._sentinel.abandon()
+        self._sentinel.close_nowait()
         await self._waiters.close()
         await self._sentinel.close(self.world.now() + CLOSE_S)
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closing = True
-        self._sentinel.abandon()
-        self._waiters.abandon()
+        self._sentinel.close_nowait()
+        self._waiters.close_nowait()
         for hold in list(self._holds.values()):
             self._transactions.end(hold.transaction)
         self._transactions.close()
-        self._transactions.abandon()
+        self._transactions.close_nowait()
         self._pool.close()

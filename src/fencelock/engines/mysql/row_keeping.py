@@ -31,7 +31,7 @@ class Hold:
         self.owner = request.owner
         self.fence = fence
         self.until = until
-        self.spoiled = False
+        self.failed = False
         self.joined = False
 
 
@@ -139,9 +139,9 @@ class RowKeeping(Mode):
         hold.joined = True
         return hold.transaction.connection
 
-    def spoil(self, grant: Grant) -> None:
+    def mark_failed(self, grant: Grant) -> None:
         if (hold := self._holds.get(grant.owner)) is not None:
-            hold.spoiled = True
+            hold.failed = True
 
     async def release(self, grant: Grant) -> bool:
         hold = self._holds.pop(grant.owner, None)
@@ -154,7 +154,7 @@ class RowKeeping(Mode):
             return False  # its holder has ended the transaction, or the server has
         # Who is told of a loss, for which the holder's own clock is enough, must find nothing kept.
         in_time = min(hold.until, grant.valid_until) > self.world.now()
-        keep = in_time and not hold.spoiled
+        keep = in_time and not hold.failed
         statements = [self._rows.free(hold.name), "COMMIT"] if keep else ["ROLLBACK"]
         try:
             await transaction.ask(statements, self.settings.patience)

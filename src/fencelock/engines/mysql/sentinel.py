@@ -36,13 +36,13 @@ class Sentinel:
             await self._world.wait(self._wake, None if self._next == NEVER else self._next)
             self._wake.clear()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End without waiting."""
         self._closing = True
         self._wake.set()
 
     async def close(self, deadline: float) -> None:
         """End, and wait for a look that is under way."""
-        self.abandon()
+        self.close_nowait()
         if self._job is not None:
             await self._job.join(deadline)

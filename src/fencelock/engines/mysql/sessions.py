@@ -14,7 +14,7 @@ from typing import NamedTuple
 from weakref import WeakSet
 
 from ...errors import OutcomeUnknown, Unavailable
-from ...wires.hangups import Hangups
+from ...wires.disconnect_monitor import Hangups
 from ...world import World
 from .codec import Reply, ServerError
 from .faults import refused
@@ -298,9 +298,9 @@ class Sessions:
         self._closed = True
         for session in list(self._all):
             self.drop(session, False)
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Listen no more for the ends of sessions."""
         if self._hangups is not None:
             self._hangups.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import FencelockError
-from ...wires.hangups import Hangups
+from ...wires.disconnect_monitor import Hangups
 from ...world import World
 from .codec import ServerError
 from .sentinel import NEVER
@@ -104,7 +104,7 @@ class Transactions:
         while (spare := self._take()) is not None:
             self.end(spare)
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Listen no more."""
         if self._hangups is not None:
             self._hangups.close()

@@ -134,11 +134,11 @@ class Waiters:
                 raise OutcomeUnknown("a session still waits in the server's queue: try again")
         self._all.pop(owner, None)
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closing = True
 
     async def close(self) -> None:
         """Call all off."""
-        self.abandon()
+        self.close_nowait()
         for owner in list(self._all):
             await self.call_off(owner)

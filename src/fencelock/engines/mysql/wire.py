@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ...wires.hangups import Hangups
+from ...wires.disconnect_monitor import Hangups
 from ...world import World
 from .link import Link
 from .settings import Settings

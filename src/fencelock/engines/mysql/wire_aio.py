@@ -13,8 +13,8 @@ from importlib import import_module
 from secrets import token_hex
 from typing import Any
 
-from ...wires.hangups import Hangups
-from ...wires.receiving import Receiver
+from ...wires.buffered_protocol import Receiver
+from ...wires.disconnect_monitor import Hangups
 from ...world import World
 from .codec import QUIT, Answer, Garbled, Reply, question, short
 from .faults import not_connected, unanswered, unreachable

@@ -11,7 +11,7 @@ from functools import cache
 from secrets import token_hex
 from typing import Any
 
-from ...wires.hangups import Hangups
+from ...wires.disconnect_monitor import Hangups
 from ...world import NO_LIMIT, World
 from .codec import QUIT, Answer, Garbled, Reply, question, short
 from .faults import not_connected, unanswered, unreachable

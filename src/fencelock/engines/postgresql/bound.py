@@ -76,8 +76,8 @@ class BoundMode(BoundKeeping):
         except FencelockError:
             pass  # rows stay a little longer; whoever asks next meets the same trouble
 
-    def abandon(self) -> None:
-        self._warden.abandon()
+    def close_nowait(self) -> None:
+        self._warden.close_nowait()
 
     # Taking
 
@@ -167,10 +167,10 @@ class BoundMode(BoundKeeping):
 
     # Leaving
 
-    def spoil(self, grant: Grant) -> None:
+    def mark_failed(self, grant: Grant) -> None:
         hold = self._holds.get(grant.owner)
         if isinstance(hold, BoundHold):
-            hold.spoiled = True
+            hold.failed = True
 
     async def withdraw(self, request: Request) -> None:
         waiter = self._queue.waiters.get(request.owner)
@@ -182,7 +182,7 @@ class BoundMode(BoundKeeping):
             astray.drop()  # cancelled in the midst of a statement: the server rolls back
         hold = self._holds.get(request.owner)
         if isinstance(hold, BoundHold):
-            hold.spoiled = True
+            hold.failed = True
             await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))
         await self._endings.settled([request.owner], self.settings.patience)
 

@@ -106,7 +106,7 @@ class BoundKeeping(BondedMode):
         in_time = keeps = False
         if isinstance(hold, BoundHold):
             in_time = min(hold.until, grant.valid_until) > self.world.now()
-            keeps = in_time and not hold.spoiled
+            keeps = in_time and not hold.failed
             # First: whatever breaks this off, who asks again finds out how far it came.
             self._doubtful[owner] = Doubt(hold.transaction, hold.xid, keeps)
             if self._holds.pop(owner, None) is not hold:  # somebody else is about to end it

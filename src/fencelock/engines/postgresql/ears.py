@@ -168,7 +168,7 @@ class Listener(Protocol):
         """A waiter of ours waits for a lease that would end then."""
         ...
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End without waiting."""
         ...
 

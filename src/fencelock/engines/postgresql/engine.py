@@ -52,9 +52,9 @@ class PostgresqlEngine(Engine):
         await self._mode.close()
         await self._wire.close()
 
-    def abandon(self) -> None:
-        self._mode.abandon()
-        self._wire.abandon()
+    def close_nowait(self) -> None:
+        self._mode.close_nowait()
+        self._wire.close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._mode.acquire(request)
@@ -74,8 +74,8 @@ class PostgresqlEngine(Engine):
     async def wait(self, signal: Signal, deadline: float) -> None:
         await self._mode.wait(signal, deadline)
 
-    def handed(self, request: Request) -> Grant | None:
-        return self._mode.handed(request)
+    def pushed_grant(self, request: Request) -> Grant | None:
+        return self._mode.pushed_grant(request)
 
     async def unwatch(self, request: Request) -> None:
         await self._mode.unwatch(request)
@@ -89,15 +89,15 @@ class PostgresqlEngine(Engine):
     async def revoke(self, name: str, reason: str) -> bool:
         return await self._mode.revoke(name, reason)
 
-    async def examine(self) -> list[Finding]:
-        from .examine import FACTS, examine
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import FACTS, diagnose
 
         rows = await self._wire.ask(FACTS)
         facts = {(name or b"").decode(): (fact or b"").decode() for name, fact in rows}
-        return examine(facts, self._settings, self._wire.direct, self.world.wall_us() / 1e6)
+        return diagnose(facts, self._settings, self._wire.direct, self.world.wall_us() / 1e6)
 
-    def spoil(self, grant: Grant) -> None:
-        self._mode.spoil(grant)
+    def mark_failed(self, grant: Grant) -> None:
+        self._mode.mark_failed(grant)
 
     def why_gone(self, grant: Grant) -> Gone:
         return self._mode.why_gone(grant) or super().why_gone(grant)

@@ -99,9 +99,9 @@ class LeaseMode(Mode):
         if self._listener is not None:
             await self._listener.close()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         if self._listener is not None:
-            self._listener.abandon()
+            self._listener.close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         name, owner, ttl, meta, queue, waits, _ = request
@@ -120,7 +120,7 @@ class LeaseMode(Mode):
         if self._listener is not None:
             inbox = self._listener.inbox
             again = self._listener.joins(owner)
-            if again and (handed := self.handed(request)) is not None:
+            if again and (handed := self.pushed_grant(request)) is not None:
                 return handed
         if queue and name in self._contended:
             rows = await self._ask(self._say.join, name, owner, ttl, meta, inbox, again)
@@ -216,7 +216,7 @@ class LeaseMode(Mode):
         else:
             await self.world.wait(signal, deadline)
 
-    def handed(self, request: Request) -> Grant | None:
+    def pushed_grant(self, request: Request) -> Grant | None:
         if self._listener is None:
             return None
         name, owner, ttl = request.name, request.owner, request.ttl

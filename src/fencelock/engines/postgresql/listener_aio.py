@@ -66,7 +66,7 @@ class AioListener(Ears):
         super()._stand_by()
         self._plan()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closing = True
         try:
             self._loop.call_soon_threadsafe(self._end)  # whoever lets go of a client may be anybody

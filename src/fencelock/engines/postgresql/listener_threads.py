@@ -102,13 +102,13 @@ class ThreadListener(Ears):
             if self._on_duty:
                 self._alarm.ring()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closing = True
         self._waited_for.set()
         self._alarm.ring()
 
     async def close(self) -> None:
-        self.abandon()
+        self.close_nowait()
         if self._job is not None:
             await self._job.join(self._world.now() + CLOSE_S)
 

@@ -98,7 +98,7 @@ class Wire(Protocol):
 
     async def close(self) -> None: ...
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Let go of sessions whose client was dropped."""
         ...
 
@@ -176,7 +176,7 @@ class Mode(ABC):
     async def close(self) -> None: ...
 
     @abstractmethod
-    def abandon(self) -> None: ...
+    def close_nowait(self) -> None: ...
 
     @abstractmethod
     async def acquire(self, request: Request) -> Grant | Busy: ...
@@ -196,7 +196,7 @@ class Mode(ABC):
     async def wait(self, signal: Signal, deadline: float) -> None:
         await self.world.wait(signal, deadline)
 
-    def handed(self, request: Request) -> Grant | None:
+    def pushed_grant(self, request: Request) -> Grant | None:
         return None
 
     @abstractmethod
@@ -214,7 +214,7 @@ class Mode(ABC):
             "session: end that session with pg_terminate_backend(), or use mode=lease"
         )
 
-    def spoil(self, grant: Grant) -> None:
+    def mark_failed(self, grant: Grant) -> None:
         """The body under this lock did not end well: what its transaction did is not to be kept."""
 
     def why_gone(self, grant: Grant) -> Gone | None:

@@ -61,8 +61,8 @@ class SessionMode(SessionKeeping):
         for waiter in self._queue.waiters.values():
             waiter.session.drop()
 
-    def abandon(self) -> None:
-        self._warden.abandon()
+    def close_nowait(self) -> None:
+        self._warden.close_nowait()
 
     # Taking
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import psycopg
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...wires.hangups import Hangups
+from ...wires.disconnect_monitor import Hangups
 from ...world import World
 from .alarm import Alarm
 from .failures import Refused, lost, refusal

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 
 from ...errors import FencelockError, Unavailable
-from ...wires.hangups import Hangups
+from ...wires.disconnect_monitor import Hangups
 from .failures import Refused, lost, refusal
 from .link import Rows, shut
 from .statements import Statement

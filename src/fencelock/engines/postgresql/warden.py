@@ -68,7 +68,7 @@ class Hold:
 class BoundHold(Hold):
     """A lock and its transaction."""
 
-    __slots__ = ("spoiled", "transaction", "used", "xid")
+    __slots__ = ("failed", "transaction", "used", "xid")
 
     def __init__(
         self, request: Request, transaction: Transaction, fence: int, asked_at: float, xid: str
@@ -77,7 +77,7 @@ class BoundHold(Hold):
         super().__init__(request.name, 0, transaction, fence, request.ttl, until, request.meta)
         self.transaction = transaction
         self.xid = xid
-        self.spoiled = False
+        self.failed = False
         self.used = False
 
     def is_over(self, now: float) -> bool:
@@ -115,13 +115,13 @@ class Warden:
         if until < self._next:
             self._wake.set()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End without waiting."""
         self._closing = True
         self._wake.set()
 
     async def close(self) -> None:
-        self.abandon()
+        self.close_nowait()
         if self._job is not None:
             await self._job.join(self._world.now() + CLOSE_S)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from ...errors import FencelockError
-from ...wires.hangups import Hangups
+from ...wires.disconnect_monitor import Hangups
 from ...world import World
 from .ears import Listener
 from .failures import Refused, lost, refusal
@@ -70,14 +70,14 @@ class AioWire:
         finally:
             await connection.close()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         if self._hangups is not None:
             self._hangups.close()
 
     async def close(self) -> None:
         await self._lane.close()
         await self._keeper.close()
-        self.abandon()
+        self.close_nowait()
 
 
 def _of_driver(error: psycopg.Error) -> FencelockError:

@@ -195,7 +195,7 @@ class ThreadsWire:
         finally:
             link.drop()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         if self._lookout is not None:
             self._lookout.close()
 

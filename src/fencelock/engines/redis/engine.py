@@ -113,16 +113,16 @@ class RedisEngine(Engine):
         await self._listener.close()
         await self._dispatch.wire.close()
 
-    def abandon(self) -> None:
-        self._listener.abandon()
-        self._dispatch.wire.abandon()
+    def close_nowait(self) -> None:
+        self._listener.close_nowait()
+        self._dispatch.wire.close_nowait()
 
     def _keys_of(self, name: str) -> Keys:
         return self._phrases.place(name).keys
 
     async def acquire(self, request: Request) -> Grant | Busy:
         name, owner, ttl, meta, queue, waits, _ = request
-        if queue and (handed := self.handed(request)) is not None:
+        if queue and (handed := self.pushed_grant(request)) is not None:
             return handed
         listener, line, direct = self._listener, self._line, self._direct
         if owner in listener.left:
@@ -250,7 +250,7 @@ class RedisEngine(Engine):
     ) -> Coroutine[Any, Any, None]:
         return self._listener.wait(signal, deadline)
 
-    def handed(self, request: Request) -> Grant | None:
+    def pushed_grant(self, request: Request) -> Grant | None:
         name, owner, ttl = request[:3]
         found = self._listener.handed(owner, ttl) if self._trusts else None
         return None if found is None else granted(name, owner, found[0], ttl, found[1])
@@ -287,10 +287,10 @@ class RedisEngine(Engine):
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._look.scan(prefix)
 
-    async def examine(self) -> list[Finding]:
-        from .examine import examine
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
 
-        return await examine(self._dispatch, self._settings, self.world.wall_us)
+        return await diagnose(self._dispatch, self._settings, self.world.wall_us)
 
 
 def _gone(reason: str) -> Gone:

@@ -13,7 +13,7 @@ from typing import Any
 
 import hiredis
 
-from ...wires import patience
+from ...wires import socket_timeout
 from .round import Line
 from .settings import Node
 
@@ -22,7 +22,7 @@ class _Poll:
     """Where there is no epoll, which also works for a process that has used up its descriptors."""
 
     def __init__(self) -> None:
-        poll = patience.poller()
+        poll = socket_timeout.poller()
         self.register, self.unregister, self.modify = poll.register, poll.unregister, poll.modify
         self._poll = poll.poll
 

@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from ...errors import OutcomeUnknown
-from ...wires.receiving import Receiver
+from ...wires.buffered_protocol import Receiver
 from .settings import Node, Settings
 from .wire import cannot_connect, new_connection
 

@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ...errors import OutcomeUnknown
-from ...wires.patience import set_patience, waiting_for, waits_in_kernel
+from ...wires.socket_timeout import set_patience, waiting_for, waits_in_kernel
 from .settings import Node, Settings
 from .wire import cannot_connect, new_connection, time_up
 

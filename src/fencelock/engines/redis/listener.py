@@ -172,7 +172,7 @@ class Listener(Waiters):
         if inbox is not None:
             inbox.nudge()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End without waiting."""
         self._closing = True
         self._change.set()
@@ -190,7 +190,7 @@ class Listener(Waiters):
             inbox.nudge()
         if self._job is not None:
             await self._job.join(self._now() + 2.0)
-        self.abandon()
+        self.close_nowait()
 
     async def _listen(self) -> None:
         """Listen all the time, or for as long as threads wait that do not listen themselves."""

@@ -127,9 +127,9 @@ class RedlockEngine(Engine):
         await self._main.close()
         await self._keeper.close()
 
-    def abandon(self) -> None:
-        self._main.abandon()
-        self._keeper.abandon()
+    def close_nowait(self) -> None:
+        self._main.close_nowait()
+        self._keeper.close_nowait()
 
     def _until(self, ttl: float = 3600.0) -> float:
         return self.world.now() + min(self._settings.patience, ttl / ROUNDS_PER_TTL)
@@ -267,7 +267,7 @@ class RedlockEngine(Engine):
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._look.scan(prefix)
 
-    async def examine(self) -> list[Finding]:
-        from .redlock_examine import examine
+    async def diagnose(self) -> list[Finding]:
+        from .redlock_doctor import diagnose
 
-        return await examine(self._main, self._settings, self._until, self.world.wall_us)
+        return await diagnose(self._main, self._settings, self._until, self.world.wall_us)

@@ -69,7 +69,7 @@ class Rounds(ABC, Generic[L]):
     async def close(self) -> None: ...
 
     @abstractmethod
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Close without waiting, in whatever thread this is."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ from typing import Any
 import hiredis
 
 from ...errors import Unavailable
-from ...wires.receiving import Receiver
+from ...wires.buffered_protocol import Receiver
 from .link_aio import take_over, unconnected
 from .round import Ask, Line, Round
 from .rounds import Rounds
@@ -151,7 +151,7 @@ class AioRounds(Rounds[AioLine]):
     async def close(self) -> None:
         self._close()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         try:
             self._loop.call_soon_threadsafe(self._close)
         except RuntimeError:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from ...errors import Unavailable
-from ...wires.patience import READ, WRITE
+from ...wires.socket_timeout import READ, WRITE
 from ...world import World
 from .line_threads import Alarm, ThreadsLine, poller
 from .link_threads import unconnected
@@ -229,9 +229,9 @@ class ThreadsRounds(Rounds[ThreadsLine]):
                 os.write(self._mouth, b"!")  # whoever reads sees the new state of things
 
     async def close(self) -> None:
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         if self._closed:  # seen without the mutex: when the interpreter ends, a thread that has it
             return  # is stopped for ever, and the last to let go of us would wait for it
         with self._mutex:

@@ -102,7 +102,7 @@ class Wire(Protocol):
 
     async def close(self) -> None: ...
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Close without waiting, in whatever thread this is."""
         ...
 

@@ -131,7 +131,7 @@ class AioWire:
         self._closed = True
         self._close_links()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closed = True
         try:
             self._loop.call_soon_threadsafe(self._close_links)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import OutcomeUnknown, Unavailable
-from ...wires.patience import READ, poller
+from ...wires.socket_timeout import READ, poller
 from ...world import World
 from .link_threads import ENDED, Link, Stale
 from .settings import Node, Settings
@@ -163,9 +163,9 @@ class ThreadsWire:
                 link.close()
 
     async def close(self) -> None:
-        self.abandon()
+        self.close_nowait()
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closed = True
         for node, _ in list(self._links):
             self.drop(node)

@@ -89,8 +89,8 @@ class SqliteEngine(Engine):
         await self._hands(self._handle.close)
         await self._hands.close()
 
-    def abandon(self) -> None:
-        self._listener.abandon()
+    def close_nowait(self) -> None:
+        self._listener.close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         now = self.world.now()
@@ -154,13 +154,13 @@ class SqliteEngine(Engine):
     async def scan(self, prefix: str) -> list[Holding]:
         return await self._holdings("substr(name, 1, length(?)) = ?", prefix, prefix)
 
-    async def examine(self) -> list[Finding]:
-        from .examine import examine
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
 
         pragmas = "SELECT j.journal_mode, (SELECT fence FROM locks WHERE name='')"
         pragmas += " FROM pragma_journal_mode j"
         rows = await self._hands(self._handle.look, self.world.now(), pragmas, ())
-        return examine(self._path, rows[0][0], rows[0][1] - self.world.wall_us())
+        return diagnose(self._path, rows[0][0], rows[0][1] - self.world.wall_us())
 
     async def _holdings(self, where: str, *values: str) -> list[Holding]:
         now = self.world.now()

@@ -95,7 +95,7 @@ class Handle:
 
     def look(self, now: float, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
         """Read rows without taking the writer's place."""
-        return self._insist(now, self._look, sql, parameters)
+        return self._retry_unknown(now, self._look, sql, parameters)
 
     def _look(
         self, now: float, sql: str, parameters: tuple[object, ...]
@@ -138,7 +138,7 @@ class Handle:
 
     def transact(self, now: float, body: Callable[..., T], *arguments: object) -> T:
         """Run ``body(now, *arguments)`` as one transaction."""
-        result: T = self._insist(now, self._transact, body, arguments)
+        result: T = self._retry_unknown(now, self._transact, body, arguments)
         return result
 
     def _transact(
@@ -156,7 +156,9 @@ class Handle:
                 return _BUSY
             raise mapped(error, self.path, committing) from error
 
-    def _insist(self, now: float, attempt: Callable[..., T | _Busy], *arguments: object) -> T:
+    def _retry_unknown(
+        self, now: float, attempt: Callable[..., T | _Busy], *arguments: object
+    ) -> T:
         """Try again while the file is busy, without keeping our own threads out meanwhile."""
         give_up, pause = 0.0, PAUSE_MIN_S
         while True:

@@ -99,7 +99,7 @@ class Listener:
                 return
             call = await self._hands(self._ledger.bury, call, self._world.now())
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """End without waiting."""
         self._closing = True
         self._waited_for.set()
@@ -107,7 +107,7 @@ class Listener:
 
     async def close(self) -> None:
         """End, and take the inbox away."""
-        self.abandon()
+        self.close_nowait()
         if self._inbox is not None:
             self._inbox.wake()
             if self._job is not None:

@@ -76,15 +76,15 @@ class ZooKeeperEngine(Engine):
         # Grants are not released: with the session they would be.
         await self._wire.close(end=not held)
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._sweeper.stop()
-        self._wire.abandon()
+        self._wire.close_nowait()
 
     # Acquiring
 
     async def acquire(self, request: Request) -> Grant | Busy:
         try:
-            return await self._contend(request)
+            return await self._wait_in_queue(request)
         except EngineError as error:
             node = self._nodes.get(request.owner)
             if request.queue or node is None or not node.tried:
@@ -95,7 +95,7 @@ class ZooKeeperEngine(Engine):
                 until=node.ttl,
             ) from error
 
-    async def _contend(self, request: Request) -> Grant | Busy:
+    async def _wait_in_queue(self, request: Request) -> Grant | Busy:
         asked_at = self.world.now()
         for _ in range(LOOKS_MAX):
             node = self._node(request)
@@ -312,7 +312,7 @@ class ZooKeeperEngine(Engine):
     async def revoke(self, name: str, reason: str) -> bool:
         return await self._view.revoke(name, reason)
 
-    async def examine(self) -> list[Finding]:
-        from .examine import examine
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
 
-        return await examine(self.world, self._wire, read_settings(self.address))
+        return await diagnose(self.world, self._wire, read_settings(self.address))

@@ -156,7 +156,7 @@ class Wire(ABC):
         """Leave. ``end`` ends the session, else the ensemble keeps it until its timeout."""
 
     @abstractmethod
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         """Leave at once, without a word."""
 
     def unwatch(self, path: str, watcher: Watcher) -> None:

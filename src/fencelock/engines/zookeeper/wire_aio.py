@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any, cast
 
 from ...errors import OutcomeUnknown, Unavailable
-from ...wires.receiving import Receiver
+from ...wires.buffered_protocol import Receiver
 from ...world import World
 from . import requests
 from .requests import Flight, Request
@@ -128,11 +128,11 @@ class AioWire(Wire):
                 await self.call(requests.CLOSE)
             except (Unavailable, OutcomeUnknown):
                 pass  # it ends by its timeout
-        self.abandon()
+        self.close_nowait()
         if self._task is not None:
             await asyncio.wait({self._task})
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closed = True
         try:  # a client may be collected in any thread
             self.loop.call_soon_threadsafe(self._end)

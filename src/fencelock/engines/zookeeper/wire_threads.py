@@ -49,7 +49,7 @@ class ThreadsWire(Wire):
         self._thread.start()
         self._tried.wait(self._within(self.round))
         if not self._ready.is_set():
-            self.abandon()
+            self.close_nowait()
             raise self._why
 
     def _within(self, seconds: float) -> float:
@@ -95,11 +95,11 @@ class ThreadsWire(Wire):
                 await self.call(requests.CLOSE)
             except (Unavailable, OutcomeUnknown):
                 pass  # it ends by its timeout
-        self.abandon()
+        self.close_nowait()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(JOIN_S)
 
-    def abandon(self) -> None:
+    def close_nowait(self) -> None:
         self._closed = True
         self._rouse.set()
         self._drop()

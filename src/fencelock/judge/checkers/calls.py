@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..history import Event, History, Operation, Violation
 from ..promises import Promises
-from .tenures import NEVER, Tenure, Tenures, Troubles, is_too_late, locks
+from .tenures import NEVER, HoldState, Tenures, Troubles, is_too_late, locks
 
 
 def ends_in_time(history: History, promises: Promises) -> list[Violation]:
@@ -86,7 +86,7 @@ def _is_whose(note: Event, acquire: Operation) -> bool:
 
 
 def _explained_until(
-    acquire: Operation, tenures: dict[int, Tenure], troubles: Troubles, promises: Promises
+    acquire: Operation, tenures: dict[int, HoldState], troubles: Troubles, promises: Promises
 ) -> float:
     """Until when the engine may keep the lock for an attempt, going by what was said of it."""
     tenure = tenures.get(acquire.events[0])

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ..history import History, Violation
 from ..promises import Promises
-from .tenures import Tenure, Tenures, Troubles, locks
+from .tenures import HoldState, Tenures, Troubles, locks
 
 
 def fences_grow(history: History, promises: Promises) -> list[Violation]:
@@ -25,7 +25,7 @@ def fences_grow(history: History, promises: Promises) -> list[Violation]:
 
 
 def _twice(lock: Tenures) -> list[Violation]:
-    first: dict[int, Tenure] = {}
+    first: dict[int, HoldState] = {}
     found: list[Violation] = []
     for one in lock.tenures:
         other = first.setdefault(one.fence, one)
@@ -61,7 +61,7 @@ def _backward(lock: Tenures, promises: Promises, troubles: Troubles) -> list[Vio
     return found
 
 
-def _went_back(one: Tenure, later: Tenure) -> Violation:
+def _went_back(one: HoldState, later: HoldState) -> Violation:
     message = (
         f"fence {later.fence} of {one.name!r} was given to {later.client} after {one.fence} "
         f"was given to {one.client}"

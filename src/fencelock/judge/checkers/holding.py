@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..history import History, Violation
 from ..promises import Promises
-from .tenures import Tenure, Troubles, locks
+from .tenures import HoldState, Troubles, locks
 
 
 def one_holder(history: History, promises: Promises) -> list[Violation]:
@@ -27,14 +27,14 @@ def one_holder(history: History, promises: Promises) -> list[Violation]:
     return found
 
 
-def _acts(tenure: Tenure, moment: float, troubles: Troubles, promises: Promises) -> bool:
+def _acts(tenure: HoldState, moment: float, troubles: Troubles, promises: Promises) -> bool:
     """Whether its holder surely acts on it at a moment and for a while after."""
     awake = troubles.running_since(tenure.client, moment)
     until = min(tenure.believed_until, tenure.lost_at)
     return tenure.granted_at <= moment and until > awake + promises.slack
 
 
-def _two_holders(one: Tenure, other: Tenure, moment: float) -> Violation:
+def _two_holders(one: HoldState, other: HoldState, moment: float) -> Violation:
     message = (
         f"{other.client} was granted {other.name!r} (fence {other.fence}) while {one.client} "
         f"(fence {one.fence}) held it: both at {moment:.6f} s"

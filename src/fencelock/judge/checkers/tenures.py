@@ -20,7 +20,7 @@ TOO_LATE = ("", "it was no longer ours")  # a release that failed and says more 
 _BEGINS = {"pause": "resume", "partition": "heal", "crash": "restart"}
 
 
-class Tenure(NamedTuple):
+class HoldState(NamedTuple):
     """One successful acquisition."""
 
     client: str
@@ -124,7 +124,7 @@ class Tenures(NamedTuple):
     """All that the checkers of one lock look at."""
 
     name: str
-    tenures: list[Tenure]
+    tenures: list[HoldState]
     acquires: list[Operation]
     releases: list[Operation]
     renewals: list[Operation]
@@ -148,7 +148,7 @@ def locks(history: History) -> Iterator[Tenures]:
 
 def _tenures(
     granted: list[Operation], releases: list[Operation], notes: list[Event]
-) -> Iterator[Tenure]:
+) -> Iterator[HoldState]:
     mine: dict[str, list[Operation]] = {}
     for release in releases:
         mine.setdefault(release.client, []).append(release)
@@ -158,12 +158,12 @@ def _tenures(
     for one in granted:
         later = [moment for moment in following[one.client] if moment > one.end]
         span = (one.end, later[0] if later else NEVER)
-        yield _tenure(one, span, mine.get(one.client, []), notes)
+        yield _hold(one, span, mine.get(one.client, []), notes)
 
 
-def _tenure(
+def _hold(
     one: Operation, span: tuple[float, float], releases: list[Operation], notes: list[Event]
-) -> Tenure:
+) -> HoldState:
     ours = [r for r in releases if _is_about(r.fence, r.begin, one, span)]
     sure = [release.end for release in ours if release.outcome == "ok" or is_too_late(release)]
     lost, told, crashed = NEVER, NEVER, NEVER
@@ -179,7 +179,7 @@ def _tenure(
             lost = min(lost, note.at)
             if note.verb != "expired":
                 told = min(told, note.at)
-    return Tenure(
+    return HoldState(
         one.client,
         one.name,
         one.fence,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from ... import aio, sync
-from ...core import Core
+from ..._client.client import Core
 from ...engine import Address, Engine
 from ...model import Busy, Grant, Request
 from ...world import Job, Signal, World, sleep
@@ -221,7 +221,7 @@ def engine_of(client: aio.Client) -> Engine:
 
 def owner_of(lease: aio.Lease) -> str:
     """The owner id of a lease, which nobody but its holder may see."""
-    return lease._tenure.grant.owner  # pyright: ignore[reportPrivateUsage]
+    return lease._hold.grant.owner  # pyright: ignore[reportPrivateUsage]
 
 
 def grant_of(answer: Grant | Busy) -> Grant:

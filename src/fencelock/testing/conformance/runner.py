@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Literal, NamedTuple, TypeAlias
 
 from ... import engines
-from ...address import parse
 from ...engine import Engine, read_options
+from ...engines.url import parse
 from ...errors import UsageError
 from ...worlds import clock
 from ...worlds.threads import drive

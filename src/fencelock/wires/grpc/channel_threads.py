@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from ..patience import set_patience, waiting_for
+from ..socket_timeout import set_patience, waiting_for
 from .call import Call, cannot_connect
 from .connection import Connection
 from .frames import PING_OUT, PONG_S

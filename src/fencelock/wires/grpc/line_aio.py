@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from ..receiving import Receiver
+from ..buffered_protocol import Receiver
 from .call import Call, Refused, cannot_connect
 from .connection import Connection
 from .frames import DEATH_S, PING_OUT, PONG_S, SILENCE_S

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .... import aio
-from ....checks import NAME_BYTES_MAX
+from ...._client.validation import NAME_BYTES_MAX
 from ..check import check, expect, given, kept_out
 from ..kit import LONG_S, Kit
 

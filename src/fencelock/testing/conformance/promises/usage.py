@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from .... import aio
-from ....checks import META_BYTES_MAX
+from ...._client.validation import META_BYTES_MAX
 from ....errors import Unsupported, UsageError
 from ..check import check, expect, given, refused
 from ..kit import LONG_S, Kit

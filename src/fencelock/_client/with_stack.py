@@ -14,7 +14,7 @@ from ..errors import UsageError
 B = TypeVar("B")
 
 
-class Blocks(Generic[B]):
+class WithStack(Generic[B]):
     """The open ``with`` blocks of one Lock."""
 
     __slots__ = ("_stacks",)

@@ -23,7 +23,7 @@ _OTHERS = (  # the tables of ours that the account can see
 TESTED = {"MariaDB": (10, 11), "MySQL": (9, 7)}
 
 
-async def examine(link: Link, settings: Settings, world: World) -> list[Finding]:
+async def diagnose(link: Link, settings: Settings, world: World) -> list[Finding]:
     """All findings about one server."""
     server = await look(link, settings)
     before = world.wall_us()

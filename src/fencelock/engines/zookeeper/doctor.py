@@ -32,7 +32,7 @@ class Member(NamedTuple):
     trouble: str = ""
 
 
-async def examine(world: World, wire: Wire, settings: Settings) -> list[Finding]:
+async def diagnose(world: World, wire: Wire, settings: Settings) -> list[Finding]:
     """All findings about one ensemble."""
     hands = world.adopt("fencelock-doctor")
     try:

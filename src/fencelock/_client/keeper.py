@@ -7,7 +7,7 @@
 * A renewal that fails is tried again until the holder's own deadline; then, and not before, the
   lease is lost.
 * Nothing that a listener does (a log handler, a subscriber, a callback) runs in the keeper itself.
-* A tenure that has ended is never renewed again, and an answer that comes for it is thrown away.
+* A hold that has ended is never renewed again, and an answer that comes for it is thrown away.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..engine import Engine
 from ..model import Gone, Grant, Loss, granted
 from ..world import Job, World, sleep
 from . import policy
-from .telling import Notifier, tell_failure, tell_loss
-from .tenure import Tenure
+from .hold_state import HoldState
+from .loss_notify import Notifier, tell_failure, tell_loss
 
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
@@ -32,7 +32,7 @@ IDLE_NAPS = 10  # naps with nothing to do before a sleep that only a wake-up, wh
 
 
 class Keeper:
-    """Looks after the tenures of one client."""
+    """Looks after the holds of one client."""
 
     def __init__(self, world: World, engine: Engine) -> None:
         self._world = world
@@ -41,7 +41,7 @@ class Keeper:
         """What the client has its keeper do now and then."""
         self._generation = world.generation()
         self._notifier = Notifier(world)
-        self.tenures: dict[Tenure, None] = {}
+        self.holds: dict[HoldState, None] = {}
         """Those that have not ended, in the order in which they came."""
         self._mutex = world.mutex()
         self._wake = world.signal()
@@ -51,71 +51,71 @@ class Keeper:
         self._flying = False
         self._idle_naps = 0
         self._closing = False
-        self._asked: dict[Tenure, tuple[int, float]] = {}
-        """How many renewals of a tenure are under way, and the shortest ttl among them."""
+        self._asked: dict[HoldState, tuple[int, float]] = {}
+        """How many renewals of a hold are under way, and the shortest ttl among them."""
         self._plan = (0.0, 0.0, 0.0)
         """The moment and ttl of the last grant, and when such a one is due."""
 
     def __len__(self) -> int:
-        return len(self.tenures)
+        return len(self.holds)
 
-    def held(self) -> list[Tenure]:
-        """All tenures that have not ended."""
-        return list(self.tenures)
+    def held(self) -> list[HoldState]:
+        """All holds that have not ended."""
+        return list(self.holds)
 
-    def add(self, tenure: Tenure) -> None:
-        """Look after a tenure from now on.
+    def add(self, hold: HoldState) -> None:
+        """Look after a hold from now on.
 
         One that is not due before the keeper looks anyway is left for it to schedule then: most
         have ended by that time.
         """
-        self.tenures[tenure] = None  # first: then either the keeper sees it or we see its plan
-        ttl, asked_at = tenure.ttl, tenure.grant.asked_at
-        if ttl < CALM_TTL_S or tenure.rare is not None or asked_at + CALM_S < self._next:
-            self._schedule(tenure)
-            self._rouse(tenure)
+        self.holds[hold] = None  # first: then either the keeper sees it or we see its plan
+        ttl, asked_at = hold.ttl, hold.grant.asked_at
+        if ttl < CALM_TTL_S or hold.rare is not None or asked_at + CALM_S < self._next:
+            self._schedule(hold)
+            self._rouse(hold)
         if self._job is None:
             self._start()
 
-    def drop(self, tenure: Tenure) -> None:
+    def drop(self, hold: HoldState) -> None:
         """Look after it no more: it has ended, or nobody wants it."""
-        self.tenures.pop(tenure, None)
+        self.holds.pop(hold, None)
 
-    def lose(self, tenure: Tenure, loss: Loss, reason: str) -> None:
-        """Declare a tenure lost and tell everybody who wants to know.
+    def lose(self, hold: HoldState, loss: Loss, reason: str) -> None:
+        """Declare a hold lost and tell everybody who wants to know.
 
         Only the first word counts.
         """
         with self._mutex:
-            if tenure.released or tenure.loss is not None:
+            if hold.released or hold.loss is not None:
                 return
-            error = tenure.loss = tenure.lost_error(loss, reason)
-        self.drop(tenure)
-        tell_loss(self._world, self._notifier, tenure, error)
+            error = hold.loss = hold.lost_error(loss, reason)
+        self.drop(hold)
+        tell_loss(self._world, self._notifier, hold, error)
 
-    def heed(self, owners: Collection[str], gone: Gone) -> None:
+    def on_gone(self, owners: Collection[str], gone: Gone) -> None:
         """The engine has noticed by itself that these grants have ended."""
-        for tenure in self.held():
-            if tenure.grant.owner in owners:
-                self.lose(tenure, gone.loss, gone.reason)
+        for hold in self.held():
+            if hold.grant.owner in owners:
+                self.lose(hold, gone.loss, gone.reason)
 
-    def retire(self, tenure: Tenure) -> bool:
-        """End a tenure because its holder wishes so; False when it had ended before."""
-        self.tenures.pop(tenure, None)
+    def retire(self, hold: HoldState) -> bool:
+        """End a hold because its holder wishes so; False when it had ended before."""
+        self.holds.pop(hold, None)
         with self._mutex:
-            first = not tenure.released and tenure.loss is None
-            tenure.released = True
+            first = not hold.released and hold.loss is None
+            hold.released = True
         return first
 
-    def lapse(self, tenure: Tenure, now: float) -> bool:
-        """Declare a tenure lost if the holder's own clock says so."""
-        if tenure.loss is None and not tenure.released and tenure.valid_until() <= now:
-            self.lose(tenure, "expired", tenure.why_lapsed(tenure in self._asked))
-        return tenure.loss is not None
+    def expire_if_due(self, hold: HoldState, now: float) -> bool:
+        """Declare a hold lost if the holder's own clock says so."""
+        if hold.loss is None and not hold.released and hold.valid_until() <= now:
+            self.lose(hold, "expired", hold.why_lapsed(hold in self._asked))
+        return hold.loss is not None
 
-    async def renew_now(self, tenure: Tenure) -> None:
-        """Renew one tenure at the caller's wish; errors are the caller's."""
-        await self._request([tenure])
+    async def renew_now(self, hold: HoldState) -> None:
+        """Renew one hold at the caller's wish; errors are the caller's."""
+        await self._request([hold])
 
     def stop(self) -> None:
         """Renew no more."""
@@ -151,19 +151,19 @@ class Keeper:
 
     def _attend(self) -> None:
         now = self._world.now()
-        tenures = self.held()
-        for tenure in tenures:
-            if not tenure.attend_at:
-                self._schedule(tenure)
-        due = [tenure for tenure in tenures if tenure.attend_at <= now]
+        holds = self.held()
+        for hold in holds:
+            if not hold.attend_at:
+                self._schedule(hold)
+        due = [hold for hold in holds if hold.attend_at <= now]
         if not due:
             return
-        for tenure in due:
-            if not self.lapse(tenure, now) and not policy.may_renew(now, tenure.hold_until):
-                tenure.attend_at = tenure.valid_until()  # its longest hold is near: its end is left
+        for hold in due:
+            if not self.expire_if_due(hold, now) and not policy.may_renew(now, hold.hold_until):
+                hold.attend_at = hold.valid_until()  # its longest hold is near: its end is left
         if self._flying:
             return  # one request at a time; its end wakes us
-        batch = [t for t in tenures if self._is_due(t, now) and not t.ended]
+        batch = [t for t in holds if self._is_due(t, now) and not t.ended]
         if batch:
             self._flying = True
             try:
@@ -172,23 +172,23 @@ class Keeper:
                 self._flying = False
                 self._failed(batch, error)
 
-    def _is_due(self, tenure: Tenure, now: float) -> bool:
+    def _is_due(self, hold: HoldState, now: float) -> bool:
         return (
-            tenure.renews
-            and tenure.attend_at <= policy.grouped_until(now, tenure.ttl)
-            and policy.may_renew(now, tenure.hold_until)
+            hold.renews
+            and hold.attend_at <= policy.grouped_until(now, hold.ttl)
+            and policy.may_renew(now, hold.hold_until)
         )
 
     def _when(self) -> float | None:
         """The next moment to look.
 
-        While it is worked out, whoever adds a tenure wakes us to be safe.
+        While it is worked out, whoever adds a hold wakes us to be safe.
         """
         self._next = NEVER
-        tenures = list(self.tenures)
-        if tenures:
+        holds = list(self.holds)
+        if holds:
             self._idle_naps = 0
-            soonest = min(t.valid_until() if self._flying else t.attend_at for t in tenures)
+            soonest = min(t.valid_until() if self._flying else t.attend_at for t in holds)
         else:
             self._idle_naps += 1
             if self._idle_naps > IDLE_NAPS:
@@ -197,7 +197,7 @@ class Keeper:
         self._next = min(soonest, self._world.now() + NAP_MAX_S)
         return self._next
 
-    async def _renew(self, due: list[Tenure]) -> None:
+    async def _renew(self, due: list[HoldState]) -> None:
         try:
             for start in range(0, len(due), BATCH_MAX):
                 if self._world.generation() != self._generation:
@@ -209,85 +209,85 @@ class Keeper:
             self._flying = False
             self._wake.set()
 
-    async def _renew_batch(self, batch: list[Tenure]) -> None:
+    async def _renew_batch(self, batch: list[HoldState]) -> None:
         try:
             await self._request(batch)
         except Exception as error:
             self._failed(batch, error)
 
-    async def _request(self, batch: Sequence[Tenure]) -> None:
+    async def _request(self, batch: Sequence[HoldState]) -> None:
         now = self._world.now()
         with self._mutex:
-            wanted = [self._ask(tenure, now) for tenure in batch]
+            wanted = [self._ask(hold, now) for hold in batch]
         try:
             self._take(batch, await self._engine.renew(wanted))
         finally:
             with self._mutex:
-                for tenure in batch:
-                    self._answered(tenure)
+                for hold in batch:
+                    self._answered(hold)
 
-    def _ask(self, tenure: Tenure, now: float) -> Grant:
+    def _ask(self, hold: HoldState, now: float) -> Grant:
         """What to ask for. Once a shorter ttl is asked for, the longer one is believed no more.
 
         Requests that are under way together may be served in any order: the shortest ttl counts.
         """
-        ttl = policy.asked_ttl(tenure.ttl, now, tenure.hold_until)
-        others, shortest = self._asked.get(tenure, (0, ttl))
-        self._asked[tenure] = (others + 1, min(ttl, shortest))
-        old = tenure.grant
+        ttl = policy.asked_ttl(hold.ttl, now, hold.hold_until)
+        others, shortest = self._asked.get(hold, (0, ttl))
+        self._asked[hold] = (others + 1, min(ttl, shortest))
+        old = hold.grant
         if ttl == old.ttl:
             return old
         new = granted(old.name, old.owner, old.fence, ttl, now)
         if new.valid_until < old.valid_until:
-            tenure.grant = new
-            self._schedule(tenure)
-            self._rouse(tenure)
+            hold.grant = new
+            self._schedule(hold)
+            self._rouse(hold)
         return new
 
-    def _answered(self, tenure: Tenure) -> None:
-        others, shortest = self._asked.pop(tenure)
+    def _answered(self, hold: HoldState) -> None:
+        others, shortest = self._asked.pop(hold)
         if others > 1:
-            self._asked[tenure] = (others - 1, shortest)
+            self._asked[hold] = (others - 1, shortest)
 
-    def _take(self, batch: Sequence[Tenure], answers: Sequence[Grant | Gone]) -> None:
-        for tenure, answer in zip(batch, answers, strict=True):
+    def _take(self, batch: Sequence[HoldState], answers: Sequence[Grant | Gone]) -> None:
+        for hold, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Gone):
-                self.lose(tenure, answer.loss, answer.reason)
-            elif not tenure.ended:
-                _, shortest = self._asked[tenure]
+                self.lose(hold, answer.loss, answer.reason)
+            elif not hold.ended:
+                _, shortest = self._asked[hold]
                 if answer.ttl > shortest:
                     name, owner, fence, _, asked_at, _ = answer
                     answer = granted(name, owner, fence, shortest, asked_at)
-                tenure.grant = answer
-                tenure.failure = None
-                tenure.renewals += 1
-                self._schedule(tenure)
-                self._rouse(tenure)
+                hold.grant = answer
+                hold.failure = None
+                hold.renewals += 1
+                self._schedule(hold)
+                self._rouse(hold)
 
-    def _failed(self, tried: Sequence[Tenure], error: Exception) -> None:
-        batch = [tenure for tenure in tried if not tenure.ended]
+    def _failed(self, tried: Sequence[HoldState], error: Exception) -> None:
+        batch = [hold for hold in tried if not hold.ended]
         if not batch:
             return
         now = self._world.now()
-        for tenure in batch:
-            tenure.failure = error
-            tenure.attend_at = min(policy.retry_at(now, tenure.ttl), tenure.valid_until())
+        for hold in batch:
+            hold.failure = error
+            hold.attend_at = min(policy.retry_at(now, hold.ttl), hold.valid_until())
         tell_failure(self._notifier, batch, error)
 
-    def _schedule(self, tenure: Tenure) -> None:
-        _, _, _, ttl, asked_at, valid_until = tenure.grant
-        if tenure.renews and (tenure.rare is None or tenure.hold_until is None):
+    def _schedule(self, hold: HoldState) -> None:
+        _, _, _, ttl, asked_at, valid_until = hold.grant
+        if hold.renews and (hold.rare is None or hold.hold_until is None):
             moment, same_ttl, due = self._plan
             if asked_at is not moment or ttl is not same_ttl:
                 due = policy.renew_at(asked_at, ttl)
                 if due > valid_until:
                     due = valid_until
                 self._plan = (asked_at, ttl, due)
-            tenure.attend_at = due  # one number for all grants of one moment
+            hold.attend_at = due  # one number for all grants of one moment
             return
-        end = tenure.valid_until()
-        tenure.attend_at = min(end, policy.renew_at(asked_at, ttl)) if tenure.renews else end
+        end = hold.valid_until()
+        hold.attend_at = min(end, policy.renew_at(asked_at, ttl)) if hold.renews else end
 
-    def _rouse(self, tenure: Tenure) -> None:
-        if tenure.attend_at < self._next:  # that is before the keeper means to look
+    def _rouse(self, hold: HoldState) -> None:
+        if hold.attend_at < self._next:  # that is before the keeper means to look
             self._wake.set()

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from .errors import LeaseLost
+from ..errors import LeaseLost
 
 if TYPE_CHECKING:
-    from .core import Core
-    from .logic.tenure import Tenure
+    from .client import Core
+    from .hold_state import HoldState
 
 
-class Body:
+class CancelScope:
     """The task that works under a lease. Calling it cancels the task."""
 
     __slots__ = ("cancelling", "fired", "level", "task")
@@ -33,26 +33,26 @@ class Body:
         self.task.cancel("the lease was lost")
 
 
-def enter(tenure: Tenure) -> None:
+def enter(hold: HoldState) -> None:
     """A block begins; the outermost one of a re-entered lease is the one that is cancelled."""
     task = asyncio.current_task()
-    if tenure.hook is None and task is not None:
-        tenure.hook = Body(task, tenure.count)
+    if hold.hook is None and task is not None:
+        hold.hook = CancelScope(task, hold.count)
 
 
-async def leave(core: Core[Any], tenure: Tenure, error: BaseException | None) -> None:
+async def leave(core: Core[Any], hold: HoldState, error: BaseException | None) -> None:
     """A block ends: release, and tell a loss from a cancellation."""
-    body = tenure.hook
-    if not isinstance(body, Body) or tenure.count > body.level:
-        await core.leave(tenure, error)
+    body = hold.hook
+    if not isinstance(body, CancelScope) or hold.count > body.level:
+        await core.lifecycle.leave(hold, error)
         return
-    tenure.hook = None  # from here on we are not to be cancelled by ourselves
+    hold.hook = None  # from here on we are not to be cancelled by ourselves
     if not body.fired:
-        await core.leave(tenure, error)
+        await core.lifecycle.leave(hold, error)
         return
     delivered = isinstance(error, asyncio.CancelledError)
     try:
-        await core.leave(tenure, error)
+        await core.lifecycle.leave(hold, error)
         if not delivered:
             await asyncio.sleep(
                 0
@@ -66,5 +66,5 @@ async def leave(core: Core[Any], tenure: Tenure, error: BaseException | None) ->
     if delivered and not ours:
         return
     if error is None or delivered:
-        assert tenure.loss is not None
-        raise tenure.lost_again(tenure.loss) from error
+        assert hold.loss is not None
+        raise hold.lost_again(hold.loss) from error

@@ -7,16 +7,16 @@ import weakref
 from collections.abc import Hashable
 from typing import cast
 
-from ..checks import META_BYTES_MAX
 from ..errors import AcquireTimeout
 from ..model import Busy, Meta, Scalar, shown
 from ..world import World
+from .validation import META_BYTES_MAX
 
 FACT_MAX = 200  # characters of the name of a thread, a task or a host
 TEXTS_MAX = 256  # threads or tasks whose description is kept
 
 
-class About:
+class HolderMeta:
     """Describes the threads or tasks of one client."""
 
     def __init__(self, world: World) -> None:

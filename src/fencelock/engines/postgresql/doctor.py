@@ -43,7 +43,7 @@ FACTS = Statement(
 )
 
 
-def examine(
+def diagnose(
     facts: Mapping[str, str], settings: Settings, direct: bool, wall_s: float
 ) -> list[Finding]:
     """What is worth telling."""

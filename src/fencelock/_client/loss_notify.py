@@ -14,7 +14,7 @@ from functools import partial
 from .. import observe
 from ..errors import LeaseLost
 from ..world import Job, World
-from .tenure import Tenure
+from .hold_state import HoldState
 
 WAITING_MAX = 10_000  # notices that may wait for a listener that is slow; the oldest go first
 
@@ -54,54 +54,54 @@ class Notifier:
             return None
 
 
-def tell_loss(world: World, notifier: Notifier, tenure: Tenure, error: LeaseLost) -> None:
-    """Tell everybody who wants to know that a tenure is lost."""
-    if tenure.signal is not None:
-        tenure.signal.set()
-    if tenure.hook is not None:
+def tell_loss(world: World, notifier: Notifier, hold: HoldState, error: LeaseLost) -> None:
+    """Tell everybody who wants to know that a hold is lost."""
+    if hold.signal is not None:
+        hold.signal.set()
+    if hold.hook is not None:
         try:
-            tenure.hook()
+            hold.hook()
         except Exception as failure:  # its loop is closed, say: the others must be told in time
-            notifier.tell(partial(_unheard, tenure, failure))
-    if tenure.on_lost is not None:
+            notifier.tell(partial(_unheard, hold, failure))
+    if hold.on_lost is not None:
         try:
-            world.spawn(call_back(tenure), "fencelock-on-lost")
+            world.spawn(call_back(hold), "fencelock-on-lost")
         except Exception as failure:
-            notifier.tell(partial(_unheard, tenure, failure))
+            notifier.tell(partial(_unheard, hold, failure))
     event = observe.Event("lost", error.name, error.fence, error.reason)
     notifier.tell(partial(observe.warn, str(error)), partial(observe.emit, event))
 
 
-async def call_back(tenure: Tenure) -> None:
+async def call_back(hold: HoldState) -> None:
     """Call what the holder gave as ``on_lost``."""
-    assert tenure.on_lost is not None
-    assert tenure.loss is not None
+    assert hold.on_lost is not None
+    assert hold.loss is not None
     try:
-        outcome = tenure.on_lost(tenure.loss)
+        outcome = hold.on_lost(hold.loss)
         if isinstance(outcome, Awaitable):
             await outcome  # a coroutine function is welcome under asyncio
     except Exception as error:
-        _unheard(tenure, error)
+        _unheard(hold, error)
 
 
-def tell_failure(notifier: Notifier, tenures: Sequence[Tenure], error: Exception) -> None:
+def tell_failure(notifier: Notifier, holds: Sequence[HoldState], error: Exception) -> None:
     """Tell an operator that these could not be renewed this time."""
     message = (
-        f"{len(tenures)} lease(s) could not be renewed and are tried again while they last, "
-        f"{tenures[0].grant.name!r} among them: {error}"
+        f"{len(holds)} lease(s) could not be renewed and are tried again while they last, "
+        f"{holds[0].grant.name!r} among them: {error}"
     )
     events = [
-        observe.Event("renew_failed", tenure.grant.name, tenure.grant.fence, str(error))
-        for tenure in tenures
+        observe.Event("renew_failed", hold.grant.name, hold.grant.fence, str(error))
+        for hold in holds
         if observe.subscribers
     ]
     notifier.tell(partial(observe.warn, message), partial(_emit, events))
 
 
-def tell_unreleased(tenure: Tenure, error: Exception) -> None:
+def tell_unreleased(hold: HoldState, error: Exception) -> None:
     """Tell that a body ended well and the engine did not confirm the release of its lock."""
     observe.warn(f"the work under the lock has ended well, but {error}")
-    name, fence = tenure.grant.name, tenure.grant.fence
+    name, fence = hold.grant.name, hold.grant.fence
     observe.emit(observe.Event("release_failed", name, fence, str(error)))
 
 
@@ -110,7 +110,7 @@ def _emit(events: Sequence[observe.Event]) -> None:
         observe.emit(event)
 
 
-def _unheard(tenure: Tenure, error: Exception) -> None:
-    name, fence = tenure.grant.name, tenure.grant.fence
+def _unheard(hold: HoldState, error: Exception) -> None:
+    name, fence = hold.grant.name, hold.grant.fence
     observe.warn(f"the holder of {name!r} could not be told of its loss: {error!r}")
     observe.emit(observe.Event("callback_failed", name, fence, repr(error)))

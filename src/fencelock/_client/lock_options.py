@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
-from .checks import (
+from ..errors import LeaseLost, UsageError
+from ..model import Meta, Safety, Scalar
+from .validation import (
     check_flag,
     check_key,
     check_max_hold,
@@ -17,8 +19,6 @@ from .checks import (
     check_timeout,
     check_ttl,
 )
-from .errors import LeaseLost, UsageError
-from .model import Meta, Safety, Scalar
 
 if TYPE_CHECKING:
     from inspect import Parameter, Signature
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_TTL_S = 30.0
 
 
-class Spec(NamedTuple):
+class LockSpec(NamedTuple):
     """The description that a Lock is: checked values, no state."""
 
     name: str
@@ -41,7 +41,7 @@ class Spec(NamedTuple):
     key: int | None
 
 
-def make_spec(
+def make_lock_spec(
     name: object,
     ttl: object,
     timeout: object,
@@ -52,11 +52,11 @@ def make_spec(
     safety: object,
     meta: object,
     key: object = None,
-) -> Spec:
+) -> LockSpec:
     """Check every option; the first that is wrong is named together with what to do."""
     if on_lost is not None and not callable(on_lost):
         raise UsageError(f"on_lost must be a function that takes the LeaseLost, not {on_lost!r}")
-    return Spec(
+    return LockSpec(
         name=check_name(name),
         ttl=check_ttl(ttl),
         timeout=check_timeout(timeout),

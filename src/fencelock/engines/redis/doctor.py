@@ -16,7 +16,7 @@ CLOCK_S = 1.0
 Facts = dict[str, str]
 
 
-async def examine(
+async def diagnose(
     dispatch: Dispatch, settings: Settings, wall_us: Callable[[], int]
 ) -> list[Finding]:
     """Look at each server that serves."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...model import Finding
-from .examine import CLOCK_S, judge
+from .doctor import CLOCK_S, judge
 from .quorum import Everyone, majority
 from .redlock_answers import listed
 from .rounds import Rounds, where
@@ -16,7 +16,7 @@ from .wire import Word, packed
 SETTINGS = ("maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save")
 
 
-async def examine(
+async def diagnose(
     rounds: Rounds[Any],
     settings: Settings,
     until: Callable[[], float],

@@ -86,7 +86,7 @@ def limit_of(started: float, timeout: float | None) -> float:
     return NO_LIMIT if timeout is None else started + timeout + GRACE_S
 
 
-async def go_on(
+async def wait_for_lock(
     world: World,
     engine: Engine,
     waitlist: Waitlist,
@@ -108,12 +108,12 @@ async def go_on(
                 answer: Grant | Busy = first
             else:
                 unknown = first if isinstance(first, OutcomeUnknown) else None
-                answer = await _insist(world, engine, request, unknown, limit)
+                answer = await _retry_unknown(world, engine, request, unknown, limit)
             if timeout == 0 or isinstance(answer, Grant):
                 return answer
             request, joins = queued(request), True
             deadline = None if timeout is None else limit - GRACE_S
-            answer = await _contend(world, engine, request, deadline, limit, waitlist, answer)
+            answer = await _wait_in_queue(world, engine, request, deadline, limit, waitlist, answer)
             if isinstance(answer, Grant) and answer.valid_until <= world.now():
                 raise _too_late(request)  # ending the watch took longer than the lease lasts
     except FencelockError as error:
@@ -135,7 +135,7 @@ async def go_on(
     return answer
 
 
-async def _contend(
+async def _wait_in_queue(
     world: World,
     engine: Engine,
     request: Request,
@@ -184,13 +184,13 @@ async def _look(
             waitlist.check()
         if look and world.now() < limit:
             try:
-                handed = engine.handed(request)
+                handed = engine.pushed_grant(request)
                 if handed is None:
                     answer = await _ask(world, engine, request, limit)
                 elif handed.valid_until > world.now():
                     return handed
                 else:
-                    answer = await _insist(world, engine, request, None, limit)
+                    answer = await _retry_unknown(world, engine, request, None, limit)
                 if isinstance(answer, Grant):
                     return answer
                 busy, failing_since, doubt = answer, None, None
@@ -216,13 +216,13 @@ async def _ask(world: World, engine: Engine, request: Request, limit: float) -> 
     try:
         answer = await engine.acquire(request)
     except OutcomeUnknown as error:
-        return await _insist(world, engine, request, error, limit)
+        return await _retry_unknown(world, engine, request, error, limit)
     if isinstance(answer, Busy) or answer.valid_until > world.now():
         return answer
-    return await _insist(world, engine, request, None, limit)
+    return await _retry_unknown(world, engine, request, None, limit)
 
 
-async def _insist(
+async def _retry_unknown(
     world: World, engine: Engine, request: Request, unknown: OutcomeUnknown | None, limit: float
 ) -> Grant | Busy:
     """Ask again after a first answer that will not do.

@@ -1,8 +1,8 @@
-"""One client: ties a world, an engine and a keeper together, for both flavors.
+"""Open, acquire and close: one client, which ties a world, an engine and a keeper together.
 
-Here it begins, acquires and ends; what it does with a tenure once it is granted is in
-``logic/custody.py``. ``sync.py`` and ``aio.py`` are thin faces of both. Everything is ``async def``
-and asks only the World; under threads the faces run it with ``drive()``.
+Here it opens, acquires and closes; what it does with a hold once it is granted is in
+``lease_lifecycle.py``. ``sync.py`` and ``aio.py`` are thin facades of both. Everything is
+``async def`` and asks only the World; under threads the facades run it with ``drive()``.
 """
 
 from __future__ import annotations
@@ -12,34 +12,17 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from . import observe
-from .engine import Address, Engine
-from .errors import (
-    FencelockError,
-    OutcomeUnknown,
-    Unavailable,
-    Unsupported,
-    UsageError,
-)
-from .logic import waiting
-from .logic.about import About
-from .logic.custody import Custody
-from .logic.pending import grace
-from .logic.tenure import Tenure
-from .model import (
-    Busy,
-    Finding,
-    Grant,
-    Holding,
-    Owed,
-    Safety,
-    State,
-    Traits,
-    granted,
-    wished,
-)
-from .spec import Spec
-from .world import GRACE_S, NO_LIMIT, Signal, World, sleep
+from .. import observe
+from ..engine import Address, Engine
+from ..errors import FencelockError, OutcomeUnknown, Unavailable, Unsupported, UsageError
+from ..model import Busy, Finding, Grant, Holding, Owed, Safety, State, Traits, granted, wished
+from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
+from . import acquire
+from .hold_state import HoldState
+from .holder_meta import HolderMeta
+from .lease_lifecycle import LeaseLifecycle
+from .lock_options import LockSpec
+from .pending import grace
 
 ENDING_S = 0.002
 MANY = 100  # leases of one client from which on memory matters
@@ -47,11 +30,11 @@ ALIKE = 0.0005  # of a ttl: moments so near are one
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 
 
-class HasTenure(Protocol):
-    """What core needs of a lease: that it points to its tenure."""
+class HasHold(Protocol):
+    """What core needs of a lease: that it points to its hold."""
 
     @property
-    def _tenure(self) -> Tenure: ...
+    def _hold(self) -> HoldState: ...
 
 
 class _Opening:
@@ -62,19 +45,22 @@ class _Opening:
         self.ended = ended
 
 
-L = TypeVar("L", bound=HasTenure)
+L = TypeVar("L", bound=HasHold)
 
 
-class Core(Custody, Generic[L]):
+class Core(Generic[L]):
     """One client."""
 
     def __init__(
-        self, world: World, make_engine: Callable[[], Engine], lease: Callable[[Core[L], Tenure], L]
+        self,
+        world: World,
+        make_engine: Callable[[], Engine],
+        lease: Callable[[Core[L], HoldState], L],
     ) -> None:
-        super().__init__(world)
+        self.world = world
         self._make_engine = make_engine
         self._make_lease = lease
-        self._inherited: list[object] = []
+        self._inherited: list[LeaseLifecycle] = []
         self._mutex = world.mutex()
         self._opening: Callable[[], _Opening | None] = lambda: None
         """Who opens the engine now. Weakly: an exception may end it at any bytecode."""
@@ -86,10 +72,14 @@ class Core(Custody, Generic[L]):
         self._begin()
 
     def _begin(self) -> None:
-        self._waitlist = waiting.Waitlist()
-        self._about = About(self.world)
-        self._take_charge(self._make_engine())
+        self._waitlist = acquire.Waitlist()
+        self._about = HolderMeta(self.world)
+        engine = self._make_engine()
+        self.lifecycle = LeaseLifecycle(self.world, engine)
+        self.engine, self.keeper = engine, self.lifecycle.keeper
+        self.pending = self.lifecycle.pending
         self.keeper.chore = partial(self._waitlist.adopt, self.pending)
+        self.generation = self.lifecycle.generation  # last: from here on all of it is of use
 
     @property
     def traits(self) -> Traits:
@@ -117,7 +107,7 @@ class Core(Custody, Generic[L]):
             self.keeper.stop()
             self.pending.stop()
             self.engine.on_gone = None
-            self.engine.abandon()
+            self.engine.close_nowait()
 
     async def close(self) -> None:
         """Release what is held, stop the keeper, let go of the engine."""
@@ -137,17 +127,17 @@ class Core(Custody, Generic[L]):
         self._waitlist.adopt(self.pending)
         while self._waitlist.attempts and self.world.now() < deadline - CLOSE_S / 2:
             await sleep(self.world, ENDING_S)  # those who waited take their attempts back
-        for tenure in [*self.keeper.held(), *self._abandoned]:
-            self.engine.spoil(tenure.grant)  # its body has not ended well, or not at all
+        for hold in [*self.keeper.held(), *self.lifecycle.abandoned]:
+            self.engine.mark_failed(hold.grant)  # its body has not ended well, or not at all
             try:
                 if self.world.now() < deadline:
-                    await self.release(tenure, entirely=True, limit=deadline)
+                    await self.lifecycle.release(hold, entirely=True, limit=deadline)
                 else:
-                    self.keeper.retire(tenure)
-                    self.pending.release(tenure.grant, lambda: None)
+                    self.keeper.retire(hold)
+                    self.pending.release(hold.grant, lambda: None)
             except FencelockError as error:
-                observe.warn(f"{tenure.grant.name!r} was not released on closing: {error}")
-            tenure.loss = tenure.loss or tenure.lost_error("session", "its client was closed")
+                observe.warn(f"{hold.grant.name!r} was not released on closing: {error}")
+            hold.loss = hold.loss or hold.lost_error("session", "its client was closed")
         await self.pending.close(deadline)
         await self.keeper.close(deadline)
         self.engine.on_gone = None
@@ -155,7 +145,7 @@ class Core(Custody, Generic[L]):
             with self.world.until(max(deadline, self.world.now() + GRACE_S)):
                 await self.engine.close()
         except OutcomeUnknown:
-            self.engine.abandon()  # it does not even answer to that
+            self.engine.close_nowait()  # it does not even answer to that
 
     async def open(self) -> None:
         """Reach the engine, if nobody has yet."""
@@ -195,12 +185,12 @@ class Core(Custody, Generic[L]):
         if self.generation != self.world.generation():
             # The parent's engine and keeper must not even be collected here: closing them would
             # speak on the parent's connection.
-            self._inherited += [self.engine, self.keeper, self.pending]
+            self._inherited.append(self.lifecycle)
             self._begin()
         try:
             await self.engine.open()
         except BaseException:
-            self.engine.abandon()
+            self.engine.close_nowait()
             self._begin()  # whoever comes next begins with an engine that knows nothing of this
             raise
 
@@ -218,7 +208,7 @@ class Core(Custody, Generic[L]):
                 f"was demanded: {traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
             )
 
-    async def attempt(self, spec: Spec, timeout: float | None) -> L | Busy:
+    async def attempt(self, spec: LockSpec, timeout: float | None) -> L | Busy:
         """Acquire within the timeout, or say who is in the way."""
         world = self.world
         started = world.now()
@@ -243,7 +233,7 @@ class Core(Custody, Generic[L]):
         about, owner = self._about.text(meta), world.owner()
         request = wished(name, owner, ttl, about, timeout != 0, key)
         engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
-        tenure: Tenure | None = None
+        hold: HoldState | None = None
         attempt = waitlist.begin(request)
         try:
             waitlist.adopt(pending)
@@ -258,19 +248,19 @@ class Core(Custody, Generic[L]):
                         waitlist.end(owner)
                         return answer
                     self._hint(name, about)
-                answer = await waiting.go_on(
+                answer = await acquire.wait_for_lock(
                     world, engine, waitlist, pending, request, timeout, limit, answer
                 )
                 if isinstance(answer, Busy):
                     waitlist.end(owner)
                     return answer
-            grant = answer if len(keeper.tenures) < MANY else self._alike(answer)
+            grant = answer if len(keeper.holds) < MANY else self._share_times(answer)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
-            tenure = Tenure(grant, about, renew, hold_until, on_lost, self.generation)
-            lease = self._make_lease(self, tenure)  # from here on its collection is seen
+            hold = HoldState(grant, about, renew, hold_until, on_lost, self.generation)
+            lease = self._make_lease(self, hold)  # from here on its collection is seen
             if waitlist.closed:
                 waitlist.check()
-            keeper.add(tenure)
+            keeper.add(hold)
             if reentrant:
                 self._remember(world.who(), name, lease)
             if observe.subscribers:
@@ -282,9 +272,9 @@ class Core(Custody, Generic[L]):
             # Whatever it is (a cancellation, an exception of a signal handler, no thread to be
             # had): the engine may have granted what nobody gets. Errors of ours that come before
             # the grant have been dealt with.
-            if tenure is not None:
-                keeper.retire(tenure)
-            if tenure is not None or not isinstance(error, FencelockError):
+            if hold is not None:
+                keeper.retire(hold)
+            if hold is not None or not isinstance(error, FencelockError):
                 world.unbound()
                 if owner in waitlist.attempts:
                     await pending.withdraw(
@@ -311,7 +301,7 @@ class Core(Custody, Generic[L]):
             self._hinted = True
             observe.warn(f"a blocking call ({about}): {why}")
 
-    def _alike(self, grant: Grant) -> Grant:
+    def _share_times(self, grant: Grant) -> Grant:
         """Let grants of nearly the same moment share its numbers, which are then as old as the
         oldest: a holder gives up a trifle earlier, and ten thousand of them take less memory.
         """
@@ -324,18 +314,18 @@ class Core(Custody, Generic[L]):
 
     def _remember(self, who: Hashable, name: str, lease: L) -> None:
         """Let the same thread or task enter again, without keeping either alive."""
-        entry = lease._tenure.entry = (id(who), name)  # pyright: ignore[reportPrivateUsage]
-        self._reentrant[entry] = (weakref.ref(who), weakref.ref(lease))
+        entry = lease._hold.entry = (id(who), name)  # pyright: ignore[reportPrivateUsage]
+        self.lifecycle.reentrant[entry] = (weakref.ref(who), weakref.ref(lease))
 
     def _reenter(self, who: Hashable, name: str) -> L | None:
-        whose, reference = self._reentrant.get((id(who), name), (None, None))
+        whose, reference = self.lifecycle.reentrant.get((id(who), name), (None, None))
         lease: L | None = reference() if reference is not None else None
         if lease is None or whose is None or whose() is not who:
             return None
-        tenure = lease._tenure  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
-        if self.remaining(tenure) <= 0:
-            return None  # over: what follows is a new tenure
-        tenure.count += 1
+        hold = lease._hold  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
+        if self.lifecycle.remaining(hold) <= 0:
+            return None  # over: what follows is a new hold
+        hold.count += 1
         return lease
 
     def take_over(self, grant: Grant) -> L:
@@ -345,13 +335,17 @@ class Core(Custody, Generic[L]):
         """
         name, owner, fence, ttl, _, _ = grant
         grant = granted(name, owner, fence, ttl, self.world.now())
-        tenure = Tenure(grant, "{}", False, None, None, self.generation)
-        return self._make_lease(self, tenure)
+        hold = HoldState(grant, "{}", False, None, None, self.generation)
+        return self._make_lease(self, hold)
 
-    async def examine(self) -> list[Finding]:
+    async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
+        """Wait until the hold is lost; False when time is up or it was released."""
+        return await self.lifecycle.wait_lost(hold, timeout)
+
+    async def diagnose(self) -> list[Finding]:
         with self.world.until(NO_LIMIT):
             await self.ready()
-            return await self.engine.examine()
+            return await self.engine.diagnose()
 
     async def inspect(self, name: str) -> State:
         with self.world.until(NO_LIMIT):

@@ -1,7 +1,7 @@
 """The life of one hold: all state of a lease, kept apart from the object in the user's hands.
 
-The keeper holds tenures, the user holds a lease that points to one. So a lease that is dropped can
-be collected, and its collection is seen. A tenure ends once, in exactly one way: released or lost.
+The keeper holds holds, the user holds a lease that points to one. So a lease that is dropped can
+be collected, and its collection is seen. A hold ends once, in exactly one way: released or lost.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ..checks import TTL_MIN_S
 from ..errors import LeaseLost
 from ..model import LOSSES, Grant, Loss, shown
+from .validation import TTL_MIN_S
 
 if TYPE_CHECKING:
     from ..world import Signal
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 
-class Seldom(Generic[V]):
-    """An attribute that few tenures have.
+class RareAttribute(Generic[V]):
+    """An attribute that few holds have.
 
     It takes no room in those that do not: a program may hold ten thousand.
     """
@@ -32,39 +32,39 @@ class Seldom(Generic[V]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, tenure: Tenure, owner: type) -> V:
-        if tenure.rare is None:
+    def __get__(self, hold: HoldState, owner: type) -> V:
+        if hold.rare is None:
             return self._default
-        return cast("V", tenure.rare.get(self._name, self._default))
+        return cast("V", hold.rare.get(self._name, self._default))
 
-    def __set__(self, tenure: Tenure, value: V) -> None:
-        if tenure.rare is not None:
-            tenure.rare[self._name] = value
+    def __set__(self, hold: HoldState, value: V) -> None:
+        if hold.rare is not None:
+            hold.rare[self._name] = value
         elif value is not self._default:
-            tenure.rare = {self._name: value}
+            hold.rare = {self._name: value}
 
 
-class Tenure:
+class HoldState:
     """One hold, from its grant to its end."""
 
-    count: Seldom[int] = Seldom(1)
+    count: RareAttribute[int] = RareAttribute(1)
     """How often the same thread or task has entered it."""
-    before_release: Seldom[Callable[[], None] | None] = Seldom(None)
+    before_release: RareAttribute[Callable[[], None] | None] = RareAttribute(None)
     """Called before the lock is given back: what it protects may not be committed yet."""
-    entry: Seldom[tuple[int, str]] = Seldom((0, ""))
+    entry: RareAttribute[tuple[int, str]] = RareAttribute((0, ""))
     """Under which key a re-entrant hold is found again."""
-    failure: Seldom[Exception | None] = Seldom(None)
+    failure: RareAttribute[Exception | None] = RareAttribute(None)
     """Why the last renewal failed, if it did."""
-    hold_until: Seldom[float | None] = Seldom(None)
+    hold_until: RareAttribute[float | None] = RareAttribute(None)
     """When its longest hold ends, if it has one."""
-    hook: Seldom[Callable[[], None] | None] = Seldom(None)
+    hook: RareAttribute[Callable[[], None] | None] = RareAttribute(None)
     """Called at once on loss: asyncio cancels the body here."""
-    on_lost: Seldom[Callable[[LeaseLost], object] | None] = Seldom(None)
-    owed: Seldom[bool] = Seldom(False)
+    on_lost: RareAttribute[Callable[[LeaseLost], object] | None] = RareAttribute(None)
+    owed: RareAttribute[bool] = RareAttribute(False)
     """The engine may not know of the release: it can be asked again."""
-    spoiled: Seldom[bool] = Seldom(False)
+    failed: RareAttribute[bool] = RareAttribute(False)
     """A block within another one of the same hold has raised."""
-    signal: Seldom[Signal | None] = Seldom(None)
+    signal: RareAttribute[Signal | None] = RareAttribute(None)
     """Made when somebody waits for the loss."""
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Tenure:
         self.meta = meta
         self.renews = renews
         self.rare: dict[str, object] | None = None
-        """What few tenures have: see Seldom."""
+        """What few holds have: see RareAttribute."""
         if hold_until is not None:
             self.hold_until = hold_until
         if on_lost is not None:
@@ -124,7 +124,7 @@ class Tenure:
         return max(0.0, self.valid_until() - now)
 
     def why_lapsed(self, asking: bool) -> str:
-        """Why a tenure that is past its end has ended, a renewal being under way or not."""
+        """Why a hold that is past its end has ended, a renewal being under way or not."""
         if self.hold_until is not None and self.hold_until - self.grant.valid_until <= TTL_MIN_S:
             return "its max_hold was reached"  # so near to it nothing is renewed any more
         if not self.renews:

@@ -5,7 +5,7 @@ No function here reads a clock, draws a random number or knows an engine; they a
 
 from __future__ import annotations
 
-from ..checks import TTL_MIN_S
+from .validation import TTL_MIN_S
 
 RENEWALS_PER_TTL = 3
 GROUPING = 12  # a renewal may come this part of a ttl early, so that many go in one request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from .engine import Address
-from .errors import Misconfigured
+from ..engine import Address
+from ..errors import Misconfigured
 
 _EXAMPLE = "it must look like sqlite:///locks.db or redis://host:6379/0"
 _SCHEME = dict.fromkeys(map(ord, "+-_"))  # may stand in a scheme, as in postgresql+psycopg_async

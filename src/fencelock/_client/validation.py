@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .errors import UsageError
-from .model import Safety, Scalar
+from ..errors import UsageError
+from ..model import Safety, Scalar
 
 NAME_BYTES_MAX = 512
 TTL_MIN_S = 0.05

@@ -48,7 +48,7 @@ MENDED: tuple[
 )
 
 
-async def examine(world: World, link: Link) -> list[Finding]:
+async def diagnose(world: World, link: Link) -> list[Finding]:
     """All findings about the cluster behind a link."""
     return [
         *await _quorum(world, link),

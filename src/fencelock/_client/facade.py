@@ -9,16 +9,16 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, SupportsIndex, TypeVar
 
-from .core import Core
-from .logic.blocks import Blocks
-from .logic.tenure import Tenure
-from .model import Meta, Owed, Traits
-from .spec import Spec
+from ..model import Meta, Owed, Traits
+from .client import Core
+from .hold_state import HoldState
+from .lock_options import LockSpec
+from .with_stack import WithStack
 
 B = TypeVar("B")
 
 if TYPE_CHECKING:
-    from .engine import Address
+    from ..engine import Address
 
     AnyCore = Core[Any]
 
@@ -43,7 +43,7 @@ class Cores(Protocol):
     async def close(self) -> None: ...
 
 
-class ClientFace:
+class ClientBase:
     """A client of one engine."""
 
     def __init__(self, cores: Cores) -> None:
@@ -75,16 +75,16 @@ class ClientFace:
         return f"<{_path(self)} {self.url}{' (closed)' if self._cores.closed else ''}>"
 
 
-class LockFace(Generic[B]):
+class LockBase(Generic[B]):
     """A description of a lock.
 
     It holds no lease: threads or tasks may share it and use it again and again.
     """
 
-    def __init__(self, cores: Cores, spec: Spec) -> None:
+    def __init__(self, cores: Cores, spec: LockSpec) -> None:
         self._cores = cores
         self._spec = spec
-        self._blocks: Blocks[B] = Blocks()
+        self._blocks: WithStack[B] = WithStack()
 
     @property
     def name(self) -> str:
@@ -98,19 +98,19 @@ class LockFace(Generic[B]):
         return f"<{_path(self)} {self.name!r} ttl={self._spec.ttl:g}>"
 
 
-class LeaseFace:
+class LeaseBase:
     """The right to act, limited in time. It is true while it holds."""
 
-    __slots__ = ("__weakref__", "_core", "_tenure")
+    __slots__ = ("__weakref__", "_core", "_hold")
 
-    def __init__(self, core: AnyCore, tenure: Tenure) -> None:
+    def __init__(self, core: AnyCore, hold: HoldState) -> None:
         self._core = core
-        self._tenure = tenure
+        self._hold = hold
 
     @property
     def name(self) -> str:
         """What is locked."""
-        return self._tenure.grant.name
+        return self._hold.grant.name
 
     @property
     def fence(self) -> int:
@@ -118,28 +118,28 @@ class LeaseFace:
 
         Hand it to the resource.
         """
-        return self._tenure.grant.fence
+        return self._hold.grant.fence
 
     @property
     def ttl(self) -> float:
         """Length of the lease in seconds, as the engine granted it."""
-        return self._tenure.ttl
+        return self._hold.ttl
 
     @property
     def meta(self) -> Meta:
         """What others see of the holder."""
-        return self._core.meta(self._tenure)
+        return self._core.lifecycle.meta(self._hold)
 
     @property
     def reason(self) -> str | None:
         """Why the lease is lost, or None while it is not."""
-        loss = self._core.loss(self._tenure)
+        loss = self._core.lifecycle.loss(self._hold)
         return None if loss is None else loss.reason
 
     @property
     def renewals(self) -> int:
         """How often the lease was renewed."""
-        return self._tenure.renewals
+        return self._hold.renewals
 
     @property
     def connection(self) -> Any:
@@ -148,15 +148,15 @@ class LeaseFace:
 
         Only engines that hold a lock by a transaction have it, such as postgresql with mode=row.
         """
-        return self._core.connection(self._tenure)
+        return self._core.lifecycle.connection(self._hold)
 
     def remaining(self) -> float:
         """Seconds for which the lease still promises exclusivity; 0 when it is over."""
-        return self._core.remaining(self._tenure)
+        return self._core.lifecycle.remaining(self._hold)
 
     def check(self) -> None:
         """Raise LeaseLost unless the lease holds."""
-        self._core.check(self._tenure)
+        self._core.lifecycle.check(self._hold)
 
     def __bool__(self) -> bool:
         return self.remaining() > 0
@@ -165,8 +165,8 @@ class LeaseFace:
         raise TypeError("a lease cannot be copied or pickled: hand on its fence instead")
 
     def __del__(self) -> None:
-        tenure = getattr(self, "_tenure", None)  # an exception may come before it has one
-        if tenure is not None and not tenure.released and self._core.abandon(tenure):
+        hold = getattr(self, "_hold", None)  # an exception may come before it has one
+        if hold is not None and not hold.released and self._core.lifecycle.abandon(hold):
             warnings.warn(
                 f"the lease on {self.name!r} was dropped without release() and is renewed no more: "
                 f"the lock is free in {self.ttl:g} s at the latest",
@@ -180,18 +180,18 @@ class LeaseFace:
         return f"<{_path(self)} {self.name!r} fence={self.fence} {state}>"
 
 
-class LostFace:
+class LostBase:
     """Whether a lease is lost. It is true once it is."""
 
-    __slots__ = ("_core", "_tenure")
+    __slots__ = ("_core", "_hold")
 
-    def __init__(self, core: AnyCore, tenure: Tenure) -> None:
+    def __init__(self, core: AnyCore, hold: HoldState) -> None:
         self._core = core
-        self._tenure = tenure
+        self._hold = hold
 
     def is_set(self) -> bool:
         """True once the lease is lost, judged by our own clock even if nobody has told us."""
-        return self._core.loss(self._tenure) is not None
+        return self._core.lifecycle.loss(self._hold) is not None
 
     def __bool__(self) -> bool:
         return self.is_set()

@@ -15,7 +15,7 @@ AHEAD_MAX_S = 1.0
 VOLATILE = {"tmpfs", "ramfs", "overlay"}
 
 
-def examine(path: str, journal_mode: str, ahead_us: int) -> list[Finding]:
+def diagnose(path: str, journal_mode: str, ahead_us: int) -> list[Finding]:
     """All findings about one file; ``ahead_us`` is the last fence minus the wall clock."""
     return [
         *_place(path),

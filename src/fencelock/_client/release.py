@@ -8,20 +8,20 @@ from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable
 from ..world import World
 from . import policy
+from .hold_state import HoldState
 from .pending import Pending, is_definite
-from .tenure import Tenure
 
 
 async def free(
-    world: World, engine: Engine, pending: Pending, tenure: Tenure, began: float
+    world: World, engine: Engine, pending: Pending, hold: HoldState, began: float
 ) -> bool:
     """Ask the engine to free it, which begins now. No answer is resolved by asking again."""
     try:
-        freed = await engine.release(tenure.grant)
+        freed = await engine.release(hold.grant)
     except BaseException as error:
-        return await free_again(world, engine, pending, tenure, began, error)
-    if tenure.rare is not None:
-        settle(pending, tenure)
+        return await free_again(world, engine, pending, hold, began, error)
+    if hold.rare is not None:
+        settle(pending, hold)
     return freed
 
 
@@ -29,7 +29,7 @@ async def free_again(
     world: World,
     engine: Engine,
     pending: Pending,
-    tenure: Tenure,
+    hold: HoldState,
     began: float,
     error: BaseException,
 ) -> bool:
@@ -39,8 +39,8 @@ async def free_again(
     nothing has happened yet. Only where a release commits work is a definite failure the caller's
     to know as such.
     """
-    tenure.owed = True
-    grant, unknown = tenure.grant, isinstance(error, OutcomeUnknown)
+    hold.owed = True
+    grant, unknown = hold.grant, isinstance(error, OutcomeUnknown)
     for _ in range(1, policy.UNKNOWN_TRIES if unknown else 1):
         if world.now() >= min(began + policy.RELEASE_S, world.limit()):
             break
@@ -54,13 +54,13 @@ async def free_again(
                 raise  # it was looked up: the work was not committed
             error = failure
             break
-        settle(pending, tenure)
+        settle(pending, hold)
         # After a try without an answer, "not yours" most likely means that it was heard: unless the
         # lease was over before, and another may have come.
-        return freed or (tenure.loss is None and began < tenure.valid_until())
+        return freed or (hold.loss is None and began < hold.valid_until())
     if not unknown and (engine.commits or is_definite(error)):
         raise error
-    pending.release(grant, partial(settle, pending, tenure))
+    pending.release(grant, partial(settle, pending, hold))
     if not isinstance(error, FencelockError):
         raise error  # Ctrl-C, or an exception of another signal handler: it is the caller's
     raise OutcomeUnknown(
@@ -70,7 +70,7 @@ async def free_again(
     ) from error
 
 
-def settle(pending: Pending, tenure: Tenure) -> None:
+def settle(pending: Pending, hold: HoldState) -> None:
     """The engine has confirmed a release."""
-    tenure.owed = False
-    pending.forget(tenure.grant.owner)
+    hold.owed = False
+    pending.forget(hold.grant.owner)

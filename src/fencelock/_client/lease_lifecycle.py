@@ -1,0 +1,234 @@
+"""Check, renew and release the holds of one client, from their grant to their end.
+
+``client.py`` acquires. From then on whether a hold is valid is judged by the holder's own clock,
+it is renewed by the keeper, and it ends by being released, dropped or handed over. Nothing here
+acquires, and nothing knows whose client it is.
+"""
+
+from __future__ import annotations
+
+import weakref
+from functools import partial
+from typing import Any
+
+from .. import observe
+from ..engine import Engine
+from ..errors import FencelockError, LeaseLost, SessionEnded, UsageError
+from ..model import Grant, Meta
+from ..world import GRACE_S, NO_LIMIT, World
+from . import policy
+from .hold_state import HoldState
+from .holder_meta import read_meta
+from .keeper import Keeper
+from .loss_notify import tell_unreleased
+from .pending import Pending
+from .release import free, free_again, settle
+
+
+class LeaseLifecycle:
+    """The holds of one client, in one process."""
+
+    def __init__(self, world: World, engine: Engine) -> None:
+        self.world = world
+        self.reentrant: dict[tuple[int, str], tuple[weakref.ref[Any], weakref.ref[Any]]] = {}
+        """Leases that whoever holds them may enter again: by the id of the thread or task."""
+        self.abandoned: list[HoldState] = []
+        """Holds whose leases were collected unreleased; the engine may keep them still."""
+        self.engine = engine
+        self.keeper = Keeper(world, engine)
+        self.pending = Pending(world, engine)
+        engine.on_gone = self.keeper.on_gone
+        self.generation = world.generation()
+
+    async def release(
+        self, hold: HoldState, entirely: bool = False, limit: float | None = None
+    ) -> bool:
+        """Leave one level of a hold; the last one gives the lock back."""
+        try:
+            return await self._release(hold, entirely, limit)
+        except FencelockError:
+            raise
+        except BaseException:
+            # Of a signal handler, at any bytecode: its caller will not come again.
+            self._release_later(hold)
+            raise
+
+    def _release_later(self, hold: HoldState) -> None:
+        """Have a lock given back in the background, unless that is under way or done."""
+        if not self.world.cancels and not self.is_foreign(hold):
+            self.world.unbound()
+            self.keeper.retire(hold)
+            hold.owed = True
+            self.pending.release(hold.grant, partial(settle, self.pending, hold))
+
+    async def _release(self, hold: HoldState, entirely: bool, limit: float | None) -> bool:
+        world, engine, pending = self.world, self.engine, self.pending
+        if hold.generation != world.generation():
+            return False
+        if hold.rare is not None and hold.count > 1 and not entirely:
+            hold.count -= 1
+            if hold.loss is None and not hold.released:
+                return True
+        if hold.released and not hold.owed:
+            return False
+        if hold.rare is not None:
+            if hold.before_release is not None:
+                hold.before_release()
+            self._forget(hold)
+        with world.until(limit if limit is not None else self._release_by()):
+            held, began = self.keeper.retire(hold), world.now()
+            if not held:  # its holder was told of a loss: then nothing may be kept
+                engine.mark_failed(hold.grant)
+            if world.cancels:
+                work = free(world, engine, pending, hold, began)
+                freed = await world.shield(work, engine.plain)
+            else:
+                try:  # as free() does, with one await less
+                    freed = await engine.release(hold.grant)
+                except BaseException as error:
+                    freed = await free_again(world, engine, pending, hold, began, error)
+                if hold.rare is not None:
+                    settle(pending, hold)
+        if hold.loss is None and not freed and held:
+            gone = engine.why_gone(hold.grant)
+            hold.loss = hold.lost_error(gone.loss, gone.reason)
+        if observe.subscribers:
+            held_s = world.now() - hold.grant.asked_at
+            name, fence = hold.grant.name, hold.grant.fence
+            observe.emit(observe.Event("released", name, fence, seconds=held_s))
+        return freed
+
+    def _release_by(self) -> float:
+        """By when a release ends whose caller has set no limit; wires of asyncio know their own."""
+        return NO_LIMIT if self.world.cancels else self.world.now() + policy.RELEASE_S
+
+    def _forget(self, hold: HoldState) -> None:
+        """Let nobody enter a hold again. What is remembered may be a later one of the same."""
+        _, reference = self.reentrant.get(hold.entry, (None, None))
+        lease = reference() if reference is not None else None
+        if lease is None or lease._hold is hold:
+            self.reentrant.pop(hold.entry, None)
+
+    async def leave(self, hold: HoldState, error: BaseException | None) -> None:
+        """End a ``with`` block: release, and raise if the body ran without the lock for any of
+        its time.
+
+        An error of the body is never hidden; it gets a note instead. A release that was not
+        confirmed after a body that ended well is a warning and an event.
+        """
+        failure: FencelockError | None = None
+        lost: LeaseLost | None = None
+        try:
+            lost = self.loss(hold)
+            if error is not None and not self.is_foreign(hold):
+                self.engine.mark_failed(hold.grant)
+                if hold.count > 1:
+                    hold.failed = True
+            await self.release(hold)
+            if hold.released and hold.failed and self.engine.commits:
+                failure = UsageError(
+                    f"a block within this one raised under {hold.grant.name!r}: its transaction "
+                    "was rolled back and nothing is committed. Let such an error through"
+                )
+        except FencelockError as raised:
+            failure = raised
+        except BaseException:
+            if not hold.released and hold.count <= 1:
+                self._release_later(hold)
+            raise
+        lost = lost or hold.loss
+        trouble = hold.lost_again(lost) if lost is not None else failure
+        if trouble is None or isinstance(error, LeaseLost):
+            return
+        if error is not None:
+            error.add_note(f"While this was raised: {trouble}")
+        elif lost is None and not self.engine.commits:
+            # The body ended well under the lock. An error here would make callers run it again.
+            tell_unreleased(hold, trouble)
+        else:
+            raise trouble
+
+    async def renew(self, hold: HoldState, ttl: float | None) -> None:
+        """Renew at once, with a new ttl if one is given."""
+        self.check(hold)
+        if ttl is not None:
+            hold.ttl = ttl
+        with self.world.until(max(self.world.now(), hold.valid_until()) + GRACE_S):
+            await self.keeper.renew_now(hold)
+        self.check(hold)
+
+    def remaining(self, hold: HoldState) -> float:
+        """Seconds for which the hold still promises exclusivity."""
+        return 0.0 if self.is_foreign(hold) else hold.remaining(self.world.now())
+
+    def loss(self, hold: HoldState) -> LeaseLost | None:
+        """The loss of a hold, judged by the clock if nobody has noticed yet."""
+        if self.is_foreign(hold):
+            reason = "this process was forked from its holder, and the lease stays with the parent"
+            return hold.lost_error("session", reason)
+        if hold.loss is None and not hold.released:
+            self.keeper.expire_if_due(hold, self.world.now())
+        return hold.loss
+
+    def check(self, hold: HoldState) -> None:
+        """Raise unless the hold holds."""
+        loss = self.loss(hold)
+        if loss is not None:
+            raise hold.lost_again(loss)
+        if hold.released:
+            name = hold.grant.name
+            raise SessionEnded(
+                f"the lease on {name!r} was released: acquire the lock again",
+                name=name,
+                fence=hold.grant.fence,
+                reason="it was released",
+            )
+
+    async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
+        """Wait until the hold is lost; False when time is up or it was released."""
+        deadline = policy.deadline(self.world.now(), timeout)
+        if hold.signal is None:
+            hold.signal = self.world.signal()
+        while self.loss(hold) is None:
+            if hold.released:
+                return False
+            # A hold that ends is noticed by the keeper; the nap is for a release and for suspend.
+            nap = policy.earlier(deadline, self.world.now() + 1.0)
+            with self.world.until(NO_LIMIT):
+                await self.world.wait(hold.signal, nap)
+            if deadline is not None and self.world.now() >= deadline:
+                return self.loss(hold) is not None
+        return True
+
+    def is_foreign(self, hold: HoldState) -> bool:
+        """Whether this process is a forked child that merely inherited the object."""
+        return hold.generation != self.world.generation()
+
+    def abandon(self, hold: HoldState) -> bool:
+        """A lease was collected unreleased: renew no more. True when that deserves a warning.
+
+        What is collected because the program ends is still released when the client is closed.
+        """
+        if hold.released or hold.loss is not None or self.is_foreign(hold):
+            return False
+        self.keeper.drop(hold)
+        self._forget(hold)
+        now = self.world.now()
+        self.abandoned = [*(t for t in self.abandoned if t.remaining(now) > 0), hold]
+        return True
+
+    def hand_over(self, hold: HoldState) -> Grant:
+        """Stop looking after a hold without releasing it: whoever gets the grant carries on."""
+        self.check(hold)
+        self.keeper.retire(hold)
+        self._forget(hold)
+        return hold.grant
+
+    def connection(self, hold: HoldState) -> object:
+        """The connection whose transaction is the hold, where the engine holds locks that way."""
+        self.check(hold)
+        return self.engine.connection(hold.grant)
+
+    def meta(self, hold: HoldState) -> Meta:
+        """What others see of the holder."""
+        return read_meta(hold.meta)

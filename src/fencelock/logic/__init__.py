@@ -1,1 +1,0 @@
-"""What is the same for every engine: arithmetic, the waiting loop, the tenure, the keeper."""
