@@ -32,6 +32,9 @@ from .errors import Misconfigured, Unsupported
 from .model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from .world import Signal, World
 
+RENAMED = {"patience": "request_timeout"}
+"""Options by their former names."""
+
 
 class Address(NamedTuple):
     """Where an engine lives: the parts of its URL."""
@@ -201,6 +204,8 @@ def read_options(engine: type[Engine], given: Mapping[str, object]) -> dict[str,
     """Check the options given for an engine; an unknown one is answered with the known."""
     for option in given:
         if option not in engine.options:
+            if RENAMED.get(option) in engine.options:
+                raise Misconfigured(f"{option} is called {RENAMED[option]} now")
             known = ", ".join(sorted(engine.options)) or "none"
             raise Misconfigured(f"{engine.schemes[0]} has no option {option!r}; it knows: {known}")
     return {option: engine.options[option](value) for option, value in given.items()}

@@ -2,7 +2,7 @@
 asyncio.
 
 Everything runs in the calling thread; the only thread of our own is the keeper's, and the embedded
-engine's listener while somebody waits. Each method is one line over ``core.py``: the thinking is
+engine's listener while somebody waits. Each method is one line over ``client.py``: the thinking is
 there.
 """
 

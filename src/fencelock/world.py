@@ -1,6 +1,6 @@
 """The few things protocol code may ask of its surroundings.
 
-Protocol code (``logic/``, ``core.py``, the engines' protocol files) is written once, as plain
+Protocol code (``_client/``, the engines' protocol files) is written once, as plain
 ``async def``, and sees time, waiting, parallel calls, background work, randomness and identity only
 through a World.
 

@@ -47,7 +47,9 @@ def unreachable(program: Program) -> None:
     program.run("run", "a", "--", "true")
     with sqlite3.connect(program.file, isolation_level=None) as blocker:
         blocker.execute("BEGIN IMMEDIATE")
-        ran = program.run("run", "a", "--url", f"{program.url}?patience=0.1", "--", "echo", "ran")
+        ran = program.run(
+            "run", "a", "--url", f"{program.url}?request_timeout=0.1", "--", "echo", "ran"
+        )
         blocker.execute("ROLLBACK")
     blocker.close()
     assert (ran.returncode, ran.stdout) == (69, "")

@@ -134,7 +134,16 @@ def test_the_lease_pipe_ends_although_the_wrapper_is_frozen(program: Program) ->
 def test_an_engine_that_does_not_answer_is_warned_of_and_then_stops_the_command(
     program: Program,
 ) -> None:
-    words = ("run", "a", "--ttl", "2s", "--grace", "200ms", "--url", f"{program.url}?patience=0.1")
+    words = (
+        "run",
+        "a",
+        "--ttl",
+        "2s",
+        "--grace",
+        "200ms",
+        "--url",
+        f"{program.url}?request_timeout=0.1",
+    )
     process = program.start(*words, "-c", "echo up; exec sleep 60")
     assert line(process) == "up"
     blocker = sqlite3.connect(program.file, isolation_level=None)
@@ -150,7 +159,7 @@ def test_an_engine_that_does_not_answer_is_warned_of_and_then_stops_the_command(
 
 
 def test_a_short_outage_costs_nothing(program: Program) -> None:
-    words = ("run", "a", "--ttl", "6s", "--url", f"{program.url}?patience=0.1")
+    words = ("run", "a", "--ttl", "6s", "--url", f"{program.url}?request_timeout=0.1")
     process = program.start(*words, "-c", "echo up; read x; exit 4")
     assert line(process) == "up"
     blocker = sqlite3.connect(program.file, isolation_level=None)

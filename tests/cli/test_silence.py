@@ -11,10 +11,10 @@ import pytest
 
 LATE_S = 30.0
 URLS = {
-    "etcd": "etcd://{}?patience=20",
-    "mysql": "mysql://{}/locks?patience=20",
-    "postgresql": "postgresql://{}/locks?patience=20",
-    "redis": "redis://{}?patience=20",
+    "etcd": "etcd://{}?request_timeout=20",
+    "mysql": "mysql://{}/locks?request_timeout=20",
+    "postgresql": "postgresql://{}/locks?request_timeout=20",
+    "redis": "redis://{}?request_timeout=20",
     "zookeeper": "zookeeper://{}?session=60",
 }
 VERBS = {

@@ -27,7 +27,7 @@ def test_a_handler_that_raises_at_any_moment_blocks_neither_file_nor_threads(
     the client go on, and in the end nothing is held, nobody waits, and nothing stays open.
     """
     worker = crew.worker("signaled_engine", file_url, str(seed), str(CALLS))
-    with fencelock.connect(file_url, patience=20) as other:
+    with fencelock.connect(file_url, request_timeout=20) as other:
         give_up = time.monotonic() + LONG
         while not worker.has_said(event="attacked") and time.monotonic() < give_up:
             with other.lock("probe", ttl=600):

@@ -20,7 +20,7 @@ from tests.faults.flavors import SOON, Lab, run
 from tests.faults.network import Network
 from tests.servers.link import TO_CLIENT
 
-PATIENCE = 0.5  # seconds for an answer: more than a busy machine needs, and soon over
+TIMEOUT = 0.5  # seconds for an answer: more than a busy machine needs, and soon over
 TICK_S = 0.05
 LATE_S = 40.0  # when ticking ends, so that a defect does not wait for ever
 BREAKS = pytest.mark.parametrize("then_cut", [True, False], ids=["cut", "silent"])
@@ -29,7 +29,7 @@ BREAKS = pytest.mark.parametrize("then_cut", [True, False], ids=["cut", "silent"
 async def connect(lab: Lab, network: Network) -> tuple[aio.Client, aio.Client]:
     """A client behind the proxy that has been used before, and one that sees what is there."""
     other = await lab.connect(network.direct)  # the first one makes the tables, in its own time
-    client = await lab.connect(network.url, patience=PATIENCE)
+    client = await lab.connect(network.url, request_timeout=TIMEOUT)
     async with client.lock("warm"):
         pass
     return client, other

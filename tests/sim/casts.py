@@ -39,9 +39,9 @@ class Cast(ABC):
     looks_within = 1.0
     """How soon a waiter finds a lock that came free without a word."""
 
-    def __init__(self, network: Network, patience: float) -> None:
+    def __init__(self, network: Network, request_timeout: float) -> None:
         self.network = network
-        self.patience = patience
+        self.request_timeout = request_timeout
         """How long a client waits for an answer."""
         self.hosts: list[Any] = []
         """What can be frozen, restarted and cut off."""
@@ -84,8 +84,8 @@ class RedisCast(Cast):
 
     nodes = 1
 
-    def __init__(self, network: Network, patience: float) -> None:
-        super().__init__(network, patience)
+    def __init__(self, network: Network, request_timeout: float) -> None:
+        super().__init__(network, request_timeout)
         random = network.simulation.random
         self._seen = [""] * self.nodes
         """Whom each server had a record of when somebody looked last."""
@@ -99,7 +99,9 @@ class RedisCast(Cast):
         return self.make(world, tuple((node.name, 6379) for node in self.hosts))
 
     def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
-        return RedisEngine(world, Address("redis", hosts, options={"patience": self.patience}))
+        return RedisEngine(
+            world, Address("redis", hosts, options={"request_timeout": self.request_timeout})
+        )
 
     def watch(self, changed: Callable[[], object]) -> None:
         for place, node in enumerate(self.hosts):
@@ -149,8 +151,10 @@ class RedlockCast(RedisCast):
         return ""
 
     def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
-        patience = 0.4 * self.patience
-        return RedlockEngine(world, Address("redlock", hosts, options={"patience": patience}))
+        request_timeout = 0.4 * self.request_timeout
+        return RedlockEngine(
+            world, Address("redlock", hosts, options={"request_timeout": request_timeout})
+        )
 
     def kept_until(self) -> float:
         return 0.0
@@ -196,8 +200,8 @@ class StoreNode(Host):
 class StoreCast(Cast):
     """The linearizable store."""
 
-    def __init__(self, network: Network, patience: float) -> None:
-        super().__init__(network, patience)
+    def __init__(self, network: Network, request_timeout: float) -> None:
+        super().__init__(network, request_timeout)
         self.node = StoreNode(network.simulation.world("store", ahead=5e4))
         self.hosts.append(self.node)
 
@@ -284,7 +288,7 @@ class Remote(Engine):
 
         await self._sim_world.simulation.turn()  # a cancellation may come before it is sent
         network.datagram(self._host, node, arrive)
-        await self.world.wait(answered, self.world.now() + self._cast.patience)
+        await self.world.wait(answered, self.world.now() + self._cast.request_timeout)
         if not answers:
             raise OutcomeUnknown("no answer")
         return answers[0]

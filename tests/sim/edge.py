@@ -45,10 +45,12 @@ class _Answer(Flag):
 class SimLink:
     """One connection, used by all who have something to ask."""
 
-    def __init__(self, edge: Edge, world: SimWorld, address: Address, patience: float) -> None:
+    def __init__(
+        self, edge: Edge, world: SimWorld, address: Address, request_timeout: float
+    ) -> None:
         self._wait, self._now = world.wait, world.now
         self._address = address
-        self._patience = patience
+        self._request_timeout = request_timeout
         self._made = Flag()
         self._pending: deque[_Answer] = deque()
         self._why = ""
@@ -69,27 +71,27 @@ class SimLink:
     async def made(self) -> None:
         """Wait until it can be used."""
         if not self._made.is_on:
-            await self._wait(self._made, self._now() + self._patience)
+            await self._wait(self._made, self._now() + self._request_timeout)
         if self._made.is_on and not self._why:
             return
         self.close()
         raise cannot_connect(self._address, ConnectionError(self._why or "no answer in time"))
 
-    async def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
+    async def ask(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
         answer = _Answer(count)
         self._pending.append(answer)
         self._connection.send(payload)
-        await self._wait(answer, self._now() + patience)
+        await self._wait(answer, self._now() + request_timeout)
         if not answer.is_on or answer.error:
             self._missed(answer)
         return answer.replies
 
-    async def ask_one(self, payload: bytes, patience: float) -> Any:
+    async def ask_one(self, payload: bytes, request_timeout: float) -> Any:
         """The same for one reply: most of what is asked."""
         answer = _Answer(1)
         self._pending.append(answer)
         self._connection.send(payload)
-        await self._wait(answer, self._now() + patience)
+        await self._wait(answer, self._now() + request_timeout)
         if not answer.is_on or answer.error:
             self._missed(answer)
         return answer.replies[0]
@@ -132,13 +134,15 @@ class SimInbox(SimLink):
     as threads do.
     """
 
-    def __init__(self, edge: Edge, world: SimWorld, address: Address, patience: float) -> None:
+    def __init__(
+        self, edge: Edge, world: SimWorld, address: Address, request_timeout: float
+    ) -> None:
         self.broken = ""
         self._prompts = world.name[-1:] in "02468"
         self._say: Callable[[bytes], None] | None = None
         self._messages: list[bytes] = []
         self._news = Flag()
-        super().__init__(edge, world, address, patience)
+        super().__init__(edge, world, address, request_timeout)
 
     def _hear(self, replies: list[Any]) -> None:
         if self._pending:
@@ -180,15 +184,15 @@ class SimWire:
     def __init__(self, edge: Edge, world: SimWorld, settings: Settings) -> None:
         self._edge = edge
         self._world = world
-        self._patience = settings.patience
+        self._request_timeout = settings.request_timeout
         self._links: dict[tuple[Address, Lane], SimLink] = {}
         self._closed = False
 
     async def call(
-        self, node: Address, payload: bytes, count: int, patience: float, lane: Lane
+        self, node: Address, payload: bytes, count: int, request_timeout: float, lane: Lane
     ) -> Sequence[Any]:
         link = self.made(node, lane) or await self._link(node, lane)
-        return await link.ask(payload, count, patience)
+        return await link.ask(payload, count, request_timeout)
 
     def made(self, node: Address, lane: Lane) -> SimLink | None:
         """A link that nothing has to be waited for."""
@@ -203,15 +207,17 @@ class SimWire:
             raise Unavailable(CLOSED)
         link = self._links.get((node, lane))
         if link is None or not link.usable:
-            link = self._links[node, lane] = SimLink(self._edge, self._world, node, self._patience)
+            link = self._links[node, lane] = SimLink(
+                self._edge, self._world, node, self._request_timeout
+            )
         await link.made()
         return link
 
     async def subscribe(self, node: Address, channel: str) -> SimInbox:
-        inbox = SimInbox(self._edge, self._world, node, self._patience)
+        inbox = SimInbox(self._edge, self._world, node, self._request_timeout)
         try:
             await inbox.made()
-            await inbox.ask(packed("SUBSCRIBE", channel), 1, self._patience)
+            await inbox.ask(packed("SUBSCRIBE", channel), 1, self._request_timeout)
         except BaseException as error:
             inbox.close()
             if isinstance(error, OutcomeUnknown):
@@ -243,13 +249,13 @@ class SimLine:
         self._node = node
         self._link: SimLink | None = None
 
-    def ask(self, payload: bytes, patience: float) -> Coroutine[Any, Any, Any]:
+    def ask(self, payload: bytes, request_timeout: float) -> Coroutine[Any, Any, Any]:
         link = self._link
         if link is None or not link.is_made:
             link = self._link = self._wire.made(self._node, "main")
             if link is None:
-                return self._reach(payload, patience)
-        return link.ask_one(payload, patience)
+                return self._reach(payload, request_timeout)
+        return link.ask_one(payload, request_timeout)
 
-    async def _reach(self, payload: bytes, patience: float) -> Any:
-        return (await self._wire.call(self._node, payload, 1, patience, "main"))[0]
+    async def _reach(self, payload: bytes, request_timeout: float) -> Any:
+        return (await self._wire.call(self._node, payload, 1, request_timeout, "main"))[0]

@@ -158,7 +158,7 @@ class Judge:
             left = [*store.records, *store.queues, *(owner[:6] for owner in store.signals)]
             raise Violation(f"all are gone and something is left behind: {left}")
 
-    def patience(self) -> float:
+    def request_timeout(self) -> float:
         """How long a newcomer may have to wait when all who still stand in the queue are dead."""
         dead = len(self._stage.store.queues.get(NAME, {}))
         return dead * CLAIM_S + self._slowest_look

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 TTLS = (0.3, 1.0, 3.0)
 HORIZON_S = 4.0  # faults come within this time
-PATIENCE_S = 0.5  # of a client that waits for an answer
+REQUEST_TIMEOUT_S = 0.5  # of a client that waits for an answer
 FLAKY = Conditions(breaks=0.03, lost=0.05, doubled=0.05, overtaken=0.1)
 
 
@@ -27,7 +27,7 @@ class Climate(NamedTuple):
     faults: tuple[str, ...] = ()
     many: int = 0
     conditions: Conditions = Conditions()
-    patience: float = PATIENCE_S
+    request_timeout: float = REQUEST_TIMEOUT_S
 
 
 CUTS = ("cut", "cut_up", "cut_down", "cut_node", "cut_part")
@@ -43,7 +43,7 @@ CLIMATES = {
     "slow": Climate(("cancel", "pause"), 3, Conditions(delay_max=0.6)),
     "reboots": Climate(("reboot", "freeze"), 4),
     "freezes": Climate(("freeze",), 10),
-    "frozen": Climate(("stop", "stop", "cancel"), 6, patience=3.0),
+    "frozen": Climate(("stop", "stop", "cancel"), 6, request_timeout=3.0),
     "amnesia": Climate(("amnesia", "pause"), 3),
     "clocks": Climate(("step", "wall", "pause"), 5),
     "storm": Climate(
@@ -88,7 +88,7 @@ class Plan(NamedTuple):
     conditions: Conditions
     clients: dict[str, tuple[Visit, ...]]
     faults: dict[str, Fault]
-    patience: float = PATIENCE_S
+    request_timeout: float = REQUEST_TIMEOUT_S
 
     def kinds(self) -> set[str]:
         return {fault.kind for fault in self.faults.values()}
@@ -124,7 +124,7 @@ def draw_plan(climate: str, seed: int) -> Plan:
         )
         for number in range(chosen.many)
     }
-    return Plan(seed, climate, chosen.conditions, clients, faults, chosen.patience)
+    return Plan(seed, climate, chosen.conditions, clients, faults, chosen.request_timeout)
 
 
 def _visit(draw: Callable[[], float]) -> Visit:

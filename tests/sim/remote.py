@@ -81,7 +81,7 @@ class Remote(Engine):
         if stage.happens(stage.weather.refused):
             raise Unavailable("refused")
         self._send(0, arrive)
-        if not await self._clock.wait(answered, self._clock.now() + stage.weather.patience):
+        if not await self._clock.wait(answered, self._clock.now() + stage.weather.request_timeout):
             raise OutcomeUnknown("no answer")
         return answers[0]
 

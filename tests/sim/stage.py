@@ -199,22 +199,22 @@ class Stage:
         if self.weather.is_kind and not (is_slow and any(c.core.owed() for c in self.clients)):
             self.judge.nothing_left()
         self.simulation.run(until=self.simulation.now + TTLS[-1])
-        self._newcomer(self.judge.patience())
+        self._newcomer(self.judge.request_timeout())
         self.simulation.run(until=self.simulation.now + FORGET_S)
-        self._newcomer(self.judge.patience())
+        self._newcomer(self.judge.request_timeout())
         if self.store.queues:
             raise Violation("the dead stand in the queue for ever")
 
-    def _newcomer(self, patience: float) -> None:
+    def _newcomer(self, request_timeout: float) -> None:
         self.weather = Weather()
         client = Client(self, f"newcomer-{len(self.clients)}")
         self.clients.append(client)
         spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
 
         async def visit() -> None:
-            hold = await client.core.attempt(spec, patience)
+            hold = await client.core.attempt(spec, request_timeout)
             if isinstance(hold, Busy):
-                raise Violation(f"a newcomer did not get the lock in {patience:.3f} s")
+                raise Violation(f"a newcomer did not get the lock in {request_timeout:.3f} s")
             await client.core.lifecycle.release(hold.tenure)
             await client.core.close()
 

@@ -32,7 +32,9 @@ from tests.sim.resource import REGISTER, Register
 from tests.sim.witness import WITNESSED, Witness
 
 STEPS_MAX = 200_000
-PATIENCE_S = 20.0  # of a newcomer, when dead waiters may stand in the queue and are called first
+REQUEST_TIMEOUT_S = (
+    20.0  # of a newcomer, when dead waiters may stand in the queue and are called first
+)
 SETTLE_S = 8.0  # after the last fault: every lease that nobody keeps is over
 
 
@@ -57,7 +59,7 @@ class Run:
         self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
         self.history = History(clock=lambda: self.simulation.now)
         self.network = Network(self.simulation, plan.conditions)
-        self.cast: Cast = CASTS[cast](self.network, plan.patience)
+        self.cast: Cast = CASTS[cast](self.network, plan.request_timeout)
         self.register = Register(guarded)
         self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
         self.is_kind = self.is_prompt and not plan.kinds() - {"cancel", "pause", "wall", "revoke"}
@@ -91,7 +93,7 @@ class Run:
             told_within=0.0 if sane and "revoke" not in kinds else calls,
             told_ttls=0.0 if sane and "revoke" not in kinds else 1.0,
             woken_within=self.cast.looks_within + calls if self.is_prompt and sane else None,
-            freed_within=calls if self.is_kind else PATIENCE_S / 2,
+            freed_within=calls if self.is_kind else REQUEST_TIMEOUT_S / 2,
             grace=GRACE_S * 1.01,
             undone_within=self._undone_within(),
         )
@@ -153,7 +155,7 @@ class Run:
 
         async def visit() -> None:
             await client.core.open()
-            hold = await client.acquire(spec, 0.0 if self.is_kind else PATIENCE_S)
+            hold = await client.acquire(spec, 0.0 if self.is_kind else REQUEST_TIMEOUT_S)
             if hold is not None:
                 await client.release(hold.tenure)
             await client.core.close()

@@ -11,7 +11,7 @@ class Weather(NamedTuple):
     """What may befall the clients and their messages."""
 
     delay_max: float = 0.02
-    patience: float = 10.0
+    request_timeout: float = 10.0
     """How long a client waits for an answer."""
     lost: float = 0.0
     """The chance that a message is lost."""
@@ -37,7 +37,7 @@ class Weather(NamedTuple):
     def slowest_call(self) -> float:
         """The longest that asking may take, with a few tries and the breaths between them."""
         if self.lost or self.refused:
-            return 4 * (UNKNOWN_TRIES * self.patience + RETRY_MAX_S)
+            return 4 * (UNKNOWN_TRIES * self.request_timeout + RETRY_MAX_S)
         return 2 * self.delay_max
 
 
@@ -47,11 +47,11 @@ WEATHERS = {
     "pauses": Weather(pauses=5),
     "crashes": Weather(crashes=2, pauses=1),
     "revokes": Weather(revokes=5),
-    "losses": Weather(lost=0.05, refused=0.05, patience=0.1),
+    "losses": Weather(lost=0.05, refused=0.05, request_timeout=0.1),
     "slow": Weather(delay_max=1.5, cancels=0.005),
     "storm": Weather(
         delay_max=0.1,
-        patience=0.15,
+        request_timeout=0.15,
         lost=0.03,
         refused=0.03,
         cancels=0.005,

@@ -98,17 +98,19 @@ def test_what_is_no_text_is_refused(url: object) -> None:
 
 
 def test_options_come_from_the_query_and_from_keywords_and_keywords_win() -> None:
-    address = parse("sqlite:///a.db?patience=2&push=no&empty=&name=a%20b%26", {"patience": 9})
-    assert address.options == {"patience": 9, "push": "no", "empty": "", "name": "a b&"}
+    address = parse(
+        "sqlite:///a.db?request_timeout=2&push=no&empty=&name=a%20b%26", {"request_timeout": 9}
+    )
+    assert address.options == {"request_timeout": 9, "push": "no", "empty": "", "name": "a b&"}
     assert address.path == "/a.db"
 
 
 def test_an_option_given_twice_is_refused() -> None:
-    with pytest.raises(Misconfigured, match="gives patience, push more than once"):
-        parse("sqlite:///a.db?push=1&patience=1&patience=2&push=0", {})
+    with pytest.raises(Misconfigured, match="gives push, request_timeout more than once"):
+        parse("sqlite:///a.db?push=1&request_timeout=1&request_timeout=2&push=0", {})
 
 
-@pytest.mark.parametrize("query", ["patience", "patience=1&&push=no", "=&="])
+@pytest.mark.parametrize("query", ["request_timeout", "request_timeout=1&&push=no", "=&="])
 def test_options_that_cannot_be_read_are_refused_or_refused_later(query: str) -> None:
     with pytest.raises(Misconfigured):
         fencelock.connect(f"memory://?{query}").open()
@@ -148,8 +150,8 @@ def test_an_address_is_shown_without_its_password(url: str, public: str) -> None
         f"u:{SECRET}@h",  # no scheme
         f"re dis://u:{SECRET}@h",
         f"nothing://u:{SECRET}@h/0",  # no such engine
-        f"memory://u:{SECRET}@h/?patience=1",  # no such option
-        f"memory://u:{SECRET}@h/?patience",  # options that cannot be read
+        f"memory://u:{SECRET}@h/?request_timeout=1",  # no such option
+        f"memory://u:{SECRET}@h/?request_timeout",  # options that cannot be read
         f"sqlite://u:{SECRET}@h/locks.db",  # no such file
         f"sqlite://u:{SECRET}@h:x/locks.db",  # no port
         f"sqlite://u:{SECRET}@:1/locks.db",  # no host

@@ -83,14 +83,21 @@ def test_a_misspelled_scheme_is_told_what_was_meant(typed: str, meant: str) -> N
 
 def test_an_unknown_option_is_answered_with_the_known(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/locks.db"
-    expected = r"sqlite has no option 'pacience'; it knows: patience, push"
+    expected = r"sqlite has no option 'pacience'; it knows: push, request_timeout"
     with pytest.raises(Misconfigured, match=expected):
         fencelock.connect(f"{url}?pacience=1").open()
     with pytest.raises(Misconfigured, match=expected):
         fencelock.connect(url, pacience=1).open()
-    with pytest.raises(Misconfigured, match="memory has no option 'patience'; it knows: none"):
-        fencelock.connect("memory://", patience=1).open()
+    with pytest.raises(
+        Misconfigured, match="memory has no option 'request_timeout'; it knows: none"
+    ):
+        fencelock.connect("memory://", request_timeout=1).open()
     assert not (tmp_path / "locks.db").exists()
+
+
+def test_an_option_by_its_former_name_is_answered_with_the_new_one(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="patience is called request_timeout now"):
+        fencelock.connect(f"sqlite:///{tmp_path}/locks.db?patience=1").open()
 
 
 def test_options_are_read_by_the_engines_own_readers() -> None:
@@ -104,11 +111,15 @@ def test_options_are_read_by_the_engines_own_readers() -> None:
 @pytest.mark.parametrize(
     ("option", "value", "why"),
     [
-        ("patience", "soon", "patience must be 0 to 600 seconds, not 'soon'"),
-        ("patience", -1, "patience must be 0 to 600 seconds"),
-        ("patience", "nan", "patience must be 0 to 600 seconds"),
-        ("patience", 601, "patience must be 0 to 600 seconds"),
-        ("push", "maybe", "a switch is yes or no, not 'maybe'"),
+        (
+            "request_timeout",
+            "soon",
+            "request_timeout must be a number of seconds from 0.01 to 600, not 'soon'",
+        ),
+        ("request_timeout", -1, "request_timeout must be a number of seconds from 0.01 to 600"),
+        ("request_timeout", "nan", "request_timeout must be a number of seconds from 0.01 to 600"),
+        ("request_timeout", 601, "request_timeout must be a number of seconds from 0.01 to 600"),
+        ("push", "maybe", "push must be yes or no, not 'maybe'"),
     ],
 )
 def test_a_wrong_value_of_an_option_is_refused(

@@ -52,11 +52,11 @@ class ZooKeeperGuard:
     """Reads and writes nodes for whoever has the highest fence.
 
     ``client`` is a started KazooClient, which stays the caller's. ``root`` is where the marks are
-    kept; ``patience`` is how many seconds an answer may take.
+    kept; ``request_timeout`` is how many seconds an answer may take.
     """
 
     def __init__(
-        self, client: Any, root: str = ROOT, *, epoch: int = 0, patience: float = 10.0
+        self, client: Any, root: str = ROOT, *, epoch: int = 0, request_timeout: float = 10.0
     ) -> None:
         claim(1, "any", epoch)  # says so if the epoch is none
         if not hasattr(client, "transaction"):
@@ -66,7 +66,7 @@ class ZooKeeperGuard:
         self.root = root.rstrip("/")
         self.epoch = epoch
         self._client = client
-        self._patience = patience
+        self._request_timeout = request_timeout
 
     def enter(
         self, lease: Fenced | int, *paths: str, name: str | None = None
@@ -226,7 +226,7 @@ class ZooKeeperGuard:
         if not self._client.connected:
             raise Unavailable("kazoo is not connected to ZooKeeper, so nothing was done")
         try:
-            return send().get(timeout=self._patience)
+            return send().get(timeout=self._request_timeout)
         except Exception as error:
             if _name(error) == "NoAuthError":
                 raise Denied("ZooKeeper refused access, so nothing was done") from error

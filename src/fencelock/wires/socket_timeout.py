@@ -24,7 +24,7 @@ def waits_in_kernel(link: socket.socket) -> bool:
     return _IN_KERNEL and type(link) is socket.socket and hasattr(select, "poll")
 
 
-def set_patience(link: socket.socket, seconds: float) -> None:
+def set_timeout(link: socket.socket, seconds: float) -> None:
     """Have each read and write end after so long, by a BlockingIOError or a TimeoutError."""
     if not waits_in_kernel(link):
         link.settimeout(seconds)

@@ -27,7 +27,7 @@ def strike(cluster: EtcdCluster, how: str) -> Etcd:
 
 
 async def use(lab: Lab, client: aio.Client, name: str) -> None:
-    """Take and leave a lock; a client of little patience may need several tries for that."""
+    """Take and leave a lock; a client of little request_timeout may need several tries for that."""
     give_up = clock.now() + LONG
     while True:
         try:
@@ -72,7 +72,7 @@ def test_the_minority_grants_nothing_and_says_so_in_time(flavor: str, cluster: E
 
     async def scenario(lab: Lab) -> None:
         leader = cluster.leader()
-        cut_off = await lab.connect(leader.url, patience=1)
+        cut_off = await lab.connect(leader.url, request_timeout=1)
         await use(lab, cut_off, "warm")
         strike(cluster, "parted")
         for timeout in (0, 3):
@@ -100,7 +100,7 @@ def test_a_holder_that_was_cut_off_knows_it_before_another_is_granted(
     async def scenario(lab: Lab) -> None:
         leader = cluster.leader()
         others = ",".join(node.address for node in cluster.others(leader))
-        client = await lab.connect(leader.url, patience=1)
+        client = await lab.connect(leader.url, request_timeout=1)
         rival = await lab.connect(f"etcd://{others}")
         lease = await client.lock("seat", ttl=3).acquire()
         taking = lab.start(take(rival, lease))

@@ -77,7 +77,7 @@ def test_tls_is_spoken_and_the_server_checked(flavor: str, tmp_path: Path) -> No
                 assert lease
             for url in (f"{etcd.url}?tls=yes", etcd.url):  # an unknown authority; no TLS at all
                 with pytest.raises(Unavailable):
-                    _ = await lab.connect(url, patience=1)
+                    _ = await lab.connect(url, request_timeout=1)
 
         run(flavor, scenario)
 
@@ -87,7 +87,7 @@ def test_tls_is_spoken_and_the_server_checked(flavor: str, tmp_path: Path) -> No
     [
         ("etcd://", {}, "host"),
         ("etcd://localhost/locks", {}, "prefix"),
-        ("etcd://localhost", {"patience": 0}, "patience"),
+        ("etcd://localhost", {"request_timeout": 0}, "request_timeout"),
         ("etcd://localhost", {"tls": "perhaps"}, "yes or no"),
         ("etcd://localhost", {"prefix": "a\0b"}, "control"),
         ("etcd://localhost", {"cert": "/nowhere"}, "cert and key"),
@@ -175,7 +175,7 @@ def test_a_child_of_a_process_with_asyncio_has_connections_of_its_own(
 
 
 def test_the_doctor_sees_quorum_members_and_version(cluster: EtcdCluster) -> None:
-    with fencelock.connect(cluster.url, patience=2) as client:
+    with fencelock.connect(cluster.url, request_timeout=2) as client:
         found = {finding.topic: finding for finding in diagnose(client)}
         assert found["quorum"].text.startswith("a majority answered in ")
         assert found["quorum"].level != "problem"  # on a busy machine it may be slow

@@ -57,7 +57,7 @@ def test_who_is_silent_is_given_its_time_once(flavor: str, tls: str) -> None:
 
         async def scenario(lab: Lab) -> None:
             with pytest.raises(Unavailable, match=r"no answer .*nothing happened"):
-                _ = await lab.connect(f"etcd://{host}:{port}", patience=0.5, tls=tls)
+                _ = await lab.connect(f"etcd://{host}:{port}", request_timeout=0.5, tls=tls)
 
         run(flavor, scenario)
         silent.shutdown(socket.SHUT_RDWR)  # ends the thread

@@ -47,7 +47,7 @@ class Packet:
 
 async def warm(lab: Lab, server: SqlServer, table: str, port: int | None = None) -> Any:
     """A client that knows the rows of all names, and does not give up soon."""
-    client = await lab.connect(server.url(port=port), table=table, patience=60)
+    client = await lab.connect(server.url(port=port), table=table, request_timeout=60)
     for name in NAMES:
         await (await client.lock(name, ttl=60).acquire()).release()
     return client

@@ -11,10 +11,10 @@ from tests.servers.mariadb import mariadb
 from tests.servers.shared import shared
 
 
-async def only_link(lab: Lab, table: str, patience: float) -> Pool:
+async def only_link(lab: Lab, table: str, request_timeout: float) -> Pool:
     """The pool of a client that has room for one link."""
     url = shared(mariadb).url()
-    client = await lab.connect(url, table=table, pool=1, patience=patience)
+    client = await lab.connect(url, table=table, pool=1, request_timeout=request_timeout)
     pool: Pool = client._core.engine._mode._pool  # type: ignore[attr-defined]
     return pool
 

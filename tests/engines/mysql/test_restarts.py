@@ -53,7 +53,7 @@ def test_calls_to_a_frozen_server_end_by_themselves(
     """H39: a grant that comes too late is not believed, and nothing is left behind."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(own.url(), mode=mode, table=table, patience=0.5)
+        client = await lab.connect(own.url(), mode=mode, table=table, request_timeout=0.5)
         lease = await client.lock("seat", ttl=1).acquire()
         own.pause()
         try:
@@ -83,7 +83,8 @@ def test_callers_of_a_frozen_server_have_their_own_time_back_and_leave_nothing_b
 
     async def scenario(lab: Lab) -> None:
         clients = [
-            await lab.connect(own.url(), mode=mode, table=table, patience=60) for _ in range(3)
+            await lab.connect(own.url(), mode=mode, table=table, request_timeout=60)
+            for _ in range(3)
         ]
         client, other, late = clients
         for one in clients[:2]:

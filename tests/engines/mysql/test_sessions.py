@@ -106,8 +106,8 @@ def test_a_holder_that_is_cut_off_loses_the_lock_to_others_in_time(
 
         async def scenario(lab: Lab) -> None:
             through = server.url(port=proxy.port)
-            client = await lab.connect(through, mode=mode, table=table, patience=2)
-            other = await lab.connect(server.url(), mode=mode, table=table, patience=2)
+            client = await lab.connect(through, mode=mode, table=table, request_timeout=2)
+            other = await lab.connect(server.url(), mode=mode, table=table, request_timeout=2)
             lease = await client.lock("seat", ttl=2).acquire()
             proxy.block()
             rival = await other.lock("seat", ttl=30, timeout=30).acquire()

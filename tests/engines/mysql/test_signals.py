@@ -69,7 +69,7 @@ def test_what_signals_interrupt_leaves_connections_for_others_and_no_transaction
     assert threading.current_thread() is threading.main_thread()
     chance = random.Random(seed)
     names = [f"{table}:{name}" for name in NAMES]
-    with fencelock.connect(own.url(), mode=mode, table=table, pool=2, patience=3) as client:
+    with fencelock.connect(own.url(), mode=mode, table=table, pool=2, request_timeout=3) as client:
         client.lock("first").acquire().release()
         with handled():
             done = 0

@@ -21,7 +21,7 @@ from tests.servers.server import free_port
     ("options", "why"),
     [
         ({"mode": "optimistic"}, "mode is one of lease, advisory, row"),
-        ({"patience": 0}, "patience must be 0.1 to 600 seconds"),
+        ({"request_timeout": 0}, "request_timeout must be 0.1 to 600 seconds"),
         ({"pool": 0}, "pool must be 1 to 64"),
         ({"tls": "perhaps"}, "a switch is yes or no"),
         ({"tls": "no", "ca": "ca.pem"}, "choose one"),

@@ -24,14 +24,14 @@ def test_nobody_gets_the_lock_before_the_transaction_has_ended(
 ) -> None:
     with (
         fencelock.connect(server.url(), table=table) as client,
-        fencelock.connect(server.url(), table=table, patience=20) as other,
+        fencelock.connect(server.url(), table=table, request_timeout=20) as other,
     ):
         lease = client.lock("seat", ttl=0.6, renew=False).acquire()
         connection = begin(server)
         fencelock.sql.verify(connection, lease)
         assert lease.lost.wait(10)
         refusals = (fencelock.Unavailable, fencelock.AcquireTimeout, fencelock.OutcomeUnknown)
-        with fencelock.connect(server.url(), table=table, patience=1) as hasty:
+        with fencelock.connect(server.url(), table=table, request_timeout=1) as hasty:
             with pytest.raises(refusals):
                 hasty.lock("seat", ttl=2).acquire(timeout=1)
         connection.commit()

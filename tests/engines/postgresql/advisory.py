@@ -12,7 +12,7 @@ from tests.servers.proxy import Proxy
 Link = psycopg.Connection[Any]
 
 
-def via(proxy: Proxy, options: str = "patience=5") -> str:
+def via(proxy: Proxy, options: str = "request_timeout=5") -> str:
     return f"postgresql://{USER}@{proxy.address}/postgres?mode=advisory&{options}"
 
 

@@ -67,7 +67,7 @@ def test_a_partitioned_holder_is_freed_within_its_ttl(
     """H62: no word comes through in either direction, and no connection is reset."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(via(proxy, "patience=1"))
+        client = await lab.connect(via(proxy, "request_timeout=1"))
         rival = await lab.connect(server.url("mode=advisory"))
         lease = await client.lock("partitioned", ttl=1.0).acquire()
         proxy.block()

@@ -12,7 +12,7 @@ from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import Postgresql
 
 MODES = ["mode=lease", "mode=advisory", "mode=row"]
-LATE_S = 3.0  # less than any patience of the engine's own, and more than a slow machine adds
+LATE_S = 3.0  # less than any request_timeout of the engine's own, and more than a slow machine adds
 MANY = 12  # more than there are connections
 
 

@@ -253,7 +253,7 @@ def test_a_row_that_a_stranger_keeps_locked_is_a_clear_error(
     flavor: str, server: Postgresql, table: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&patience=0.3"))
+        client = await lab.connect(server.url(f"table={table}&request_timeout=0.3"))
         await (await client.lock("seat").acquire()).release()
         with psycopg.connect(server.conninfo) as stranger:
             stranger.execute(f"SELECT * FROM {table}_locks FOR UPDATE".encode())

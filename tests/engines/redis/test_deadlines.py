@@ -15,7 +15,7 @@ from tests.servers.cluster import Cluster
 from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
 
-PATIENCE = 60.0  # a wait for the server that its caller's deadline did not end would take so long
+TIMEOUT = 60.0  # a wait for the server that its caller's deadline did not end would take so long
 LATE = 20.0  # far more than a deadline and its second of grace, on the slowest machine
 
 
@@ -55,7 +55,7 @@ def test_a_try_ends_by_its_deadline(flavor: str, servers: Redis | Cluster | Node
     """H81: And the lock is not kept from others by what it has sent."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(servers.url, patience=PATIENCE)
+        client = await lab.connect(servers.url, request_timeout=TIMEOUT)
         async with client.lock("warm"):
             pass
         pause(servers)
@@ -77,7 +77,7 @@ def test_a_release_and_a_wait_end_by_their_deadlines(
     """H81."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(servers.url, patience=PATIENCE)
+        client = await lab.connect(servers.url, request_timeout=TIMEOUT)
         holder = await lab.connect(servers.url)
         held = await holder.lock("seat", ttl=60).acquire()
         # A release without a deadline of its caller ends by the wire's own in asyncio.
@@ -103,7 +103,7 @@ def test_a_release_and_a_wait_end_by_their_deadlines(
 
 def test_who_gives_up_in_the_queue_for_the_connection_breaks_nothing_for_others() -> None:
     """A thread without a deadline has sent its request; one with a deadline comes meanwhile."""
-    with Redis() as server, fencelock.connect(server.url, patience=PATIENCE) as client:
+    with Redis() as server, fencelock.connect(server.url, request_timeout=TIMEOUT) as client:
         with client.lock("warm"):
             pass
         got: list[fencelock.Lease] = []

@@ -21,14 +21,19 @@ from tests.servers.server import free_port
         ("redis+cluster://localhost/1", {}, "database 0 only"),
         ("redis+sentinel://h1,h2", {}, "which primary Sentinel should name"),
         ("redis+sentinel://h1/main/x", {}, "'x' is no number of a database"),
-        ("redis://localhost", {"patience": 0}, "patience must be a number from 0.01 to 600"),
-        ("redis://localhost", {"patience": "soon"}, "patience must be a number"),
-        ("redis://localhost", {"patience": "nan"}, "patience must be a number"),
-        ("redis://localhost", {"replicas": -1}, "replicas must be a number from 0 to 100"),
+        (
+            "redis://localhost",
+            {"request_timeout": 0},
+            "request_timeout must be a number of seconds from 0.01 to 600",
+        ),
+        ("redis://localhost", {"request_timeout": "soon"}, "request_timeout must be a number"),
+        ("redis://localhost", {"request_timeout": "nan"}, "request_timeout must be a number"),
+        ("redis://localhost", {"replicas": -1}, "replicas must be a whole number from 0 to 100"),
         ("redis://localhost", {"prefix": "a\nb"}, "prefix must be a printable text"),
-        ("redis://localhost", {"ca": "ca.pem"}, "ca need TLS: write rediss:// or tls=yes"),
+        ("redis://localhost", {"ca": "ca.pem", "tls": "no"}, "tls=no and ca= contradict"),
+        ("redis://localhost", {"verify": "no"}, "verify= is for TLS"),
         ("rediss://localhost", {"verify": "perhaps"}, "verify must be yes or no"),
-        ("rediss://localhost", {"ca": ""}, "ca must be a text that is not empty"),
+        ("rediss://localhost", {"ca": ""}, "ca must be the path of a file"),
         ("redis://localhost", {"prefx": "a"}, "redis has no option 'prefx'; it knows: ca, cert"),
     ],
 )
@@ -66,10 +71,12 @@ def test_a_database_that_the_server_does_not_have_is_a_wrong_configuration(flavo
 def test_a_server_of_another_kind_is_refused() -> None:
     with Redis() as server:
         with pytest.raises(Misconfigured, match=r"what the URL says it is.*unknown command"):
-            fencelock.connect(f"redis+sentinel://127.0.0.1:{server.port}/main", patience=1).open()
+            fencelock.connect(
+                f"redis+sentinel://127.0.0.1:{server.port}/main", request_timeout=1
+            ).open()
 
 
 def test_a_lone_server_is_no_cluster() -> None:
     with Redis() as server:
         with pytest.raises((Misconfigured, Unavailable), match="cluster"):
-            fencelock.connect(f"redis+cluster://127.0.0.1:{server.port}", patience=1).open()
+            fencelock.connect(f"redis+cluster://127.0.0.1:{server.port}", request_timeout=1).open()

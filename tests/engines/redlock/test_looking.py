@@ -16,7 +16,7 @@ from tests.servers.server import until
 
 def test_a_holder_is_seen_while_a_minority_hangs(flavor: str, nodes: Nodes) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(nodes.url, patience=0.3)
+        client = await lab.connect(nodes.url, node_timeout=0.3)
         lease = await client.lock("seat", ttl=60).acquire()
         nodes.nodes[0].pause()
         try:
@@ -131,7 +131,7 @@ def test_nodes_are_reached_by_tls_and_with_a_password(flavor: str) -> None:
         ("redlock://a,b,a:6379", "names a:6379 more than once"),
         ("redlock://a,b,c?fence=perhaps", "fence must be yes or no"),
         ("redlock://a,b,c?replicas=2", "redlock has no option 'replicas'"),
-        ("redlock://a,b,c?patience=0", "patience must be a number"),
+        ("redlock://a,b,c?node_timeout=0", "node_timeout must be a number"),
         ("redlock://a,b,c/x", "no number of a database"),
     ],
 )

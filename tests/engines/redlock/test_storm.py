@@ -62,7 +62,9 @@ def test_no_two_hold_together_whatever_happens_to_a_minority(flavor: str) -> Non
 
         async def scenario(lab: Lab) -> None:
             seat, began = Seat(), clock.now()
-            clients = [await lab.connect(nodes.url, patience=0.2) for _ in range(CONTENDERS // 2)]
+            clients = [
+                await lab.connect(nodes.url, node_timeout=0.2) for _ in range(CONTENDERS // 2)
+            ]
 
             def goes_on() -> bool:
                 past = clock.now() - began

@@ -36,7 +36,7 @@ CALLS: dict[str, Callable[[Engine, Grant], Coroutine[Any, Any, object]]] = {
 def test_a_thread_gives_up_a_busy_file_at_its_limit(call: str, tmp_path: Path) -> None:
     """H81: H71: nothing has happened, says the error, and nothing has."""
     path, world = tmp_path / "locks.db", ThreadsWorld()
-    engine = drive(opened(world, path, patience=60))
+    engine = drive(opened(world, path, request_timeout=60))
     held = drive(engine.acquire(Request("held", world.owner(), TTL)))
     assert isinstance(held, Grant)
     with frozen_in_a_transaction(path):
@@ -53,7 +53,7 @@ def test_a_thread_gives_up_a_busy_file_at_its_limit(call: str, tmp_path: Path) -
 def test_a_thread_gives_up_its_turn_at_its_limit(tmp_path: Path) -> None:
     """H71: it waits for another thread of its client no longer than for another process."""
     path, world = tmp_path / "locks.db", ThreadsWorld()
-    engine = drive(opened(world, path, patience=60))
+    engine = drive(opened(world, path, request_timeout=60))
     inside, leave = threading.Event(), threading.Event()
 
     def slow(now: float) -> None:
@@ -83,7 +83,7 @@ def test_connecting_to_a_busy_file_ends_at_the_limit(tmp_path: Path) -> None:
         began = world.now()
         with pytest.raises(Unavailable, match="nothing happened"):
             with world.until(began + LIMIT_S):
-                drive(opened(world, path, patience=60))
+                drive(opened(world, path, request_timeout=60))
         assert world.now() < began + LIMIT_S + SLACK_S
 
 
@@ -93,7 +93,7 @@ def test_tasks_that_gave_up_keep_later_ones_from_nothing(tmp_path: Path) -> None
 
     async def main() -> None:
         world = AioWorld()
-        engine = await opened(world, path, patience=60)
+        engine = await opened(world, path, request_timeout=60)
         with frozen_in_a_transaction(path) as end:
             requests = [Request("seat", world.owner(), TTL) for _ in range(10)]
             for request in requests:

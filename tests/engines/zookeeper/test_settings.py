@@ -23,12 +23,12 @@ from tests.servers.zookeeper import Ensemble, ZooKeeper
     [
         ("session=0", "session must be"),
         ("session=soon", "session must be"),
-        ("acl=nobody", "acl is one of open, creator, readable"),
+        ("acl=nobody", "acl must be one of open, creator, readable"),
         ("acl=creator", "needs a user"),
-        ("recipe=own", "recipe is one of kazoo, curator"),
-        ("tls=perhaps", "tls is yes or no"),
-        ("ca=", "name files"),
-        ("patience=1", "it knows: acl, ca, cert, key, recipe, session, tls"),
+        ("recipe=own", "recipe must be one of kazoo, curator"),
+        ("tls=perhaps", "tls must be yes or no"),
+        ("ca=", "ca must be the path of a file"),
+        ("request_timeout=1", "it knows: acl, ca, cert, key, recipe, session, tls"),
     ],
 )
 def test_a_wrong_option_is_refused(query: str, why: str) -> None:

@@ -69,7 +69,7 @@ def test_a_grant_that_waits_for_a_replica_is_taken_back_when_none_has_it(
     """H38, ``replicas=1``: what a failover would forget is not handed out in the first place."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(pair.primary.url, replicas=1, patience=2.0)
+        client = await lab.connect(pair.primary.url, replicas=1, request_timeout=2.0)
         async with client.lock("seat", ttl=60) as lease:
             assert pair.replica.cli("EXISTS", "seat") == 1
             lease.check()

@@ -8,7 +8,7 @@ from fencelock import LeaseLost, OutcomeUnknown, Unavailable
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.redis import Redis
 
-PATIENCE = 0.3
+TIMEOUT = 0.3
 
 
 def test_a_holder_gives_up_in_time_while_the_server_stands_still(
@@ -18,7 +18,7 @@ def test_a_holder_gives_up_in_time_while_the_server_stands_still(
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
-        client = await lab.connect(server.url, patience=PATIENCE)
+        client = await lab.connect(server.url, request_timeout=TIMEOUT)
         other = await lab.connect(server.url)
         lease = await client.lock("seat", ttl=0.9, on_lost=told.append).acquire()
         server.pause()
@@ -40,7 +40,7 @@ def test_a_grant_that_came_too_late_is_not_handed_out_and_ends_by_itself(
     """H39: the caller was told that it is not known; what the server did later lasts one ttl."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url, patience=PATIENCE)
+        client = await lab.connect(server.url, request_timeout=TIMEOUT)
         async with client.lock("warm"):
             pass
         server.pause()
@@ -59,7 +59,7 @@ def test_waiters_go_on_when_the_server_does(flavor: str, server: Redis) -> None:
     """H39: the queue and its order outlive a standstill that no waiter gave up in."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url, patience=PATIENCE)
+        client = await lab.connect(server.url, request_timeout=TIMEOUT)
         holder = await client.lock("seat", ttl=60).acquire()
         waiting = []
         for number in range(3):

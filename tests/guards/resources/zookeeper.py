@@ -15,7 +15,7 @@ from tests.servers.shared import shared
 from tests.servers.zookeeper import ZooKeeper
 
 NAME = "counter"
-PATIENCE_S = 30.0
+REQUEST_TIMEOUT_S = 30.0
 _number = itertools.count()
 
 
@@ -35,7 +35,9 @@ class Counter:
         root = json.loads(where)["root"]
         self._path = f"{root}/value"
         self._client = _connect(where)
-        self._guard = ZooKeeperGuard(self._client, f"{root}/marks", patience=PATIENCE_S)
+        self._guard = ZooKeeperGuard(
+            self._client, f"{root}/marks", request_timeout=REQUEST_TIMEOUT_S
+        )
 
     def enter(self, fence: int) -> int:
         return int(self._guard.enter(fence, self._path, name=NAME)[self._path] or 0)
@@ -59,7 +61,7 @@ class Counter:
 
 def _connect(where: str) -> Any:
     client: Any = KazooClient(json.loads(where)["hosts"], timeout=60)  # outlives being frozen
-    client.start(PATIENCE_S)
+    client.start(REQUEST_TIMEOUT_S)
     return client
 
 

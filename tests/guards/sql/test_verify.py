@@ -54,7 +54,7 @@ def table() -> str:
 
 @pytest.fixture
 def client(kind: str, table: str) -> Iterator[fencelock.Client]:
-    with fencelock.connect(address(kind), table=table, patience=2) as client:
+    with fencelock.connect(address(kind), table=table, request_timeout=2) as client:
         yield client
 
 
@@ -72,7 +72,7 @@ def test_nobody_gets_the_lock_before_the_transaction_ends(
     hand.begin()
     hand.do(fencelock.sql.verify(hand.connection, lease))
     assert lease.lost.wait(20)
-    with fencelock.connect(address(kind), table=table, patience=1) as other:
+    with fencelock.connect(address(kind), table=table, request_timeout=1) as other:
         with pytest.raises(BUSY):
             other.lock("seat", ttl=2).acquire(timeout=0.3)
         hand.commit()

@@ -18,6 +18,7 @@ from ...engine import Address, Engine
 from ...errors import Misconfigured, UsageError
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
+from ..options import REQUEST_TIMEOUT_S
 from . import requests
 from .contending import Contending
 from .link import RANGE, Link, Wire
@@ -49,10 +50,10 @@ class EtcdEngine(Engine):
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         members = members_of(address)
-        patience = float(str(address.options.get("patience", 6.0)))
+        request_timeout = float(str(address.options.get("request_timeout", REQUEST_TIMEOUT_S)))
         wire = _wire(world, members, address)
         self._naming = Naming(str(address.options.get("prefix", "")).encode())
-        self._link = Link(wire, members, patience, world.now, address.user, address.password)
+        self._link = Link(wire, members, request_timeout, world.now, address.user, address.password)
         self._watcher = Watcher(world, self._link)
         self._sessions = Sessions(world, self._link, self._watcher.look)
         self._standing = Standing(world, self._sessions, self._watcher, self._naming)

@@ -112,7 +112,7 @@ class Link:
         self,
         wire: Wire,
         members: Sequence[str],
-        patience: float,
+        request_timeout: float,
         now: Callable[[], float],
         user: str | None = None,
         password: str | None = None,
@@ -121,7 +121,7 @@ class Link:
         self.members = members
         self.turn = 0
         """Grows with every change of the member: what was learned before may be out of date."""
-        self.try_s = max(patience / len(members), TRY_MIN_S)
+        self.try_s = max(request_timeout / len(members), TRY_MIN_S)
         self._now = now
         self._login = None if user is None else requests.authenticate(user, password or "")
         self._about: Metadata = ()

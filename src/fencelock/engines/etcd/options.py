@@ -5,52 +5,12 @@ from __future__ import annotations
 from ...engine import Address
 from ...errors import Misconfigured
 from ...wires.grpc.tls import Tls
+from ..options import common, tls
 
 PORT = 2379
 
 
-def read_patience(value: object) -> float:
-    """How long to wait for an answer, in seconds, over all members that are tried."""
-    try:
-        seconds = float(str(value))
-    except ValueError:
-        seconds = -1.0
-    if not 0.5 <= seconds <= 600:
-        raise Misconfigured(f"patience must be 0.5 to 600 seconds, not {value!r}")
-    return seconds
-
-
-def read_switch(value: object) -> bool:
-    """A yes or no from a URL."""
-    if value in (True, "yes", "true", "on", "1"):
-        return True
-    if value in (False, "no", "false", "off", "0"):
-        return False
-    raise Misconfigured(f"a switch is yes or no, not {value!r}")
-
-
-def read_path(value: object) -> str:
-    """A file in PEM format."""
-    if not isinstance(value, str) or not value:
-        raise Misconfigured(f"the path of a file is a text, not {value!r}")
-    return value
-
-
-def read_prefix(value: object) -> str:
-    """What all keys begin with."""
-    if not isinstance(value, str) or not value.isprintable():
-        raise Misconfigured(f"prefix is a text without control characters, not {value!r:.80}")
-    return value
-
-
-OPTIONS = {
-    "prefix": read_prefix,
-    "patience": read_patience,
-    "tls": read_switch,
-    "ca": read_path,
-    "cert": read_path,
-    "key": read_path,
-}
+OPTIONS = common("prefix", "request_timeout", "tls", "ca", "cert", "key")
 
 
 def members_of(address: Address) -> list[str]:
@@ -67,10 +27,5 @@ def members_of(address: Address) -> list[str]:
 
 def tls_of(address: Address) -> Tls | None:
     """The files for TLS, or None for plain text."""
-    files = {name: address.options.get(name) for name in ("ca", "cert", "key")}
-    given = {name: str(path) for name, path in files.items() if path is not None}
-    if address.options.get("tls", bool(given)):
-        return Tls(**given)
-    if given:
-        raise Misconfigured("tls=no and files for TLS contradict each other: leave one out")
-    return None
+    files = tls(address.options)
+    return None if files is None else Tls(*files)

@@ -30,7 +30,7 @@ async def diagnose(link: Link, settings: Settings, world: World) -> list[Finding
     replies = await link.ask(
         f"SELECT {NOW},CONNECTION_ID();SHOW GLOBAL STATUS LIKE 'Threads_connected';"
         f"SELECT CONNECTION_ID();{_OTHERS}",
-        settings.patience,
+        settings.request_timeout,
     )
     (now, first), (again,) = replies[0].rows[0], replies[2].rows[0]
     offset = int(now or 0) - (before + world.wall_us()) // 2

@@ -47,7 +47,7 @@ class Holds:
         freed: Callable[[str], object],
     ) -> None:
         self._world = world
-        self._patience = settings.patience
+        self._request_timeout = settings.request_timeout
         self._sessions = sessions
         self._holders = holders
         self._freed = freed
@@ -84,7 +84,7 @@ class Holds:
     async def confirm(self, hold: Hold, ttl: float) -> float | None:
         """See that the server still has it so, and extend it from now on; None when it is over."""
         now, limit = self._world.now(), idle_limit(ttl)
-        lent = await self._sessions.enter(hold.session, self._patience)
+        lent = await self._sessions.enter(hold.session, self._request_timeout)
         if lent is None:
             self.forget(hold)
             return None
@@ -106,7 +106,7 @@ class Holds:
     ) -> dict[str, Grant]:
         """Show the server that a session lives, and see that it still has its locks."""
         limit = max(session.limit, *(idle_limit(grant.ttl) for _, grant in batch))
-        lent = await self._sessions.enter(session, self._patience)
+        lent = await self._sessions.enter(session, self._request_timeout)
         if lent is None:
             return {}
         try:
@@ -153,7 +153,7 @@ class Holds:
             self._sessions.give_back(lent)
 
     async def _free_together(self, session: Session, shared: Round[Farewell]) -> None:
-        lent = await self._sessions.enter(session, self._patience)
+        lent = await self._sessions.enter(session, self._request_timeout)
         if lent is None:
             for farewell in self._rounds.close(session, shared):
                 self.forget(farewell.hold)

@@ -61,7 +61,7 @@ def hello(settings: Settings, idle_s: int = IDLE_S) -> str:
     It gives up waiting for a row that others have locked before we give up waiting for its answer;
     MySQL looks once a second whether a wait is over.
     """
-    wait = max(1, int(settings.patience) - 2)
+    wait = max(1, int(settings.request_timeout) - 2)
     return (
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
         "SET SESSION time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"

@@ -139,7 +139,7 @@ class Listener:
             if self._world.now() >= self._alive_at:
                 await self._say_alive(link)
             try:
-                (reply,) = await link.ask(self._nap(), self._settings.patience + NAP_S)
+                (reply,) = await link.ask(self._nap(), self._settings.request_timeout + NAP_S)
                 ((calls, rung),) = reply.rows
             except ServerError as error:
                 if error.code not in INTERRUPTED:
@@ -162,7 +162,7 @@ class Listener:
         if self._link is None or self._link.has_ended():
             self._link = await self._dial()
             hang = f"SET SESSION group_concat_max_len=1000000;DO GET_LOCK('{BELL}{self.inbox}',0)"
-            await self._link.ask(hang, self._settings.patience)
+            await self._link.ask(hang, self._settings.request_timeout)
             self._alive_at = 0.0  # while nobody had the bell, our waiters may have been passed over
         return self._link
 
@@ -170,7 +170,9 @@ class Listener:
         """Refresh our places in the queues; if one was lost, all look again."""
         self._alive_at = self._world.now() + ALIVE_S
         owners = list(self._signals)
-        (reply,) = await link.ask(self._sql.alive(self.inbox, owners), self._settings.patience)
+        (reply,) = await link.ask(
+            self._sql.alive(self.inbox, owners), self._settings.request_timeout
+        )
         if reply.affected < len(owners):
             self._wake_all()
 

@@ -77,7 +77,7 @@ class Pool:
             link = self._at_hand() or await self.lend()
             clean = False
             try:
-                replies = await link.ask(sql, self._settings.patience)
+                replies = await link.ask(sql, self._settings.request_timeout)
                 clean = True
                 return replies[:-1] if rings else replies
             except Unavailable:  # it had ended in the pool, and nothing was sent
@@ -125,9 +125,11 @@ class Pool:
     async def _has_ended(self, badge: str) -> bool:
         link, clean = self._at_hand() or await self.lend(), False
         try:
-            (reply,) = await link.ask(f"SELECT IS_USED_LOCK({badge})", self._settings.patience)
+            (reply,) = await link.ask(
+                f"SELECT IS_USED_LOCK({badge})", self._settings.request_timeout
+            )
             if reply.rows != [(None,)]:
-                await link.ask(f"KILL IS_USED_LOCK({badge})", self._settings.patience)
+                await link.ask(f"KILL IS_USED_LOCK({badge})", self._settings.request_timeout)
             clean = True
             return reply.rows == [(None,)]
         except ServerError:
@@ -144,7 +146,7 @@ class Pool:
     async def _roll_back(self, link: Link, sql: str) -> None:
         """After an error a transaction may still be open, and its rows locked."""
         if "START TRANSACTION" in sql:
-            await link.ask("ROLLBACK", self._settings.patience)
+            await link.ask("ROLLBACK", self._settings.request_timeout)
 
     def _at_hand(self) -> Link | None:
         """A link that was used just now: the same as lending one, without the ways around it."""
@@ -163,7 +165,7 @@ class Pool:
         while True:
             place = self._stand()
             if place.link is None and place.room is None:
-                give_up = give_up or self._world.now() + self._settings.patience
+                give_up = give_up or self._world.now() + self._settings.request_timeout
                 await self._wait(place, give_up)
             if place.room is not None:
                 return await self._grow(place.room)
@@ -201,7 +203,7 @@ class Pool:
                 if now >= min(give_up, self._world.limit()):
                     raise Unavailable(
                         f"all connections to {self._settings.where} were in use for "
-                        f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
+                        f"{self._settings.request_timeout:g} s; nothing happened. Allow more: pool="
                     )
                 called = await self._world.wait(place.signal, min(give_up, now + LOOK_S))
             called = True

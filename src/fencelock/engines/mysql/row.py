@@ -71,7 +71,7 @@ class RowMode(RowKeeping):
         transaction = await self._transactions.lend()
         try:
             statements = self._rows.lock(request, " NOWAIT", transaction)
-            replies = await transaction.ask(statements, self.settings.patience)
+            replies = await transaction.ask(statements, self.settings.request_timeout)
         except ServerError as error:
             transaction.limits = ""
             await self._transactions.undo(transaction)

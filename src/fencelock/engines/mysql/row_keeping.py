@@ -157,7 +157,7 @@ class RowKeeping(Mode):
         keep = in_time and not hold.failed
         statements = [self._rows.free(hold.name), "COMMIT"] if keep else ["ROLLBACK"]
         try:
-            await transaction.ask(statements, self.settings.patience)
+            await transaction.ask(statements, self.settings.request_timeout)
         except ServerError as error:
             await self._undo(hold)
             raise refused(error, self.settings.where) from error

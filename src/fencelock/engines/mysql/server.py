@@ -67,7 +67,7 @@ class Server(NamedTuple):
 async def look(link: Link, settings: Settings) -> Server:
     """Ask the server about itself, and see that the tables of a mode are there."""
     try:
-        (reply,) = await link.ask(_FACTS, settings.patience)
+        (reply,) = await link.ask(_FACTS, settings.request_timeout)
     except ServerError as error:
         raise refused(error, settings.where) from error
     server = Server({_str(name): _str(value) for name, value in reply.rows})
@@ -92,12 +92,12 @@ async def _have_tables(link: Link, settings: Settings, server: Server) -> None:
     look = ";".join(f"SELECT 1 FROM {settings.table}_{name} LIMIT 0" for name in needed)
     advice = ACCESS if settings.mode == "advisory" else ""
     try:
-        await link.ask(look, settings.patience)
+        await link.ask(look, settings.request_timeout)
     except ServerError as error:
         if error.code not in (NO_TABLE, NO_DATABASE):
             raise refused(error, settings.where, advice) from error
         try:
-            await link.ask(missing_tables(settings.mode, settings.table), settings.patience)
+            await link.ask(missing_tables(settings.mode, settings.table), settings.request_timeout)
         except ServerError as refusal:
             raise refused(refusal, settings.where, advice) from refusal
 

@@ -121,7 +121,7 @@ class Sessions:
 
         A ``spare`` one carries nothing, and may be one more than the settings allow.
         """
-        deadline = self._world.now() + self._settings.patience
+        deadline = self._world.now() + self._settings.request_timeout
         while True:
             if (lent := self._try_empty()) is not None:
                 return lent
@@ -145,7 +145,7 @@ class Sessions:
                 await self._world.wait(came, min(deadline, self._world.now() + LOOK_S))
         raise Unavailable(
             f"the sessions of {self._settings.where} were in use for "
-            f"{self._settings.patience:g} s; nothing happened. Allow more with pool="
+            f"{self._settings.request_timeout:g} s; nothing happened. Allow more with pool="
         )
 
     def _take_room(self, anyway: bool) -> Room | None:
@@ -209,7 +209,7 @@ class Sessions:
         link = await self._wire.dial(self._world, self._settings, hello(self._settings, IDLE_S))
         try:
             greeting = f"{self.greeting};SELECT CONNECTION_ID()"
-            replies = await link.ask(greeting, self._settings.patience)
+            replies = await link.ask(greeting, self._settings.request_timeout)
         except ServerError as error:
             link.close()
             raise refused(error, self._settings.where) from error
@@ -269,7 +269,7 @@ class Sessions:
         """
         if limit and limit != session.limit:
             sql = f"SET SESSION wait_timeout={limit};{sql}"
-        within = self._settings.patience
+        within = self._settings.request_timeout
         if relied_on and session.holds and session.limit > within:
             within = session.limit
         within += max(blocks, BRIEF_S)  # most are alike: to change it is a call of the kernel

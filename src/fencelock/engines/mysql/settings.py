@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...engine import Address
 from ...errors import Misconfigured
+from ..options import POOL, REQUEST_TIMEOUT_S, Reader, choice, common, text
 from .tables import ADVISORY, TABLE, check_table
 
 PORT = 3306
 MODES = ("lease", "advisory", "row")
-POOL_MAX = 64
 
 
-def _mode(value: object) -> str:
-    if value not in MODES:
-        raise Misconfigured(f"mode is one of {', '.join(MODES)}, not {value!r}")
-    return str(value)
-
-
-def _patience(value: object) -> float:
-    try:
-        seconds = float(str(value))
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= 600:
-        raise Misconfigured(f"patience must be 0.1 to 600 seconds, not {value!r}")
-    return seconds
-
-
-def _pool(value: object) -> int:
-    try:
-        size = int(str(value))
-    except ValueError:
-        size = 0
-    if not 1 <= size <= POOL_MAX:
-        raise Misconfigured(f"pool must be 1 to {POOL_MAX} connections, not {value!r}")
-    return size
-
-
-def _switch(value: object) -> bool:
-    if value in (True, "yes", "true", "on", "1"):
-        return True
-    if value in (False, "no", "false", "off", "0"):
-        return False
-    raise Misconfigured(f"a switch is yes or no, not {value!r}")
-
-
-OPTIONS: Mapping[str, Callable[[object], object]] = {
-    "mode": _mode,
+OPTIONS: Mapping[str, Reader] = {
+    **common("request_timeout", "pool", "tls", "ca"),
+    "mode": choice("mode", *MODES),
     "table": check_table,
-    "patience": _patience,
-    "pool": _pool,
-    "unix_socket": str,
-    "tls": _switch,
-    "ca": str,
+    "unix_socket": text("unix_socket"),
 }
 
 
@@ -74,7 +37,7 @@ class Settings(NamedTuple):
     mode: str
     table: str
     """What the names of the tables begin with; in ``mode=advisory`` the same for everybody."""
-    patience: float
+    request_timeout: float
     pool: int
     where: str
     """The URL without the password, for messages."""
@@ -115,7 +78,7 @@ def read(address: Address) -> Settings:
         ca=str(options.get("ca", "")),
         mode=mode,
         table=ADVISORY if mode == "advisory" else str(options.get("table", TABLE)),
-        patience=float(str(options.get("patience", 5.0))),
-        pool=int(str(options.get("pool", 8))),
+        request_timeout=float(str(options.get("request_timeout", REQUEST_TIMEOUT_S))),
+        pool=int(str(options.get("pool", POOL))),
         where=address.public,
     )

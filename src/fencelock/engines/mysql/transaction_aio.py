@@ -118,7 +118,7 @@ async def join(world: World, settings: Settings) -> AioTransaction:
     transaction = AioTransaction(await connect(settings), settings.where)
     greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
     try:
-        await transaction.ask(greeting, settings.patience)
+        await transaction.ask(greeting, settings.request_timeout)
     except BaseException:
         transaction.close()
         raise

@@ -142,7 +142,7 @@ async def join(world: World, settings: Settings) -> ThreadsTransaction:
     transaction = ThreadsTransaction(world, connect(world, settings), settings)
     greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
     try:
-        await transaction.ask(greeting, settings.patience)
+        await transaction.ask(greeting, settings.request_timeout)
     except BaseException:
         transaction.close()
         raise

@@ -9,11 +9,14 @@ from ...wires.disconnect_monitor import Hangups
 from ...world import World
 from .codec import ServerError
 from .sentinel import NEVER
-from .settings import POOL_MAX, Settings
+from .settings import Settings
 from .transaction import Transaction
 from .wire import Wire
 
 SPARE_S = 5.0  # how long a connection that was needed is kept beyond the size of the pool
+
+
+SPARE_MAX = 64
 
 
 class Transactions:
@@ -60,7 +63,7 @@ class Transactions:
         """Roll back, and keep the connection if that works."""
         try:
             if not transaction.is_over:
-                await transaction.ask(["ROLLBACK"], self._settings.patience)
+                await transaction.ask(["ROLLBACK"], self._settings.request_timeout)
         except (FencelockError, ServerError):
             self.end(transaction)
         self.put_by(transaction)
@@ -72,7 +75,7 @@ class Transactions:
         long as it is held, and to connect costs more than all the rest. Those that are more than
         ``pool`` and have not been needed for a while are closed.
         """
-        if transaction.is_over or self._closed or len(self._spare) >= POOL_MAX:
+        if transaction.is_over or self._closed or len(self._spare) >= SPARE_MAX:
             self.end(transaction)
             return
         with self._mutex:

@@ -90,11 +90,11 @@ class Waiters:
     async def _queue_up(self, transaction: Transaction, waiter: Waiter) -> bool:
         request, waiter.badge = waiter.request, transaction.badge
         try:
-            within = self._settings.patience + BLOCK_S
+            within = self._settings.request_timeout + BLOCK_S
             replies = await transaction.ask(self._rows.lock(request, "", transaction), within)
         except ServerError as error:
             transaction.limits = ""
-            await transaction.ask(["ROLLBACK"], self._settings.patience)
+            await transaction.ask(["ROLLBACK"], self._settings.request_timeout)
             if error.code in (LOCK_WAIT, DEADLOCK) or error.code in INTERRUPTED:
                 return False
             raise refused(error, self._settings.where) from error

@@ -39,7 +39,7 @@ def arguments(settings: Settings) -> dict[str, Any]:
         "ssl": context(settings),
         "charset": "utf8mb4",
         "autocommit": None,
-        "connect_timeout": settings.patience,
+        "connect_timeout": settings.request_timeout,
         "program_name": "fencelock",
     }
 
@@ -66,7 +66,9 @@ async def _connect(settings: Settings) -> Any:
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
     try:
-        async with asyncio.timeout(settings.patience):  # the driver's own ends before the login
+        async with asyncio.timeout(
+            settings.request_timeout
+        ):  # the driver's own ends before the login
             with tls_or_nothing(connection, settings):
                 await connection._connect()
         if task and task.cancelling() > before:  # the driver's wait_for swallows one at its end
@@ -195,7 +197,9 @@ async def dial(world: World, settings: Settings, greeting: str = "") -> AioLink:
     """Connect and set the session up."""
     link = AioLink(await connect(settings), settings.where)
     try:
-        await link.ask(f"{greeting or hello(settings)};{wear(link.badge)}", settings.patience)
+        await link.ask(
+            f"{greeting or hello(settings)};{wear(link.badge)}", settings.request_timeout
+        )
     except BaseException:
         link.close()
         raise

@@ -64,14 +64,14 @@ def connect(world: World, settings: Settings) -> Any:
     """A connection of the driver's own."""
     import pymysql
 
-    within = time_left(world, settings, settings.patience)
+    within = time_left(world, settings, settings.request_timeout)
     try:
         connection: Any = pymysql.Connection(**arguments(settings, within), defer_connect=True)
         if settings.tls is None and hasattr(connection, "_ssl_required"):  # from 1.2 on
             connection.ssl, connection.ctx = True, unchecked()
         with tls_or_nothing(connection, settings):
             connection.connect()
-        connection._read_timeout = connection._write_timeout = settings.patience
+        connection._read_timeout = connection._write_timeout = settings.request_timeout
         return connection
     except (pymysql.MySQLError, OSError, RuntimeError) as error:
         raise not_connected(error, settings.where) from error
@@ -211,7 +211,9 @@ async def dial(world: World, settings: Settings, greeting: str = "") -> ThreadsL
     """Connect and set the session up."""
     link = ThreadsLink(world, connect(world, settings), settings)
     try:
-        await link.ask(f"{greeting or hello(settings)};{wear(link.badge)}", settings.patience)
+        await link.ask(
+            f"{greeting or hello(settings)};{wear(link.badge)}", settings.request_timeout
+        )
     except BaseException:
         link.close()
         raise

@@ -184,7 +184,7 @@ class BoundMode(BoundKeeping):
         if isinstance(hold, BoundHold):
             hold.failed = True
             await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))
-        await self._endings.settled([request.owner], self.settings.patience)
+        await self._endings.settled([request.owner], self.settings.request_timeout)
 
     # Looking
 

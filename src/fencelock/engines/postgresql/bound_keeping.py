@@ -113,7 +113,7 @@ class BoundKeeping(BondedMode):
                 self._doubtful.pop(owner, None)
                 hold = None
         if not isinstance(hold, BoundHold):
-            await self._endings.settled([owner], self.settings.patience)
+            await self._endings.settled([owner], self.settings.request_timeout)
             return await self._look_up(owner)
         freed = await self._end(owner, hold, keeps)
         self._doubtful.pop(owner, None)

@@ -129,8 +129,8 @@ def _timeouts(facts: Mapping[str, str], settings: Settings, direct: bool) -> lis
             text = f"transaction_timeout ends every hold after {limit / 1000:g} s"
             found.append(Finding("warning", "timeouts", text, "set it to 0 for this role"))
     statement = int(facts["statement_timeout"])
-    if not direct and 0 < statement < settings.patience * 1000:
-        text = f"statement_timeout is {statement / 1000:g} s, less than patience"
+    if not direct and 0 < statement < settings.request_timeout * 1000:
+        text = f"statement_timeout is {statement / 1000:g} s, less than request_timeout"
         found.append(Finding("note", "timeouts", text))
     idle = int(facts.get("idle_session_timeout", "0"))
     if idle and settings.mode == "lease":

@@ -27,8 +27,8 @@ _SQL = b"""SELECT CASE WHEN pg_backend_pid() = %s::int THEN
 
 def greet(settings: Settings, pgconn: Any) -> tuple[bytes, tuple[object, ...]]:
     """What to say, with the driver's placeholders."""
-    patience_ms = settings.patience * 1000
-    return _SQL, (pgconn.backend_pid, f"{patience_ms * 0.8:.0f}", f"{patience_ms:.0f}")
+    timeout_ms = settings.request_timeout * 1000
+    return _SQL, (pgconn.backend_pid, f"{timeout_ms * 0.8:.0f}", f"{timeout_ms:.0f}")
 
 
 def is_direct(answer: Any, settings: Settings) -> bool:

@@ -57,7 +57,9 @@ class Lane:
             future.set_exception(Unavailable("the client is closed; nothing happened"))
             return future
         call = Call(statement, values, owner, future)
-        call.patience = min(self._settings.patience, within or self._settings.patience)
+        call.request_timeout = min(
+            self._settings.request_timeout, within or self._settings.request_timeout
+        )
         self._pending.append(call)
         self._schedule()
         return future
@@ -75,7 +77,7 @@ class Lane:
             return None
         future: asyncio.Future[Rows] = self._loop.create_future()
         self._flying.add(owner)
-        link.start([Call(statement, values, owner, future)], self._settings.patience)
+        link.start([Call(statement, values, owner, future)], self._settings.request_timeout)
         return future
 
     @property
@@ -94,7 +96,7 @@ class Lane:
         while self._idle and (batch := self._next_batch()):
             link = self._idle.pop()
             self._flying.update(call.owner for call in batch if call.owner)
-            link.start(batch, min(call.patience for call in batch))
+            link.start(batch, min(call.request_timeout for call in batch))
         if not self._pending and not self._alone:
             return
         if self._open == 0:

@@ -33,7 +33,7 @@ class Call:
         "future",
         "owner",
         "parameters",
-        "patience",
+        "request_timeout",
         "rows",
         "statement",
         "tries",
@@ -55,7 +55,7 @@ class Call:
         self.answers = 1
         """How many results will come for it."""
         self.tries = 0
-        self.patience = 0.0
+        self.request_timeout = 0.0
         """How long its answer may take, where whoever sends it looks at that."""
 
     @property
@@ -80,7 +80,7 @@ class AioLink(Link):
         self._socket: int = pgconn.socket
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = NEVER
-        self._patience = self._give_up = NEVER
+        self._request_timeout = self._give_up = NEVER
         self._writing = False
         self.batch: list[Call] = []
         self._at = 0
@@ -90,7 +90,9 @@ class AioLink(Link):
         pgconn.enter_pipeline_mode()
         loop.add_reader(self._socket, self._read)
 
-    def start(self, batch: list[Call], patience: float | None, together: bool = True) -> None:
+    def start(
+        self, batch: list[Call], request_timeout: float | None, together: bool = True
+    ) -> None:
         """Send a batch: one transaction, or one for each call, and in any case one write."""
         self.batch, self._at, self._ends = batch, 0, 1 if together else len(batch)
         try:
@@ -106,8 +108,8 @@ class AioLink(Link):
         except (psycopg.Error, OSError) as error:
             self.end(error)
             return
-        self._patience = NEVER if patience is None else patience
-        self._give_up = self._loop.time() + self._patience
+        self._request_timeout = NEVER if request_timeout is None else request_timeout
+        self._give_up = self._loop.time() + self._request_timeout
         if self._give_up < self._looks_at:
             self._look_at(self._give_up)
 
@@ -120,7 +122,7 @@ class AioLink(Link):
     def _look(self) -> None:
         self._looks_at, self._timer = NEVER, None
         if self.batch and self._give_up <= self._loop.time():
-            self.end(TimeoutError(f"no answer within {self._patience:g} s"))
+            self.end(TimeoutError(f"no answer within {self._request_timeout:g} s"))
         elif self.batch and self._give_up < NEVER:
             self._look_at(self._give_up)
 
@@ -198,7 +200,7 @@ async def connect(
     connection = await reach(settings, conninfo)
     pgconn = connection.pgconn
     try:
-        async with asyncio.timeout(settings.patience):
+        async with asyncio.timeout(settings.request_timeout):
             greeting = await connection.execute(*greet(settings, pgconn))
             direct = is_direct(await greeting.fetchone(), settings)
     except BaseException as error:

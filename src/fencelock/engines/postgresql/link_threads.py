@@ -47,7 +47,7 @@ class ThreadLink(Link):
         self.seat: Ticket | None = None
         """Its place in a pool."""
 
-    def ask(self, statement: Statement, values: Sequence[object], patience: float) -> Rows:
+    def ask(self, statement: Statement, values: Sequence[object], request_timeout: float) -> Rows:
         """Send one statement and return its rows."""
         parameters = [v.encode() if type(v) is str else text(v) for v in values]
         self.busy = True
@@ -56,36 +56,36 @@ class ThreadLink(Link):
         elif not parameters and not statement.name:  # perhaps several of them
             self.pgconn.send_query(statement.sql.encode())
         else:
-            self._introduce(statement, parameters, patience)
-        rows = self._answer(patience)
+            self._introduce(statement, parameters, request_timeout)
+        rows = self._answer(request_timeout)
         self.busy = False
         return rows
 
     def _introduce(
-        self, statement: Statement, parameters: Sequence[bytes | None], patience: float
+        self, statement: Statement, parameters: Sequence[bytes | None], request_timeout: float
     ) -> None:
         """Put a statement on its way that may be new to the server."""
         if not self.knows(statement):
-            self._prepare(statement, patience)
+            self._prepare(statement, request_timeout)
         self.send(statement, parameters, _NONE)
 
-    def script(self, script: str, patience: float) -> None:
+    def script(self, script: str, request_timeout: float) -> None:
         """Send several statements without parameters; they are one transaction."""
         self.busy = True
         self.pgconn.send_query(script.encode())
-        self._answer(patience)
+        self._answer(request_timeout)
 
-    def _prepare(self, statement: Statement, patience: float) -> None:
+    def _prepare(self, statement: Statement, request_timeout: float) -> None:
         self.pgconn.send_prepare(statement.name.encode(), statement.sql.encode())
-        self._answer(patience)
+        self._answer(request_timeout)
         self.prepared.add(statement.name)
 
-    def _answer(self, patience: float) -> Rows:
+    def _answer(self, request_timeout: float) -> Rows:
         """Wait for the answer of what was sent: none of it can have come before all was sent."""
         self._rows, self._refused = [], None
         if self.pgconn.flush():
-            self._flush(patience)
-        left = patience
+            self._flush(request_timeout)
+        left = request_timeout
         give_up = 0.0
         while left > 0 and self._poll.poll(left * 1000):
             self.pgconn.consume_input()
@@ -94,35 +94,35 @@ class ThreadLink(Link):
             self.fresh_until = now + FRESH_S
             if rows is not None:
                 return rows
-            give_up = give_up or now + patience
+            give_up = give_up or now + request_timeout
             left = give_up - now
-        raise TimeoutError(f"no answer within {patience:g} s")
+        raise TimeoutError(f"no answer within {request_timeout:g} s")
 
-    def _flush(self, patience: float) -> None:
-        give_up = time.monotonic() + patience
+    def _flush(self, request_timeout: float) -> None:
+        give_up = time.monotonic() + request_timeout
         while self.pgconn.flush():
             if not wait_for(self.pgconn.socket, WRITABLE, give_up - time.monotonic()):
-                raise TimeoutError(f"the server took nothing more for {patience:g} s")
+                raise TimeoutError(f"the server took nothing more for {request_timeout:g} s")
 
-    def drain(self, patience: float) -> None:
+    def drain(self, request_timeout: float) -> None:
         """Let an answer come that nobody waits for any more, so that the next one is its own."""
-        give_up = time.monotonic() + patience
+        give_up = time.monotonic() + request_timeout
         try:
             while self.pgconn.flush() or self.take() is None:
                 left = give_up - time.monotonic()
                 if left <= 0 or not self._poll.poll(left * 1000):
-                    raise TimeoutError(f"no answer within {patience:g} s")
+                    raise TimeoutError(f"no answer within {request_timeout:g} s")
                 self.pgconn.consume_input()
         except Refused:
             pass
         self._refused, self.busy = None, False
 
-    def post(self, statement: Statement, values: Sequence[object], patience: float) -> None:
+    def post(self, statement: Statement, values: Sequence[object], request_timeout: float) -> None:
         """Send one statement and return; ``take`` has its rows once they have come."""
         self.busy = True
-        self._introduce(statement, list(map(text, values)), patience)
+        self._introduce(statement, list(map(text, values)), request_timeout)
         self._rows, self._refused = [], None
-        self._flush(patience)
+        self._flush(request_timeout)
 
     def take(self) -> Rows | None:
         """The rows, once the server is ready again: only then is the statement committed."""
@@ -177,12 +177,12 @@ class ThreadLink(Link):
         return bool(self._poll.poll(0)) or not self.alive()
 
 
-def time_left(world: World, patience: float) -> float:
-    """How long a call may take: its own patience, and what the caller's deadline leaves of it."""
+def time_left(world: World, request_timeout: float) -> float:
+    """How long a call may take: its request_timeout, or less where its caller's deadline is near."""
     limit = world.limit()
     if limit == NEVER:
-        return patience
-    left = min(patience, limit - world.now())
+        return request_timeout
+    left = min(request_timeout, limit - world.now())
     if left <= 0:
         raise Unavailable("no time was left to ask the server; nothing happened")
     return left
@@ -196,8 +196,8 @@ def connect(world: World, settings: Settings, way: dict[str, str] | None = None)
     for number in range(1, len(values) + 1):
         sql = sql.replace(b"%s", b"$%d" % number, 1)
     try:
-        patience = time_left(world, settings.patience)
-        rows = asked(link, Statement("", sql.decode()), values, patience)
+        request_timeout = time_left(world, settings.request_timeout)
+        rows = asked(link, Statement("", sql.decode()), values, request_timeout)
         link.direct = link.prepares = is_direct(rows[0], settings)
     except BaseException as error:
         link.drop()
@@ -214,11 +214,11 @@ def reach(world: World, settings: Settings, way: dict[str, str] | None = None) -
     words = way or settings.conninfo
     hosts, ports = (words.get(word, "").split(",") for word in ("host", "port"))
     failed: FencelockError | None = None
-    patience = float(words["connect_timeout"])
+    request_timeout = float(words["connect_timeout"])
     for left, (host, port) in zip(
         range(len(hosts), 0, -1), zip(hosts, ports, strict=True), strict=True
     ):
-        seconds = min(patience, time_left(world, NEVER) / left)
+        seconds = min(request_timeout, time_left(world, NEVER) / left)
         try:
             return _establish({**words, "host": host, "port": port}, seconds)
         except (psycopg.Error, OSError) as error:
@@ -253,20 +253,20 @@ def asked(
     link: ThreadLink,
     statement: Statement,
     values: Sequence[object],
-    patience: float,
+    request_timeout: float,
     tries: int = TRIES_MAX,
 ) -> Rows:
     """Ask, in our errors. A link that failed is dropped."""
     give_up = 0.0
     for attempt in range(1, tries + 1):
         try:
-            return link.ask(statement, values, patience)
+            return link.ask(statement, values, request_timeout)
         except Refused as error:
             link.busy = False  # all of the answer has come
             now = time.monotonic()
-            give_up = give_up or now + patience
+            give_up = give_up or now + request_timeout
             if error.state in RETRIED and attempt < tries and now < give_up:
-                patience = give_up - now
+                request_timeout = give_up - now
                 continue
             if error.state == PREPARED and attempt < tries:  # for somebody who was thrown out
                 link.prepared.add(statement.name)

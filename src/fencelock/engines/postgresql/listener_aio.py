@@ -42,7 +42,7 @@ class AioListener(Ears):
         if self._timer is None:
             self._plan()
         if not self._ready.is_set():
-            await self._world.wait(self._ready, self._world.now() + self._settings.patience)
+            await self._world.wait(self._ready, self._world.now() + self._settings.request_timeout)
 
     def unwatch(self, owner: str) -> None:
         self._watches.pop(owner, None)  # if it was the last, the timer is not set again
@@ -138,7 +138,7 @@ class AioListener(Ears):
         if link.batch:
             self._due = call
         else:
-            link.start([call], self._settings.patience)
+            link.start([call], self._settings.request_timeout)
         return await call.future
 
     def _done(self, link: AioLink) -> None:
@@ -147,7 +147,7 @@ class AioListener(Ears):
         answered = not link.broken
         due, self._due = self._due, None
         if due is not None and answered:
-            link.start([due], self._settings.patience)
+            link.start([due], self._settings.request_timeout)
         elif due is not None:
             due.fail(lost("the connection has ended"))
         self._lane.land(batch, answered)

@@ -47,7 +47,7 @@ class ThreadListener(Ears):
             if self._job is None:
                 self._alarm.open()
                 self._job = self._world.spawn(self._run(), "fencelock-listener")
-        await self._world.wait(self._ready, self._world.now() + self._settings.patience)
+        await self._world.wait(self._ready, self._world.now() + self._settings.request_timeout)
 
     def unwatch(self, owner: str) -> None:
         self._watches.pop(owner, None)
@@ -88,7 +88,9 @@ class ThreadListener(Ears):
                 return None
             if time.monotonic() >= link.fresh_until and link.stale():
                 return None  # whoever hears next meets the trouble, and sees to it
-            return asked(link, statement, values, time_left(self._world, self._settings.patience))
+            return asked(
+                link, statement, values, time_left(self._world, self._settings.request_timeout)
+            )
         finally:
             if self._link is not None and self._link.broken:
                 self._link = None
@@ -146,17 +148,17 @@ class ThreadListener(Ears):
     def _see_to(self, link: ThreadLink, now: float) -> None:
         if now >= self._alive_at:
             self._alive_at = now + ALIVE_S
-            asked(link, self._say.alive, (self.inbox,), self._settings.patience)
+            asked(link, self._say.alive, (self.inbox,), self._settings.request_timeout)
             self._tend_at = min(self._tend_at, now)
         if now >= self._tend_at:
-            rows = asked(link, self._say.settle, (self.inbox,), self._settings.patience)
+            rows = asked(link, self._say.settle, (self.inbox,), self._settings.request_timeout)
             self._tended(rows, now)
 
     def _connect(self) -> ThreadLink:
         link = connect(self._world, self._settings, self._settings.listen)
         inbox = self._channel()
-        asked(link, Statement("", f'LISTEN "{inbox}"'), (), self._settings.patience)
-        asked(link, self._say.listen, (inbox,), self._settings.patience)
+        asked(link, Statement("", f'LISTEN "{inbox}"'), (), self._settings.request_timeout)
+        asked(link, self._say.listen, (inbox,), self._settings.request_timeout)
         self._link = link
         self._hears(inbox)
         return link

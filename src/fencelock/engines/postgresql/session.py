@@ -164,7 +164,7 @@ class SessionMode(SessionKeeping):
         self._astray.pop(request.owner, None)
         if (hold := self._holds.get(request.owner)) is not None:
             await self._give_back(request.owner, hold)
-        await self._endings.settled([request.owner], self.settings.patience)
+        await self._endings.settled([request.owner], self.settings.request_timeout)
         self._holdings.forget(request.owner)
 
     # Looking

@@ -24,7 +24,7 @@ class AioSession:
     """One session, for many tasks."""
 
     def __init__(self, settings: Settings) -> None:
-        self._patience = settings.patience
+        self._request_timeout = settings.request_timeout
         self._loop = asyncio.get_running_loop()
         self._pending: list[Call] = []
         self._link: AioLink | None = None
@@ -75,7 +75,7 @@ class AioSession:
         if link is not None and not link.batch and not link.broken and self._pending:
             batch, self._pending = self._pending, []
             for_ever = any(call.owner == POSTED for call in batch)
-            link.start(batch, None if for_ever else self._patience, together=False)
+            link.start(batch, None if for_ever else self._request_timeout, together=False)
 
     def done(self, link: AioLink) -> None:
         """The link has no more to do, or is no more."""

@@ -107,7 +107,7 @@ class SessionKeeping(BondedMode):
     async def release(self, grant: Grant) -> bool:
         if (hold := self._holds.get(grant.owner)) is not None:
             return await self._give_back(grant.owner, hold)
-        await self._endings.settled([grant.owner], self.settings.patience)
+        await self._endings.settled([grant.owner], self.settings.request_timeout)
         self._holdings.forget(grant.owner)
         return False
 
@@ -119,7 +119,7 @@ class SessionKeeping(BondedMode):
     async def _end(self, owner: str, hold: Hold) -> bool:
         """Unlock what is over."""
         if not self._endings.begin(owner, hold):
-            await self._endings.settled([owner], self.settings.patience)
+            await self._endings.settled([owner], self.settings.request_timeout)
             return False
         try:
             await self._let_go(owner, hold)

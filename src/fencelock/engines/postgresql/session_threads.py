@@ -33,10 +33,12 @@ class ThreadSession:
     _tries = TRIES_MAX
     """How often a statement is sent that failed because of others."""
 
-    def __init__(self, world: World, link: ThreadLink, patience: float, lookout: Lookout) -> None:
+    def __init__(
+        self, world: World, link: ThreadLink, request_timeout: float, lookout: Lookout
+    ) -> None:
         self._world = world
         self._link = link
-        self._patience = patience
+        self._request_timeout = request_timeout
         self._lookout = lookout
         self._turns = Turns()
         self._ticket = Ticket()
@@ -76,15 +78,15 @@ class ThreadSession:
         """Run one statement in a transaction of its own."""
         ticket = Ticket(sys._getframe())  # pyright: ignore[reportPrivateUsage]
         try:
-            if not self._turns.take(ticket, time_left(self._world, self._patience)):
+            if not self._turns.take(ticket, time_left(self._world, self._request_timeout)):
                 raise Unavailable("the session was busy for too long; nothing happened")
             if self._link.busy and not self.dead:
                 self._drain()
             if self.dead or self._link.stale():
                 self.drop()
                 raise Unavailable("the session has ended; nothing happened")
-            patience = time_left(self._world, self._patience)
-            return asked(self._link, statement, values, patience, self._tries)
+            request_timeout = time_left(self._world, self._request_timeout)
+            return asked(self._link, statement, values, request_timeout, self._tries)
         finally:
             if self._link.broken:
                 self.drop()
@@ -93,7 +95,7 @@ class ThreadSession:
     def _drain(self) -> None:
         """Somebody was thrown out before its answer came: nobody else may take it for its own."""
         try:
-            self._link.drain(time_left(self._world, self._patience))
+            self._link.drain(time_left(self._world, self._request_timeout))
         except (psycopg.Error, OSError):
             self.drop()
 
@@ -107,10 +109,10 @@ class ThreadSession:
         ticket = self._ticket = Ticket()  # nobody else is served until the answer has come
         self._posted = done
         try:
-            patience = time_left(self._world, self._patience)
-            if self.dead or not self._turns.take(ticket, patience):
+            request_timeout = time_left(self._world, self._request_timeout)
+            if self.dead or not self._turns.take(ticket, request_timeout):
                 raise Unavailable("the session has ended; nothing happened")
-            self._link.post(statement, values, patience)
+            self._link.post(statement, values, request_timeout)
         except (FencelockError, Refused, psycopg.Error, OSError) as error:
             self.drop()
             self._hear(error if isinstance(error, FencelockError) else lost(error))

@@ -7,6 +7,17 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ...engine import Address
 from ...errors import Misconfigured
+from ..options import (
+    CONNECT_TIMEOUT_S,
+    POOL,
+    REQUEST_TIMEOUT_S,
+    Reader,
+    choice,
+    common,
+    switch,
+    text,
+    whole,
+)
 from .tables import SCHEMA, check_identifier
 
 Mode: TypeAlias = Literal["lease", "advisory", "row"]
@@ -18,7 +29,6 @@ _PASSED_ON = (
     "sslcert",
     "sslkey",
     "application_name",
-    "connect_timeout",
     "target_session_attrs",
 )
 
@@ -35,7 +45,7 @@ class Settings(NamedTuple):
     bound: Bound
     table: str
     schema: str
-    patience: float
+    request_timeout: float
     pool: int
     push: bool
 
@@ -55,15 +65,14 @@ def read_settings(address: Address) -> Settings:
         bound=options.get("bound", "session"),  # type: ignore[arg-type]
         table=str(options.get("table", "fencelock")),
         schema=str(options.get("schema", SCHEMA)),
-        patience=float(str(options.get("patience", 5.0))),
-        pool=int(float(str(options.get("pool", 8)))),
+        request_timeout=float(str(options.get("request_timeout", REQUEST_TIMEOUT_S))),
+        pool=int(str(options.get("pool", POOL))),
         push=bool(options.get("push", True)),
     )
 
 
 def _conninfo(address: Address) -> dict[str, str]:
     host, port = address.options.get("host"), address.options.get("port")
-    port = None if port is None else f"{float(str(port)):.0f}"
     if address.hosts and (host or port):
         raise Misconfigured("the server is named twice: before the database, and by host= or port=")
     words = {
@@ -72,7 +81,7 @@ def _conninfo(address: Address) -> dict[str, str]:
         "dbname": address.path.strip("/"),
         "user": address.user or "",
         "password": address.password or "",
-        "connect_timeout": f"{max(2.0, float(str(address.options.get('patience', 5.0)))):.0f}",
+        "connect_timeout": _connect_timeout(address),
         "application_name": "fencelock",
         "client_encoding": "UTF8",
         # A peer that has vanished is noticed by the kernel, whatever the server's settings are.
@@ -87,6 +96,12 @@ def _conninfo(address: Address) -> dict[str, str]:
     return {name: value for name, value in words.items() if value}
 
 
+def _connect_timeout(address: Address) -> str:
+    """In whole seconds, of which libpq waits for two at least."""
+    given = address.options.get("connect_timeout", CONNECT_TIMEOUT_S)
+    return f"{max(2.0, float(str(given))):.0f}"
+
+
 def _host(name: str) -> str:
     """A host as libpq takes it; the folder of a socket is percent-encoded in a URL."""
     return name.strip("[]").replace("%2F", "/").replace("%2f", "/")
@@ -96,52 +111,21 @@ def _port(listen: object) -> str:
     return str(listen).rpartition(":")[2]
 
 
-def _chosen(what: str, *words: str):  # type: ignore[no-untyped-def]
-    def read(value: object) -> object:
-        if value not in words:
-            raise Misconfigured(f"{what} is one of {', '.join(words)}, not {value!r}")
-        return value
-
-    return read
-
-
-def _number(what: str, low: float, high: float):  # type: ignore[no-untyped-def]
-    def read(value: object) -> object:
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = low - 1
-        if not low <= number <= high:
-            raise Misconfigured(f"{what} is a number from {low:g} to {high:g}, not {value!r}")
-        return number
-
-    return read
-
-
-def _switch(value: object) -> bool:
-    if value in (True, "yes", "true", "1", "on"):
-        return True
-    if value in (False, "no", "false", "0", "off"):
-        return False
-    raise Misconfigured(f"push is yes or no, not {value!r}")
-
-
 def _listen(value: object) -> object:
     if not re.fullmatch(r"[^\s:@/]+:\d{1,5}", str(value)):
         raise Misconfigured(f"listen is written host:port, not {value!r}")
     return value
 
 
-OPTIONS = {
+OPTIONS: dict[str, Reader] = {
     "host": str,
-    "port": _number("port", 1, 65535),
-    "mode": _chosen("mode", "lease", "advisory", "row"),
-    "bound": _chosen("bound", "session", "transaction"),
+    "port": whole("port", 1, 65535),
+    "mode": choice("mode", "lease", "advisory", "row"),
+    "bound": choice("bound", "session", "transaction"),
     "table": check_identifier,
     "schema": check_identifier,
-    "patience": _number("patience", 0.1, 600),
-    "pool": _number("pool", 1, 100),
-    "push": _switch,
+    "push": switch("push"),
     "listen": _listen,
-    **dict.fromkeys(_PASSED_ON, str),
+    **{name: text(name) for name in _PASSED_ON},
+    **common("request_timeout", "connect_timeout", "pool"),
 }

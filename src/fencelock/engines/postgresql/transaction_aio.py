@@ -25,13 +25,13 @@ class AioTransaction:
     """One transaction after another, on one connection."""
 
     def __init__(
-        self, connection: psycopg.AsyncConnection[Any], patience: float, hangups: Hangups
+        self, connection: psycopg.AsyncConnection[Any], request_timeout: float, hangups: Hangups
     ) -> None:
         self.connection = connection
         self._loop = asyncio.get_running_loop()
         self._hangups = hangups
         self._ended: Callable[[], None] | None = None
-        self._patience = patience
+        self._request_timeout = request_timeout
         self._tasks: set[asyncio.Task[Rows]] = set()
         self.pid = 0
         self.holds: set[str] = set()
@@ -83,10 +83,10 @@ class AioTransaction:
         # A driver that is cancelled asks the server to stop, and waits for that: so it is not. Who
         # was cancelled leaves the statement behind, and ends the connection or waits for it.
         task = self._start(statement, values)
-        await asyncio.wait((task,), timeout=self._patience)
+        await asyncio.wait((task,), timeout=self._request_timeout)
         if not task.done():
             self.drop()
-            raise lost(f"no answer within {self._patience:g} s")
+            raise lost(f"no answer within {self._request_timeout:g} s")
         return task.result()
 
     def _start(self, statement: Statement, values: tuple[object, ...]) -> asyncio.Task[Rows]:

@@ -27,10 +27,10 @@ class ThreadTransaction(ThreadSession):
         self,
         world: World,
         connection: Connection[tuple[object, ...]],
-        patience: float,
+        request_timeout: float,
         lookout: Lookout,
     ) -> None:
-        super().__init__(world, ThreadLink(connection.pgconn), patience, lookout)
+        super().__init__(world, ThreadLink(connection.pgconn), request_timeout, lookout)
         self.connection = connection
         self._speaker = 0
         """The thread that speaks for us, and keeps the caller silent meanwhile."""
@@ -98,7 +98,7 @@ class ThreadTransaction(ThreadSession):
 
     async def end(self, statement: Statement) -> Rows:
         """Say the last word, after whatever the caller is doing with the connection."""
-        if not self._begin(time_left(self._world, self._patience)):
+        if not self._begin(time_left(self._world, self._request_timeout)):
             raise OutcomeUnknown("its connection is busy with a statement of its holder")
         try:
             return await self.ask(statement)

@@ -59,7 +59,7 @@ class AioWire:
         connection = await reach(self._settings)
         if self._hangups is None:
             self._hangups = Hangups()
-        return AioTransaction(connection, self._settings.patience, self._hangups)
+        return AioTransaction(connection, self._settings.request_timeout, self._hangups)
 
     async def run(self, script: str) -> None:
         connection = await reach(self._settings)

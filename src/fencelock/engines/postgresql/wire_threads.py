@@ -43,9 +43,11 @@ class Pool:
         """Ask over any connection."""
         link = self._take()
         try:
-            patience = self._settings.patience
-            patience = time_left(self._world, min(patience, within or patience))
-            return asked(link, statement, values, patience)
+            request_timeout = self._settings.request_timeout
+            request_timeout = time_left(
+                self._world, min(request_timeout, within or request_timeout)
+            )
+            return asked(link, statement, values, request_timeout)
         finally:
             self.give(link)
 
@@ -69,7 +71,7 @@ class Pool:
             self._drop(link)
 
     def _give_up(self) -> float:
-        return time.monotonic() + time_left(self._world, self._settings.patience)
+        return time.monotonic() + time_left(self._world, self._settings.request_timeout)
 
     def _grow(self, give_up: float) -> ThreadLink | None:
         """Open one more, or wait until there is room for that or one is idle."""
@@ -171,15 +173,15 @@ class ThreadsWire:
     async def session(self) -> ThreadSession:
         """A connection that holds locks: it never becomes another one."""
         link = connect(self._world, self._settings)
-        return ThreadSession(self._world, link, self._settings.patience, self._look_out())
+        return ThreadSession(self._world, link, self._settings.request_timeout, self._look_out())
 
     async def transaction(self) -> ThreadTransaction:
         """A connection of the driver's, for a transaction that the caller may join."""
         connection: psycopg.Connection[Any] = psycopg.Connection(reach(self._world, self._settings))
         connection.autocommit = True
         connection.prepare_threshold = None
-        patience = self._settings.patience
-        return ThreadTransaction(self._world, connection, patience, self._look_out())
+        request_timeout = self._settings.request_timeout
+        return ThreadTransaction(self._world, connection, request_timeout, self._look_out())
 
     def _look_out(self) -> Lookout:
         if self._lookout is None:
@@ -191,7 +193,7 @@ class ThreadsWire:
         link = connect(self._world, self._settings)
         try:
             link.prepares = False
-            _run(link, script, self._settings.patience)
+            _run(link, script, self._settings.request_timeout)
         finally:
             link.drop()
 
@@ -206,9 +208,9 @@ class ThreadsWire:
             self._lookout.close()
 
 
-def _run(link: ThreadLink, script: str, patience: float) -> None:
+def _run(link: ThreadLink, script: str, request_timeout: float) -> None:
     try:
-        link.script(script, max(patience, 30.0))
+        link.script(script, max(request_timeout, 30.0))
     except Refused as error:
         raise refusal(error) from None
     except (psycopg.Error, OSError) as error:

@@ -77,7 +77,7 @@ class RedisEngine(Engine):
         super().__init__(world, address)
         self._now = world.now
         self._settings = settings(address)
-        self._patience = self._settings.patience
+        self._request_timeout = self._settings.request_timeout
         self._dispatch = Dispatch(world, self._settings)
         self._inbox_id = world.owner()[:16]
         self._alone = "0" if self._settings.topology == "cluster" else "1"
@@ -92,7 +92,10 @@ class RedisEngine(Engine):
         self._direct = self._line.direct if self._line is not None else None
         self._look = Look(self._dispatch, self._settings, self._alone)
         phrases = Phrases(
-            self._settings.prefix, self._inbox_id, self._alone == "1", self._settings.patience
+            self._settings.prefix,
+            self._inbox_id,
+            self._alone == "1",
+            self._settings.request_timeout,
         )
         self._phrases = phrases
         self._places, self._endings, self._left = phrases.places, phrases.endings, phrases.left
@@ -136,14 +139,18 @@ class RedisEngine(Engine):
         if line is None:
             answer = await self._acquire_anywhere(request, keys, joins)
         else:
-            same_ttl, ending, patience = self._endings.get((meta, joins), _NONE)
+            same_ttl, ending, request_timeout = self._endings.get((meta, joins), _NONE)
             if same_ttl != ttl:
-                _, ending, patience = self._phrases.ending(ttl, meta, joins)
+                _, ending, request_timeout = self._phrases.ending(ttl, meta, joins)
             said = owner.encode()
             payload = take + said + ending
             if len(said) != OWNER_LENGTH:
                 payload = unusual(take, said, ending)
-            answer = direct(payload, patience) if direct else await line.ask(payload, patience)
+            answer = (
+                direct(payload, request_timeout)
+                if direct
+                else await line.ask(payload, request_timeout)
+            )
             if type(answer) is ReplyError:
                 words = (owner, *self._phrases.words(ttl, meta, joins))
                 script = self._phrases.acquire
@@ -166,9 +173,14 @@ class RedisEngine(Engine):
 
     async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
         """Acquire, and believe it only when so many replicas have it."""
-        wanted, patience = self._settings.replicas, min(request.ttl / 2, self._settings.patience)
+        wanted, request_timeout = (
+            self._settings.replicas,
+            min(request.ttl / 2, self._settings.request_timeout),
+        )
         left = self.world.limit() - self.world.now() if request.waits or request.queue else GRACE_S
-        wait = packed("WAIT", str(wanted), ms(min(patience / 2, left / 3)))  # and time to undo it
+        wait = packed(
+            "WAIT", str(wanted), ms(min(request_timeout / 2, left / 3))
+        )  # and time to undo it
         keys = self._keys_of(request.name).declared
         answer, replicas = await self._dispatch.run(
             self._phrases.acquire, keys, request.owner, words, request.ttl, then=wait
@@ -185,7 +197,7 @@ class RedisEngine(Engine):
         now = self.world.now()
         answers: list[Grant | Gone] = [*renewed(grants, now)]
         locks = [lock_of(grant.name, self._settings.prefix) for grant in grants]
-        patience = min(grant.ttl for grant in grants) / 3
+        request_timeout = min(grant.ttl for grant in grants) / 3
         groups = self._dispatch.route.groups(locks)
         jobs = [
             Job(
@@ -194,7 +206,7 @@ class RedisEngine(Engine):
             )
             for places in groups
         ]
-        replies = await self._dispatch.run_all(script("renew"), jobs, patience, "keeper")
+        replies = await self._dispatch.run_all(script("renew"), jobs, request_timeout, "keeper")
         for places, gone in zip(groups, replies, strict=True):
             for number, reason in zip(gone[::2], gone[1::2], strict=True):
                 answers[places[number]] = _gone(reason.decode())
@@ -212,8 +224,12 @@ class RedisEngine(Engine):
             payload = leave + said + self._left
             if len(said) != OWNER_LENGTH:
                 payload = unusual(leave, said, self._left)
-            patience = ttl if ttl < self._patience else self._patience
-            freed = direct(payload, patience) if direct else await line.ask(payload, patience)
+            request_timeout = ttl if ttl < self._request_timeout else self._request_timeout
+            freed = (
+                direct(payload, request_timeout)
+                if direct
+                else await line.ask(payload, request_timeout)
+            )
             if type(freed) is ReplyError:
                 script, words = self._phrases.release, (owner, *self._phrases.last)
                 freed = await self._dispatch.again(script, keys.declared, words, freed)
@@ -236,8 +252,10 @@ class RedisEngine(Engine):
         await self.release(granted(name, owner, 0, ttl, 0.0))
 
     async def revoke(self, name: str, reason: str) -> bool:
-        keys, patience = self._keys_of(name).declared, self._settings.patience
-        took = await self._dispatch.run(script("revoke"), keys, reason, (self._alone,), patience)
+        keys, request_timeout = self._keys_of(name).declared, self._settings.request_timeout
+        took = await self._dispatch.run(
+            script("revoke"), keys, reason, (self._alone,), request_timeout
+        )
         return bool(took)
 
     async def watch(self, request: Request, signal: Signal) -> None:
@@ -273,13 +291,15 @@ class RedisEngine(Engine):
             beside(lock).declared,
             self._inbox_id,
             (self._alone,),
-            self._settings.patience,
+            self._settings.request_timeout,
         )
         return look_ms / 1000, known == 1
 
     async def _give_back(self, lock: str, owner: str, fence: str) -> None:
         keys, words = beside(lock).declared, (fence, self._alone)
-        await self._dispatch.run(script("give_back"), keys, owner, words, self._settings.patience)
+        await self._dispatch.run(
+            script("give_back"), keys, owner, words, self._settings.request_timeout
+        )
 
     async def inspect(self, name: str) -> State:
         return await self._look.state(name)

@@ -69,7 +69,7 @@ class Link(Receiver):
         self.usable = True
         return self
 
-    def ask(self, payload: bytes, count: int, patience: float) -> asyncio.Future[Any]:
+    def ask(self, payload: bytes, count: int, request_timeout: float) -> asyncio.Future[Any]:
         """Send with the others of this turn; the future has the replies, or for 0 a bare one."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._pending and not self._out and self.usable:
@@ -80,7 +80,7 @@ class Link(Receiver):
             self._out.append(payload)
             if len(self._out) == JOINED_MAX:
                 self._flush()
-        due = self._loop.time() + patience
+        due = self._loop.time() + request_timeout
         self._pending.append((future, count, due))
         if self._timer is None or self._timer.when() > due:
             self._watch(due)

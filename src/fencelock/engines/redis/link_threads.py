@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ...errors import OutcomeUnknown
-from ...wires.socket_timeout import set_patience, waiting_for, waits_in_kernel
+from ...wires.socket_timeout import set_timeout, waiting_for, waits_in_kernel
 from .settings import Node, Settings
 from .wire import cannot_connect, new_connection, time_up
 
@@ -71,7 +71,7 @@ class Link:
     ) -> None:
         self._left = left
         self._connection = unconnected(settings, node, sentinel)
-        if (seconds := left()) < settings.patience:
+        if (seconds := left()) < settings.request_timeout:
             if seconds <= 0:
                 raise time_up(node)
             self._connection.socket_timeout = seconds
@@ -88,8 +88,8 @@ class Link:
         another one before the connection is closed for the first."""
         self.node = node
         self.socket: socket.socket = self._connection._sock
-        self.patience = min(settings.patience, SEND_S)
-        set_patience(self.socket, self.patience)
+        self.request_timeout = min(settings.request_timeout, SEND_S)
+        set_timeout(self.socket, self.request_timeout)
         self.times_itself = waits_in_kernel(self.socket)
         """Somebody waits before anything is read, and the socket's own limit is for sending."""
         self.gets, self.feed = _parser()
@@ -102,36 +102,36 @@ class Link:
         """Who waits for that one."""
         self._mutex = threading.Lock()  # for the queue
 
-    def set_patience(self, seconds: float) -> None:
+    def set_timeout(self, seconds: float) -> None:
         """How long a socket waits that is read without a look at it first."""
-        set_patience(self.socket, seconds)
-        self.patience = seconds
+        set_timeout(self.socket, seconds)
+        self.request_timeout = seconds
 
-    def ask(self, payload: bytes, count: int, patience: float) -> list[Any]:
+    def ask(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
         """Send, and wait for so many replies."""
-        if (left := self._left()) < patience:
+        if (left := self._left()) < request_timeout:
             if left <= 0:
                 raise time_up(self.node)
-            patience = left
+            request_timeout = left
         if not self.turn.acquire(False):
-            return self.queue_up(payload, count, patience)
+            return self.queue_up(payload, count, request_timeout)
         try:
             if not self.usable:
                 raise Stale
-            return self.exchange(payload, count, patience)
+            return self.exchange(payload, count, request_timeout)
         except BaseException as error:  # also when interrupted: a late reply meets nobody
             self.close()
             if isinstance(error, OSError):
-                raise self.unanswered(patience, error) from error
+                raise self.unanswered(request_timeout, error) from error
             raise
         finally:
             self.leave()
 
-    def unanswered(self, patience: float, error: OSError) -> OutcomeUnknown:
+    def unanswered(self, request_timeout: float, error: OSError) -> OutcomeUnknown:
         """What to say of a request that was sent and has no reply."""
         where = f"{self.node[0]}:{self.node[1]}"
         if isinstance(error, (BlockingIOError, TimeoutError)):
-            return OutcomeUnknown(f"{where} did not answer within {patience:.3g} s")
+            return OutcomeUnknown(f"{where} did not answer within {request_timeout:.3g} s")
         return OutcomeUnknown(f"the connection to {where} broke ({error})")
 
     def leave(self) -> None:
@@ -143,18 +143,18 @@ class Link:
             if self.queue:  # somebody came between these two lines
                 self.step_in()
 
-    def exchange(self, payload: bytes, count: int, patience: float) -> list[Any]:
+    def exchange(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
         """Send and receive, whoever has the turn."""
         if self.owes:
             self.close()
             raise Stale
         self.owes = True
-        if not self.times_itself and patience != self.patience:
-            self.set_patience(patience)
+        if not self.times_itself and request_timeout != self.request_timeout:
+            self.set_timeout(request_timeout)
         self.send(payload)
         replies: list[Any] = []
         while True:
-            if not self.comes(patience):
+            if not self.comes(request_timeout):
                 raise TimeoutError
             data = self.receive(READ_MAX)
             if not data:
@@ -181,18 +181,18 @@ class Link:
         self.usable = False
         self._connection.disconnect()
 
-    def queue_up(self, payload: bytes, count: int, patience: float) -> list[Any]:
+    def queue_up(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
         """Wait until somebody has asked for us, or be the one who asks for all."""
         call = _Call(payload, count)
         try:
             with self._mutex:
                 self.queue.append(call)
             self.step_in()
-            if call.woken.acquire(timeout=patience) or call.leads:
+            if call.woken.acquire(timeout=request_timeout) or call.leads:
                 if call.leads:
-                    self._lead_in_time(call, patience)
+                    self._lead_in_time(call, request_timeout)
             else:
-                self._give_up(call, patience)
+                self._give_up(call, request_timeout)
         except BaseException:  # interrupted: nobody may count on us any more
             self._withdraw(call)
             if call.leads:
@@ -204,17 +204,17 @@ class Link:
         assert call.replies is not None
         return call.replies
 
-    def _lead_in_time(self, call: _Call, patience: float) -> None:
+    def _lead_in_time(self, call: _Call, request_timeout: float) -> None:
         """Lead, or leave that to the next one if our own time is up."""
         left = self._left()
         if left > 0:
-            self._lead(call, min(patience, left))
+            self._lead(call, min(request_timeout, left))
             return
         self._remove([call])
         call.error = time_up(self.node)
         self._pass_on(call)
 
-    def _give_up(self, call: _Call, patience: float) -> None:
+    def _give_up(self, call: _Call, request_timeout: float) -> None:
         """Wait no more, unless we were appointed to lead meanwhile: then somebody counts on us."""
         is_ours = self._left() <= 0  # the time that is up, and not that of the connection
         with self._mutex:
@@ -222,13 +222,13 @@ class Link:
             if not was_sent and not call.leads:
                 self.queue.remove(call)
         if call.leads:
-            self._lead_in_time(call, patience)
+            self._lead_in_time(call, request_timeout)
         elif call.told:
             return  # just now
         elif is_ours and not was_sent:
             call.error = time_up(self.node)
         else:
-            call.error = self.unanswered(patience, TimeoutError())
+            call.error = self.unanswered(request_timeout, TimeoutError())
             if not is_ours:
                 self.close()  # whoever has the turn hangs, or was interrupted before it began
 
@@ -261,7 +261,7 @@ class Link:
         leader.leads = False
         self._appoint()
 
-    def _lead(self, leader: _Call, patience: float) -> None:
+    def _lead(self, leader: _Call, request_timeout: float) -> None:
         """Send and receive for all who are in the queue."""
         batch: list[_Call] = []
         error: Exception | None = None
@@ -273,12 +273,12 @@ class Link:
             if not self.usable:
                 raise Stale
             payload = b"".join([call.payload for call in batch])
-            replies = self.exchange(payload, sum(call.count for call in batch), patience)
+            replies = self.exchange(payload, sum(call.count for call in batch), request_timeout)
         except Stale as stale:
             error = stale
         except OSError as broken:
             self.close()
-            error = self.unanswered(patience, broken)
+            error = self.unanswered(request_timeout, broken)
         except BaseException:
             self.close()
             error = OutcomeUnknown(f"the thread that asked {self.node[0]} for all was interrupted")

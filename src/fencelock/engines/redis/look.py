@@ -23,7 +23,7 @@ class Look:
     def __init__(self, dispatch: Dispatch, settings: Settings, alone: str) -> None:
         self._dispatch = dispatch
         self._prefix = settings.prefix
-        self._patience = settings.patience
+        self._request_timeout = settings.request_timeout
         self._alone = alone
 
     async def state(self, name: str) -> State:
@@ -63,9 +63,9 @@ class Look:
         words = ("1" if hand_on else "0", (self._alone,))
         found: list[Any]
         try:
-            found = await self._dispatch.run(script("inspect"), keys, *words, self._patience)
+            found = await self._dispatch.run(script("inspect"), keys, *words, self._request_timeout)
         except OutcomeUnknown:  # the connection had died unnoticed: looking twice does no harm
-            found = await self._dispatch.run(script("inspect"), keys, *words, self._patience)
+            found = await self._dispatch.run(script("inspect"), keys, *words, self._request_timeout)
         return found
 
 

@@ -30,16 +30,16 @@ class Ending(NamedTuple):
 
     ttl: float
     text: bytes
-    patience: float
+    request_timeout: float
 
 
 class Phrases:
     """The parts of one client's requests."""
 
-    def __init__(self, prefix: str, inbox: str, alone: bool, patience: float) -> None:
+    def __init__(self, prefix: str, inbox: str, alone: bool, request_timeout: float) -> None:
         self._prefix = prefix
         self._inbox = inbox
-        self._patience = patience
+        self._request_timeout = request_timeout
         self.acquire, self.release = script("acquire"), script("release")
         self.last: tuple[Word, ...] = () if alone else ("0",)
         """What every request ends with, where no server hears all."""
@@ -77,7 +77,7 @@ class Phrases:
         if len(self.endings) >= KEPT_MAX:
             self.endings.clear()
         text = b"\r\n" + packed_words(*self.words(ttl, meta, joins))
-        ending = self.endings[meta, joins] = Ending(ttl, text, min(ttl, self._patience))
+        ending = self.endings[meta, joins] = Ending(ttl, text, min(ttl, self._request_timeout))
         return ending
 
 

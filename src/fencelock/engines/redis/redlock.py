@@ -132,7 +132,7 @@ class RedlockEngine(Engine):
         self._keeper.close_nowait()
 
     def _until(self, ttl: float = 3600.0) -> float:
-        return self.world.now() + min(self._settings.patience, ttl / ROUNDS_PER_TTL)
+        return self.world.now() + min(self._settings.request_timeout, ttl / ROUNDS_PER_TTL)
 
     # Acquiring
 

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...engine import Address
 from ...errors import Misconfigured
+from ..options import Reader, seconds, switch
 from .settings import OPTIONS as REDIS_OPTIONS
 from .settings import Settings, settings
 
-PATIENCE_S = 0.5  # for one node, one round: far less than a ttl
+NODE_TIMEOUT_S = 0.5  # for one node, one round: far less than a ttl
 CONNECT_S = 3.0  # to connect, speak TLS and log in, which is done in the background
-SHARED = ("prefix", "patience", "tls", "ca", "cert", "key", "verify")
+SHARED = ("prefix", "tls", "ca", "cert", "key", "verify")
 
 
-def _fence(value: object) -> bool:
-    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-    if str(value).lower() not in known:
-        raise Misconfigured(f"fence must be yes or no, not {value!r}")
-    return known[str(value).lower()]
-
-
-OPTIONS: dict[str, Callable[[object], object]] = {
+OPTIONS: dict[str, Reader] = {
     **{option: REDIS_OPTIONS[option] for option in SHARED},
-    "fence": _fence,
+    "node_timeout": seconds("node_timeout"),
+    "fence": switch("fence"),
 }
 
 
@@ -31,7 +24,9 @@ def read(address: Address) -> tuple[Settings, bool]:
     """How to reach the nodes, and whether grants carry fences."""
     if not address.hosts:
         raise Misconfigured("redlock:// names no node: write redlock://host1,host2,host3")
-    options = {"patience": PATIENCE_S, **address.options}
+    options = {"request_timeout": NODE_TIMEOUT_S, **address.options}
+    if "node_timeout" in options:
+        options["request_timeout"] = options.pop("node_timeout")
     nodes = [
         settings(address._replace(scheme="redis", hosts=(host,), options=options))
         for host in address.hosts

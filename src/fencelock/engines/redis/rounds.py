@@ -48,7 +48,7 @@ class Rounds(ABC, Generic[L]):
     ) -> None:
         self._settings = settings
         self._scripts = [packed("SCRIPT", "LOAD", script.source) for script in scripts]
-        self._patience = settings.patience
+        self._request_timeout = settings.request_timeout
         self._now = now
         self._lines = lines
         self._waiting: list[Round] = []
@@ -84,7 +84,7 @@ class Rounds(ABC, Generic[L]):
 
     def _begin(self, round: Round, places: Container[int] | None) -> None:
         now = self._now()
-        fresh, entry, payload = now - self._patience, (round, now), round.payload
+        fresh, entry, payload = now - self._request_timeout, (round, now), round.payload
         waits = False
         for line in self._lines:
             if places is not None and line.place not in places:
@@ -144,7 +144,7 @@ class Rounds(ABC, Generic[L]):
     def _catch_up(self, line: L) -> None:
         """Send what was held back."""
         now = self._now()
-        if line.pending and now - line.pending[0][1] >= self._patience:
+        if line.pending and now - line.pending[0][1] >= self._request_timeout:
             return
         waiting = [round for round in self._waiting if round.answers[line.place] is None]
         held_back = [*line.later, *waiting]

@@ -45,7 +45,7 @@ class ThreadsRounds(Rounds[ThreadsLine]):
         self._followers: list[Alarm] = []
         self._ear, self._mouth = os.pipe()
         self._poll.register(self._ear, READ)
-        self._idle = min(IDLE_S, settings.patience / 2)
+        self._idle = min(IDLE_S, settings.request_timeout / 2)
         self._used_at = 0.0
         self._closed = False
 

@@ -32,7 +32,9 @@ class Route:
         self._slots: list[Node | None] = []
         self.clustered = settings.topology == "cluster"
         self.moves = settings.topology != "one"
-        self._ask_s = max(settings.patience / len(settings.nodes), min(settings.patience, ASK_S))
+        self._ask_s = max(
+            settings.request_timeout / len(settings.nodes), min(settings.request_timeout, ASK_S)
+        )
         """How long one of several may take that are asked in turn."""
 
     def known(self, key: str) -> Node | None:

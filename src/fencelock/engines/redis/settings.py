@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...engine import Address
 from ...errors import Misconfigured
+from ..options import REQUEST_TIMEOUT_S, Reader, common, switch, text, tls, whole
 
 PORT = 6379
 SENTINEL_PORT = 26379
@@ -23,7 +24,7 @@ class Settings(NamedTuple):
     service: str
     """The name under which Sentinel knows the primary."""
     prefix: str
-    patience: float
+    request_timeout: float
     replicas: int
     connection: Mapping[str, Any]
     """What redis-py's connections are made with."""
@@ -31,57 +32,12 @@ class Settings(NamedTuple):
     """The same for connections to a sentinel."""
 
 
-def read_number(text: object, option: str, low: float, high: float) -> float:
-    try:
-        number = float(str(text))
-    except ValueError:
-        number = -1.0
-    if not low <= number <= high:
-        raise Misconfigured(f"{option} must be a number from {low:g} to {high:g}, not {text!r}")
-    return number
-
-
-def _number(option: str, low: float, high: float) -> Callable[[object], float]:
-    return lambda text: read_number(text, option, low, high)
-
-
-def _text(option: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if not isinstance(value, str) or not value:
-            raise Misconfigured(f"{option} must be a text that is not empty, not {value!r}")
-        return value
-
-    return read
-
-
-def _prefix(value: object) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise Misconfigured(f"prefix must be a printable text, not {value!r}")
-    return value
-
-
-def _switch(option: str) -> Callable[[object], bool]:
-    known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-
-    def read(value: object) -> bool:
-        if str(value).lower() not in known:
-            raise Misconfigured(f"{option} must be yes or no, not {value!r}")
-        return known[str(value).lower()]
-
-    return read
-
-
-OPTIONS: dict[str, Callable[[object], object]] = {
-    "prefix": _prefix,
-    "patience": _number("patience", 0.01, 600.0),
-    "replicas": lambda value: int(read_number(value, "replicas", 0, 100)),
-    "tls": _switch("tls"),
-    "ca": _text("ca"),
-    "cert": _text("cert"),
-    "key": _text("key"),
-    "verify": _switch("verify"),
-    "sentinel_user": _text("sentinel_user"),
-    "sentinel_password": _text("sentinel_password"),
+OPTIONS: dict[str, Reader] = {
+    **common("prefix", "request_timeout", "tls", "ca", "cert", "key"),
+    "replicas": whole("replicas", 0, 100),
+    "verify": switch("verify"),
+    "sentinel_user": text("sentinel_user"),
+    "sentinel_password": text("sentinel_password"),
 }
 
 
@@ -89,8 +45,12 @@ def settings(address: Address) -> Settings:
     """Read the address of a redis engine."""
     options = address.options
     topology = _topology(address)
-    patience = float(str(options.get("patience", 3.0)))
-    link = {"socket_timeout": patience, "socket_connect_timeout": patience, "protocol": 2}
+    request_timeout = float(str(options.get("request_timeout", REQUEST_TIMEOUT_S)))
+    link = {
+        "socket_timeout": request_timeout,
+        "socket_connect_timeout": request_timeout,
+        "protocol": 2,
+    }
     link |= _tls(address)
     login = {"username": address.user, "password": address.password}
     watch = {
@@ -104,7 +64,7 @@ def settings(address: Address) -> Settings:
         or (("127.0.0.1", port),),
         _service(address) if topology == "sentinel" else "",
         str(options.get("prefix", "")),
-        patience,
+        request_timeout,
         int(str(options.get("replicas", 0))),
         {**link, **login, "db": _database(address, topology)},
         {**link, **watch},
@@ -148,17 +108,16 @@ def _database(address: Address, topology: Topology) -> str | int:
 
 
 def _tls(address: Address) -> dict[str, Any]:
-    options = address.options
-    given = {"ca", "cert", "key", "verify"} & set(options)
-    if not options.get("tls", address.scheme == "rediss"):
-        if given:
-            raise Misconfigured(f"{', '.join(sorted(given))} need TLS: write rediss:// or tls=yes")
+    files = tls(address.options, implied=address.scheme == "rediss")
+    if files is None:
+        if "verify" in address.options:
+            raise Misconfigured("verify= is for TLS: write rediss:// or tls=yes")
         return {}
-    verify = bool(options.get("verify", True))
+    verify = bool(address.options.get("verify", True))
     return {
-        "ssl_ca_certs": options.get("ca"),
-        "ssl_certfile": options.get("cert"),
-        "ssl_keyfile": options.get("key"),
+        "ssl_ca_certs": files.ca,
+        "ssl_certfile": files.cert,
+        "ssl_keyfile": files.key,
         "ssl_cert_reqs": "required" if verify else "none",
         "ssl_check_hostname": verify,
     }

@@ -74,7 +74,7 @@ class Line(Protocol):
         """What ``ask`` does, where nothing has to be awaited: in a blocking program."""
         ...
 
-    def ask(self, payload: bytes, patience: float) -> Awaitable[Any]:
+    def ask(self, payload: bytes, request_timeout: float) -> Awaitable[Any]:
         """Send one request and return its reply; as ``Wire.call`` in all else."""
         ...
 
@@ -87,7 +87,7 @@ class Wire(Protocol):
         ...
 
     async def call(
-        self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
+        self, node: Node, payload: bytes, count: int, request_timeout: float, lane: Lane
     ) -> Sequence[Any]:
         """Send a payload of so many requests to a node and return that many replies."""
         ...

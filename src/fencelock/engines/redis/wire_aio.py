@@ -27,15 +27,15 @@ class AioLine:
         self._node = node
         self._link: Link | None = None
 
-    def ask(self, payload: bytes, patience: float) -> Awaitable[Any]:
+    def ask(self, payload: bytes, request_timeout: float) -> Awaitable[Any]:
         link = self._link
         if link is None or not link.usable:
-            return self._reach(payload, patience)
-        return link.ask(payload, 0, patience)
+            return self._reach(payload, request_timeout)
+        return link.ask(payload, 0, request_timeout)
 
-    async def _reach(self, payload: bytes, patience: float) -> Any:
-        self._link = await self._wire.link(self._node, "main", patience)
-        return await self._link.ask(payload, 0, patience)
+    async def _reach(self, payload: bytes, request_timeout: float) -> Any:
+        self._link = await self._wire.link(self._node, "main", request_timeout)
+        return await self._link.ask(payload, 0, request_timeout)
 
 
 class AioWire:
@@ -50,30 +50,30 @@ class AioWire:
         self._closed = False
 
     async def call(
-        self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
+        self, node: Node, payload: bytes, count: int, request_timeout: float, lane: Lane
     ) -> Sequence[Any]:
-        link = await self.link(node, lane, patience)
-        replies: list[Any] = await link.ask(payload, count, patience)
+        link = await self.link(node, lane, request_timeout)
+        replies: list[Any] = await link.ask(payload, count, request_timeout)
         return replies
 
     def line(self, node: Node) -> AioLine:
         return AioLine(self, node)
 
-    async def link(self, node: Node, lane: Lane, patience: float) -> Link:
+    async def link(self, node: Node, lane: Lane, request_timeout: float) -> Link:
         """The connection to a node; made if there is none, within so many seconds."""
         link = self._links.get((node, lane))
         if link is None or not link.usable:
-            link = await self._connect(node, lane, patience)
+            link = await self._connect(node, lane, request_timeout)
         return link
 
-    async def _connect(self, node: Node, lane: Lane, patience: float) -> Link:
+    async def _connect(self, node: Node, lane: Lane, request_timeout: float) -> Link:
         """All who need the same connection wait for one; that one of them leaves ends nothing.
 
         One that was begun before we came, perhaps while the server was silent, may fail: then
         there is time for another.
         """
         key: tuple[Node, Lane] = (node, lane)
-        until = self._loop.time() + patience
+        until = self._loop.time() + request_timeout
         while True:
             if self._closed:
                 raise Unavailable(CLOSED)
@@ -115,7 +115,7 @@ class AioWire:
             raise
         try:
             payload = packed("SUBSCRIBE", channel)
-            await link.ask(payload, 1, self._settings.patience)
+            await link.ask(payload, 1, self._settings.request_timeout)
         except BaseException as error:
             link.close()
             if isinstance(error, OutcomeUnknown):

@@ -28,29 +28,29 @@ class ThreadsLine:
         self._node = node
         self._link: Link | None = None
 
-    def direct(self, payload: bytes, patience: float) -> Any:
+    def direct(self, payload: bytes, request_timeout: float) -> Any:
         """What ``Link.ask`` does, for one reply, in the fewest steps: all locking goes this way."""
         link = self._link
         if link is None or not link.usable:
-            return self._ask(payload, patience)
-        if (left := self._left()) < patience:
+            return self._ask(payload, request_timeout)
+        if (left := self._left()) < request_timeout:
             if left <= 0:
                 raise time_up(self._node)
-            patience = left
+            request_timeout = left
         if not link.turn.acquire(False):
             try:
-                return link.queue_up(payload, 1, patience)[0]
+                return link.queue_up(payload, 1, request_timeout)[0]
             except Stale:
-                return self._ask(payload, patience)
+                return self._ask(payload, request_timeout)
         try:
             if link.owes:  # whoever had the turn was interrupted, and its reply is still to come
                 link.close()
             if link.usable:
-                if not link.times_itself and patience != link.patience:
-                    link.set_patience(patience)
+                if not link.times_itself and request_timeout != link.request_timeout:
+                    link.set_timeout(request_timeout)
                 link.owes = True
                 link.send(payload)
-                while link.comes(patience):
+                while link.comes(request_timeout):
                     data = link.receive(READ_FEW)
                     if data == ONE:
                         link.owes = False
@@ -65,7 +65,7 @@ class ThreadsLine:
         except BaseException as error:  # also when interrupted: a late reply meets nobody
             link.close()
             if isinstance(error, OSError):
-                raise link.unanswered(patience, error) from error
+                raise link.unanswered(request_timeout, error) from error
             raise
         finally:
             if link.queue:
@@ -74,15 +74,15 @@ class ThreadsLine:
                 link.turn.release()
                 if link.queue:
                     link.step_in()
-        return self._ask(payload, patience)
+        return self._ask(payload, request_timeout)
 
-    def _ask(self, payload: bytes, patience: float) -> Any:
-        (reply,) = self._wire.ask(self._node, payload, 1, patience, "main")
+    def _ask(self, payload: bytes, request_timeout: float) -> Any:
+        (reply,) = self._wire.ask(self._node, payload, 1, request_timeout, "main")
         self._link = self._wire.known(self._node, "main")
         return reply
 
-    async def ask(self, payload: bytes, patience: float) -> Any:
-        return self.direct(payload, patience)
+    async def ask(self, payload: bytes, request_timeout: float) -> Any:
+        return self.direct(payload, request_timeout)
 
 
 class ThreadsWire:
@@ -97,12 +97,12 @@ class ThreadsWire:
         self._closed = False
 
     async def call(
-        self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
+        self, node: Node, payload: bytes, count: int, request_timeout: float, lane: Lane
     ) -> Sequence[Any]:
-        return self.ask(node, payload, count, patience, lane)
+        return self.ask(node, payload, count, request_timeout, lane)
 
     def ask(
-        self, node: Node, payload: bytes, count: int, patience: float, lane: Lane
+        self, node: Node, payload: bytes, count: int, request_timeout: float, lane: Lane
     ) -> Sequence[Any]:
         """What ``call`` does, for those that need not await it."""
         for _ in range(STALE_MAX):
@@ -110,7 +110,7 @@ class ThreadsWire:
             if link is None or not link.usable:
                 link = self._connect(node, lane)
             try:
-                replies: list[Any] = link.ask(payload, count, patience)
+                replies: list[Any] = link.ask(payload, count, request_timeout)
                 return replies
             except Stale:
                 pass  # it broke before we were heard
@@ -148,7 +148,7 @@ class ThreadsWire:
     async def subscribe(self, node: Node, channel: str) -> ThreadsInbox:
         link = Link(self._settings, node, left=self.left)
         try:
-            link.ask(packed("SUBSCRIBE", channel), 1, self._settings.patience)
+            link.ask(packed("SUBSCRIBE", channel), 1, self._settings.request_timeout)
             return ThreadsInbox(link)
         except BaseException as error:
             link.close()
@@ -177,7 +177,7 @@ class ThreadsInbox:
     def __init__(self, link: Link) -> None:
         self.broken = ""
         self._link = link
-        link.set_patience(1.0)
+        link.set_timeout(1.0)
         self._ear, self._mouth = os.pipe()
         self._mutex = threading.Lock()
         self._closed = False

@@ -33,7 +33,8 @@ from ...model import (
     renewed,
 )
 from ...world import Signal, World
-from .file import absolute, read_patience, read_switch
+from ..options import REQUEST_TIMEOUT_S, common, switch
+from .file import absolute
 from .handle import Handle
 from .ledger import Ledger
 from .listener import Listener
@@ -46,7 +47,7 @@ class SqliteEngine(Engine):
 
     schemes = ("sqlite",)
     plain = True
-    options: ClassVar = {"patience": read_patience, "push": read_switch}
+    options: ClassVar = {**common("request_timeout"), "push": switch("push")}
     traits = Traits(
         safety="correctness",
         scope="machine",
@@ -70,8 +71,8 @@ class SqliteEngine(Engine):
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
         self._path = address.path[1:]
-        patience = float(str(address.options.get("patience", 5.0)))
-        self._handle = Handle(self._path, patience, world.now, world.limit)
+        request_timeout = float(str(address.options.get("request_timeout", REQUEST_TIMEOUT_S)))
+        self._handle = Handle(self._path, request_timeout, world.now, world.limit)
         self._ledger = Ledger(self._handle, world.wall_us)
         self._hands = world.adopt("fencelock-sqlite")
         self._listener = Listener(world, self._hands, self._handle, self._ledger)

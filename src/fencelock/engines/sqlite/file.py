@@ -230,23 +230,3 @@ def absolute(path: str) -> str:
     if "\0" in path:
         raise Misconfigured("the path of a sqlite:// URL contains a NUL character")
     return os.path.realpath(path[1:])
-
-
-def read_patience(value: object) -> float:
-    """How long to wait for a file that another process keeps busy, in seconds."""
-    try:
-        seconds = float(str(value))
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 600:
-        raise Misconfigured(f"patience must be 0 to 600 seconds, not {value!r}")
-    return seconds
-
-
-def read_switch(value: object) -> bool:
-    """A yes or no from a URL."""
-    if value in (True, "yes", "true", "on", "1"):
-        return True
-    if value in (False, "no", "false", "off", "0"):
-        return False
-    raise Misconfigured(f"a switch is yes or no, not {value!r}")

@@ -67,12 +67,12 @@ class Handle:
     def __init__(
         self,
         path: str,
-        patience: float,
+        request_timeout: float,
         clock: Callable[[], float],
         limit: Callable[[], float],
     ) -> None:
         self.path = path
-        self._patience = patience
+        self._request_timeout = request_timeout
         self._clock = clock
         self._limit = limit
         self._mutex = threading.RLock()
@@ -166,12 +166,12 @@ class Handle:
             if not isinstance(answer, _Busy):
                 return answer
             now = self._clock()
-            give_up = give_up or min(now + self._patience, self._limit())
+            give_up = give_up or min(now + self._request_timeout, self._limit())
             if now >= give_up:
                 raise Unavailable(
                     f"{self.path} was kept busy by another process for as long as this request "
-                    f"could wait (patience is {self._patience:g} s); nothing happened. See whether "
-                    "a process is stopped inside a transaction"
+                    f"could wait (request_timeout is {self._request_timeout:g} s); nothing "
+                    "happened. See whether a process is stopped inside a transaction"
                 )
             time.sleep(min(pause, give_up - now))
             pause = min(pause * 2, PAUSE_MAX_S)

@@ -124,7 +124,7 @@ class ZooKeeperEngine(Engine):
         if node is None or node.is_over(self._wire.session):
             reborn = node is not None
             node = self._nodes[request.owner] = self._new(request, reborn)
-        self._want(node, self._wire.patience if node.waits else 0.0)
+        self._want(node, self._wire.request_timeout if node.waits else 0.0)
         if node.doomed:
             node.until = self.world.now()  # should this deletion fail, the next one is due
             raise Unavailable(
@@ -248,7 +248,7 @@ class ZooKeeperEngine(Engine):
 
     async def _watch_predecessor(self, node: Node, order: list[str]) -> Busy | None:
         """Be told when the one before us goes; None when it has gone already."""
-        self._want(node, LOOK_S + self._wire.patience)
+        self._want(node, LOOK_S + self._wire.request_timeout)
         path = node.watching = f"{node.folder}/{node.predecessor}"
         try:
             (found,) = await self._wire.call(requests.get(path, node.woken))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ...engine import Address
 from ...errors import Misconfigured
+from ..options import Reader, choice, common, seconds
 from . import paths, requests
 
 DEFAULT_ROOT = "/fencelock"
@@ -43,49 +44,9 @@ def acl(address: Address) -> requests.Acl:
     return ACLS[chosen]
 
 
-def read_session(value: object) -> float:
-    """The session timeout to ask for, in seconds."""
-    try:
-        seconds = float(str(value))
-    except ValueError:
-        seconds = -1.0
-    if isinstance(value, bool) or not SESSION_MIN_S <= seconds <= SESSION_MAX_S:
-        raise Misconfigured(
-            f"session must be {SESSION_MIN_S:g} to {SESSION_MAX_S:g} seconds, not {value!r}: "
-            "a dead client keeps its locks for so long"
-        )
-    return seconds
-
-
-def _one_of(option: str, known: tuple[str, ...]) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value not in known:
-            raise Misconfigured(f"{option} is one of {', '.join(known)}, not {value!r}")
-        return str(value)
-
-    return read
-
-
-def _switch(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() in ("yes", "true", "1", "on", "no", "false", "0", "off"):
-        return str(value).lower() in ("yes", "true", "1", "on")
-    raise Misconfigured(f"tls is yes or no, not {value!r}")
-
-
-def _file(value: object) -> str:
-    if not isinstance(value, str) or not value:
-        raise Misconfigured(f"ca, cert and key name files, not {value!r}")
-    return value
-
-
-READERS: Mapping[str, Callable[[object], object]] = {
-    "session": read_session,
-    "acl": _one_of("acl", tuple(ACLS)),
-    "recipe": _one_of("recipe", RECIPES),
-    "tls": _switch,
-    "ca": _file,
-    "cert": _file,
-    "key": _file,
+READERS: Mapping[str, Reader] = {
+    **common("tls", "ca", "cert", "key"),
+    "session": seconds("session", SESSION_MIN_S, SESSION_MAX_S),
+    "acl": choice("acl", *ACLS),
+    "recipe": choice("recipe", *RECIPES),
 }

@@ -31,7 +31,7 @@ from .session import Ended, Garbled, Refused, Session
 PORT = 2181
 BELIEVED = 0.75  # of a session. A follower tells its leader of us every half tick, and a session
 # is at least two ticks long: what the leader knows may be a quarter of a session old.
-PATIENCE_MIN_S, PATIENCE_MAX_S = 0.25, 5.0
+REQUEST_TIMEOUT_MIN_S, REQUEST_TIMEOUT_MAX_S = 0.25, 5.0
 PINGS = 3  # in the time of a session, when there is nothing else to say
 RETRY_S = 0.2  # between two rounds through all members
 TRIES = 3  # to send something, when the connection breaks each time before that
@@ -110,19 +110,19 @@ class Wire(ABC):
         return self._link.timeout * BELIEVED
 
     @property
-    def patience(self) -> float:
+    def request_timeout(self) -> float:
         """Seconds within which a request must be answered."""
-        return min(max(self._link.timeout / 4, PATIENCE_MIN_S), PATIENCE_MAX_S)
+        return min(max(self._link.timeout / 4, REQUEST_TIMEOUT_MIN_S), REQUEST_TIMEOUT_MAX_S)
 
     @property
     def hurry(self) -> float:
         """Seconds within which a member must take us: one that is silent leaves time for others."""
-        return max(self.patience / len(self._hosts), PATIENCE_MIN_S)
+        return max(self.request_timeout / len(self._hosts), REQUEST_TIMEOUT_MIN_S)
 
     @property
     def allowed(self) -> float:
         """Seconds that the member we are connected to may be silent."""
-        return self.patience if self._link.welcomed else self.hurry
+        return self.request_timeout if self._link.welcomed else self.hurry
 
     @property
     def round(self) -> float:
@@ -132,8 +132,8 @@ class Wire(ABC):
     @property
     def respite(self) -> float:
         """Seconds to wait for another member: little, when none has answered for long."""
-        left = self._broken_at + self.patience - self._now()
-        return min(self.patience, max(left, 2 * RETRY_S))
+        left = self._broken_at + self.request_timeout - self._now()
+        return min(self.request_timeout, max(left, 2 * RETRY_S))
 
     @abstractmethod
     async def open(self) -> None:

@@ -101,17 +101,17 @@ class AioWire(Wire):
         return self._answered(wanted, flight.answers, sent_at)
 
     def _expect(self, flight: Flight, sent_at: float) -> None:
-        """Wait for an answer no longer than ``patience``. One timer does for all calls."""
+        """Wait for an answer no longer than ``request_timeout``. One timer does for all calls."""
         flights = self._flights
         while flights and flights[0][0].is_over:
             flights.popleft()
         flights.append((flight, sent_at))
         if self._limit is None:
-            self._limit = self.loop.call_later(self.patience, self._look_back)
+            self._limit = self.loop.call_later(self.request_timeout, self._look_back)
 
     def _look_back(self) -> None:
         self._limit = None
-        late = self._now() - self.patience
+        late = self._now() - self.request_timeout
         for flight, sent_at in self._flights:
             if flight.is_over:
                 continue

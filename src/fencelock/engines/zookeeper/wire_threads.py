@@ -1,7 +1,8 @@
 """The wire for threads: whoever asks sends by itself, one thread per client reads for all.
 
 So a request costs one switch to the reader and one back. The reader also connects, pings and
-goes to another member when this one is silent. Nothing here blocks for longer than ``patience``.
+goes to another member when this one is silent. Nothing here blocks for longer than
+``request_timeout``.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ class ThreadsWire(Wire):
             raise Unavailable(
                 "the connection to ZooKeeper breaks again and again; nothing was sent"
             )
-        patience = self.patience
-        within = self._within(patience)
+        request_timeout = self.request_timeout
+        within = self._within(request_timeout)
         if not gate.acquire(timeout=within):
-            if within >= patience:
+            if within >= request_timeout:
                 self._drop()
             raise self._unanswered(wanted, broke=False)
         if flight.lost:

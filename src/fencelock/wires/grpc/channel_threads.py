@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic
 
-from ..socket_timeout import set_patience, waiting_for
+from ..socket_timeout import set_timeout, waiting_for
 from .call import Call, cannot_connect
 from .connection import Connection
 from .frames import PING_OUT, PONG_S
@@ -41,7 +41,7 @@ class Channel:
             if server.tls is not None:
                 self._seal = Seal(server.tls, server.host)
                 self._seal.shake_hands(self._socket)
-            set_patience(self._socket, min(within, SEND_S))
+            set_timeout(self._socket, min(within, SEND_S))
         except BaseException as error:
             self._socket.close()
             if isinstance(error, OSError):
