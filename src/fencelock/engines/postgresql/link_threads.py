@@ -178,7 +178,7 @@ class ThreadLink(Link):
 
 
 def time_left(world: World, request_timeout: float) -> float:
-    """How long a call may take: its request_timeout, or less where its caller's deadline is near."""
+    """How long a call may take: its request_timeout, or less if its caller's deadline is near."""
     limit = world.limit()
     if limit == NEVER:
         return request_timeout
