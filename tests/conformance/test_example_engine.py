@@ -136,6 +136,27 @@ def test_a_process_that_is_stopped_in_a_transaction_is_not_waited_for_long(tmp_p
             pass
 
 
+def test_a_child_forked_in_a_transaction_does_not_keep_the_folder_locked(
+    installed: dict[str, str], tmp_path: Path
+) -> None:
+    code = """
+import os, signal
+from fencelock.worlds.threads import ThreadsWorld
+from fencelock_flock.file import File
+
+file = File("locks", ThreadsWorld(), 1.0)
+file.create_folder()
+child = file.transact(lambda document: os.fork() or signal.pause())
+try:
+    file.transact(lambda document: None)
+finally:
+    os.kill(child, signal.SIGKILL)
+"""
+    program = python(code, installed, tmp_path)
+    program.communicate(timeout=60)
+    assert program.returncode == 0
+
+
 def test_leases_and_waiters_from_before_a_reboot_are_over(tmp_path: Path) -> None:
     later = 1e9  # as on a machine that had run for thirty years before
     record = {"owner": "x", "fence": 7, "ttl": 30.0, "since": later, "expires_at": later + 30.0}
