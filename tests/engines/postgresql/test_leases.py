@@ -10,7 +10,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
-from fencelock.engines.postgresql.link_threads import FRESH_S
+from fencelock.engines.postgresql.wire.connection_threads import FRESH_S
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import USER, Postgresql
 from tests.servers.proxy import Proxy

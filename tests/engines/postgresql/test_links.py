@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 
 from fencelock.engine import read_options
-from fencelock.engines.postgresql.alarm import Alarm
 from fencelock.engines.postgresql.engine import PostgresqlEngine
-from fencelock.engines.postgresql.link_threads import asked, connect
 from fencelock.engines.postgresql.settings import read_settings
 from fencelock.engines.postgresql.statements import Statement
+from fencelock.engines.postgresql.wire.connection_threads import asked, connect
 from fencelock.engines.url import parse
+from fencelock.wires.wakeup_pipe import Alarm
 from fencelock.worlds.threads import ThreadsWorld
 from tests.servers.postgresql import Postgresql
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.engines.postgresql import notes
+from fencelock.engines.postgresql import holder_table
 from tests.engines.postgresql.gate import Gate, mode_of
 from tests.faults.flavors import Lab, run
 from tests.servers.postgresql import Postgresql
@@ -48,7 +48,7 @@ def test_who_asks_waits_for_a_note_that_is_being_written(
     flavor: str, server: Postgresql, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long that takes: only for the notes of other clients there is a limit."""
-    monkeypatch.setattr(notes, "WAIT_S", 0.0)
+    monkeypatch.setattr(holder_table, "WAIT_S", 0.0)
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(f"table={table}&mode=advisory"))

@@ -13,7 +13,7 @@ from ...errors import Unavailable
 from ...model import Busy, Gone, Grant, Request, Traits, granted
 from ...world import Signal, World
 from .modes import Mode, Wire
-from .queueing import Queue
+from .server_queue import Queue
 from .settings import Settings
 from .statements import Statement
 from .warden import Hold

@@ -28,12 +28,12 @@ from ...world import World
 from .bonded import LOOK_S
 from .bound_keeping import BoundKeeping
 from .keys import key_of
-from .link import Rows
 from .modes import Transaction, Wire
-from .queueing import Waiter
-from .reading import holding
+from .rows import holding
+from .server_queue import Waiter
 from .settings import Settings
 from .warden import BoundHold
+from .wire.connection import Rows
 
 GRACE_S = 1.0
 TRIES_MAX = 2

@@ -9,12 +9,12 @@ from ...errors import EngineError, FencelockError, OutcomeUnknown
 from ...model import Gone, Grant, granted
 from ...world import World
 from .bonded import BondedMode
-from .endings import Endings
 from .modes import Transaction, Wire
-from .reading import soon
+from .release_once import Endings
+from .rows import soon
 from .settings import Settings
 from .statements import BoundStatements
-from .stock import Stock
+from .transaction_pool import Stock
 from .warden import BoundHold, Hold, Warden
 
 WHY_MAX = 100

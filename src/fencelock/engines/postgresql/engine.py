@@ -111,11 +111,11 @@ class PostgresqlEngine(Engine):
 
 def _wire(world: World, settings: Settings) -> Wire:
     if world.flavor == "threads":
-        from .wire_threads import ThreadsWire
+        from .wire.threads import ThreadsWire
 
         return ThreadsWire(world, settings)
     if world.flavor == "asyncio":
-        from .wire_aio import AioWire
+        from .wire.aio import AioWire
 
         return AioWire(settings)
     raise Misconfigured("postgresql needs a server, which the simulator does not have")

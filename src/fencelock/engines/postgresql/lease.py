@@ -38,12 +38,12 @@ from ...model import (
     renewed,
 )
 from ...world import Signal, World
-from .ears import Listener
-from .link import Rows
+from .listener import Listener
 from .modes import Mode, Wire
-from .reading import holding, integer, number, soon, string
+from .rows import holding, integer, number, soon, string
 from .settings import Settings
 from .statements import LeaseStatements, Statement
+from .wire.connection import Rows
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 POLL_MIN_S, POLL_MAX_S = 0.02, 0.5  # without a listener

@@ -14,13 +14,13 @@ import psycopg
 
 from ...errors import FencelockError
 from ...world import Job, Signal, World
-from .ears import AGAIN_S, ALIVE_S, CLOSE_S, Ears, Watch
-from .failures import lost
-from .lane_aio import Lane
-from .link import Rows
-from .link_aio import AioLink, Call, connect
+from .errors import lost
+from .listener import AGAIN_S, ALIVE_S, CLOSE_S, Ears, Watch
 from .settings import Settings
 from .statements import LeaseStatements, Statement
+from .wire.batching_pool_aio import Lane
+from .wire.connection import Rows
+from .wire.connection_aio import AioLink, Call, connect
 
 
 class AioListener(Ears):

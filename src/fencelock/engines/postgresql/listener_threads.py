@@ -13,13 +13,13 @@ from collections.abc import Sequence
 import psycopg
 
 from ...errors import FencelockError
+from ...wires.wakeup_pipe import Alarm
 from ...world import Job, Signal, World
-from .alarm import Alarm
-from .ears import AGAIN_S, ALIVE_S, CLOSE_S, NEVER, Ears, Watch
-from .link import Rows
-from .link_threads import ThreadLink, asked, connect, time_left
+from .listener import AGAIN_S, ALIVE_S, CLOSE_S, NEVER, Ears, Watch
 from .settings import Settings
 from .statements import LeaseStatements, Statement
+from .wire.connection import Rows
+from .wire.connection_threads import ThreadLink, asked, connect, time_left
 
 GLANCE_S = 0.5  # how long a blocking caller listens before it sees that it need not any more
 

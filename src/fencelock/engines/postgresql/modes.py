@@ -15,10 +15,10 @@ from ...engine import Verification
 from ...errors import Unavailable, Unsupported
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
-from .ears import Listener
-from .link import Rows
+from .listener import Listener
 from .settings import Settings
 from .statements import LeaseStatements, Statement
+from .wire.connection import Rows
 
 MAKES_MAX = 3  # how often the tables are made before it is said that they cannot be
 

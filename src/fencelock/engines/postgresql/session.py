@@ -24,12 +24,12 @@ from ...model import Busy, Grant, Holding, Request, State, granted
 from ...world import World
 from .bonded import LOOK_S
 from .keys import key_of
-from .link import Rows
 from .modes import Session, Wire
-from .queueing import Waiter
+from .server_queue import Waiter
 from .session_keeping import SessionKeeping
 from .settings import Settings
 from .warden import Hold
+from .wire.connection import Rows
 
 FREE_S = 0.0001  # whoever waited less found the lock free
 TRIES_MAX = 3

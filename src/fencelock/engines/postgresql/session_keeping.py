@@ -8,16 +8,16 @@ from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...model import Gone, Grant, Request, granted
 from ...world import World
 from .bonded import BondedMode
-from .endings import Endings
-from .holdings import Holdings
-from .link import Rows
+from .held_locks import Holdings
+from .holder_table import Notes
 from .modes import Session, Wire
-from .notes import Notes
-from .reading import soon
-from .sessions import Sessions
+from .release_once import Endings
+from .rows import soon
+from .session_pool import Sessions
 from .settings import Settings
 from .statements import SessionStatements
 from .warden import NEVER, Hold, Warden
+from .wire.connection import Rows
 
 REST_S = 0.5  # after so long with nothing held, a session may be silent for as long as it likes
 

@@ -10,12 +10,12 @@ import threading
 
 from psycopg import Connection, pq
 
-from ...errors import OutcomeUnknown
-from ...world import World
-from .link import Rows, shut
-from .link_threads import ThreadLink, time_left
+from ....errors import OutcomeUnknown
+from ....world import World
+from ..statements import Statement
+from .connection import Rows, shut
+from .connection_threads import ThreadLink, time_left
 from .session_threads import Lookout, ThreadSession
-from .statements import Statement
 
 
 class ThreadTransaction(ThreadSession):

@@ -10,12 +10,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from ...errors import OutcomeUnknown, Unavailable
-from .failures import refusal
-from .link import Rows
-from .link_aio import AioLink, Call
-from .settings import Settings
-from .statements import Statement
+from ....errors import OutcomeUnknown, Unavailable
+from ..errors import refusal
+from ..settings import Settings
+from ..statements import Statement
+from .connection import Rows
+from .connection_aio import AioLink, Call
 
 POSTED = "posted"
 

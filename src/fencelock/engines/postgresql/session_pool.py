@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from ...errors import EngineError, FencelockError, Misconfigured
-from .link import Rows
 from .modes import Session, Wire
 from .settings import Settings
 from .statements import SessionStatements, Statement
 from .warden import Hold
+from .wire.connection import Rows
 
 GRACE_S = 1.0  # the server ends a silent session so much later than its shortest lease
 UNKNOWN = ""  # a limit that is told with the next word, whatever it is

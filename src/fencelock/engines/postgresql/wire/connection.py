@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import psycopg
 from psycopg import pq
 
-from .failures import Refused
-from .statements import Statement
+from ..errors import Refused
+from ..statements import Statement
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult

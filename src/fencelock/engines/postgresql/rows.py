@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from ...model import Grant, Holding
-from .link import Row
+from .wire.connection import Row
 
 RENEWAL_MIN_S = 0.2
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import psycopg
 
-from ...errors import FencelockError
-from ...wires.disconnect_monitor import Hangups
-from ...world import World
-from .ears import Listener
-from .failures import Refused, lost, refusal
-from .lane_aio import Lane
-from .link import Rows
-from .link_aio import connect, reach
+from ....errors import FencelockError
+from ....wires.disconnect_monitor import Hangups
+from ....world import World
+from ..errors import Refused, lost, refusal
+from ..listener import Listener
+from ..settings import Settings
+from ..statements import LeaseStatements, Statement
+from .batching_pool_aio import Lane
+from .connection import Rows
+from .connection_aio import connect, reach
 from .session_aio import AioSession
-from .settings import Settings
-from .statements import LeaseStatements, Statement
 from .transaction_aio import AioTransaction
 
 
@@ -44,7 +44,7 @@ class AioWire:
 
     def listener(self, world: World, say: LeaseStatements) -> Listener:
         """What hears for the waiters of this client."""
-        from .listener_aio import AioListener
+        from ..listener_aio import AioListener
 
         return AioListener(world, self._settings, say, self._lane)
 

@@ -15,15 +15,15 @@ from collections.abc import Callable
 
 import psycopg
 
-from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...wires.disconnect_monitor import Hangups
-from ...world import World
-from .alarm import Alarm
-from .failures import Refused, lost, refusal
-from .link import Rows
-from .link_threads import TRIES_MAX, ThreadLink, asked, time_left
-from .polling import READABLE, new_poll
-from .statements import Statement
+from ....errors import FencelockError, OutcomeUnknown, Unavailable
+from ....wires.disconnect_monitor import Hangups
+from ....wires.wakeup_pipe import Alarm
+from ....world import World
+from ..errors import Refused, lost, refusal
+from ..statements import Statement
+from .connection import Rows
+from .connection_threads import TRIES_MAX, ThreadLink, asked, time_left
+from .poll import READABLE, new_poll
 from .turns import Ticket, Turns
 
 

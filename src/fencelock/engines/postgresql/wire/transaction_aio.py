@@ -14,11 +14,11 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from ...errors import FencelockError, Unavailable
-from ...wires.disconnect_monitor import Hangups
-from .failures import Refused, lost, refusal
-from .link import Rows, shut
-from .statements import Statement
+from ....errors import FencelockError, Unavailable
+from ....wires.disconnect_monitor import Hangups
+from ..errors import Refused, lost, refusal
+from ..statements import Statement
+from .connection import Rows, shut
 
 
 class AioTransaction:

@@ -13,15 +13,15 @@ from typing import Any
 
 import psycopg
 
-from ...errors import Unavailable
-from ...world import World
-from .ears import Listener
-from .failures import Refused, lost, refusal
-from .link import Rows
-from .link_threads import ThreadLink, asked, connect, reach, time_left
+from ....errors import Unavailable
+from ....world import World
+from ..errors import Refused, lost, refusal
+from ..listener import Listener
+from ..settings import Settings
+from ..statements import LeaseStatements, Statement
+from .connection import Rows
+from .connection_threads import ThreadLink, asked, connect, reach, time_left
 from .session_threads import Lookout, ThreadSession
-from .settings import Settings
-from .statements import LeaseStatements, Statement
 from .transaction_threads import ThreadTransaction
 from .turns import Ticket, Turns
 
@@ -166,7 +166,7 @@ class ThreadsWire:
 
     def listener(self, world: World, say: LeaseStatements) -> Listener:
         """What hears for the waiters of this client."""
-        from .listener_threads import ThreadListener
+        from ..listener_threads import ThreadListener
 
         return ThreadListener(world, self._settings, say)
 

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from ...world import Signal, World
-from .link import Rows
 from .settings import Settings
 from .statements import LeaseStatements, Statement
+from .wire.connection import Rows
 
 ALIVE_S = 10.0  # how often the waiters are said to be alive
 TEND_MIN_S = 0.05  # two looks at leases that end are at least so far apart

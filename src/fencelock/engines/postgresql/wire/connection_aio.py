@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from .failures import Refused, lost, unreachable
-from .greeting import greet, is_direct
-from .link import Link, Rows, is_end, is_skipped, rows_of, text
-from .settings import Settings
-from .statements import Statement
+from ..errors import Refused, lost, unreachable
+from ..settings import Settings
+from ..statements import Statement
+from .connection import Link, Rows, is_end, is_skipped, rows_of, text
+from .session_setup import greet, is_direct
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult

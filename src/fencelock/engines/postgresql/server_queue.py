@@ -11,9 +11,9 @@ from collections.abc import Callable
 from ...errors import FencelockError
 from ...model import Request
 from ...world import Signal, World
-from .link import Rows
 from .modes import Session, Wire
 from .statements import Statement
+from .wire.connection import Rows
 
 MOMENT_S = 0.02  # so long a blocking caller waits by itself before others do it for it
 CANCEL_S = 0.5  # within what a caller that gave up is kept; then its session must end

@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ...errors import Unavailable
-from .failures import RETRIED, refusal
-from .link import Rows
-from .link_aio import AioLink, Call, connect
-from .settings import Settings
-from .statements import Statement
+from ....errors import Unavailable
+from ..errors import RETRIED, refusal
+from ..settings import Settings
+from ..statements import Statement
+from .connection import Rows
+from .connection_aio import AioLink, Call, connect
 
 TRIES_MAX = 5
 BATCH_MAX = 64

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import Misconfigured
-from .settings import Settings
+from ....errors import Misconfigured
+from ..settings import Settings
 
 _SQL = b"""SELECT CASE WHEN pg_backend_pid() = %s::int THEN
   set_config('lock_timeout', %s, false) || set_config('statement_timeout', %s, false) ||

@@ -16,11 +16,11 @@ from ...errors import FencelockError
 from ...model import Holding, State, Waiting
 from ...world import Signal, World, sleep
 from .keys import key_of
-from .link import Rows
 from .modes import Session, Wire
-from .reading import holding
+from .rows import holding
 from .statements import SessionStatements, Statement
 from .warden import NEVER, Hold
+from .wire.connection import Rows
 
 NOTE_S = 0.05  # what is held for so long is noted
 WAIT_S = 0.5  # how long to wait for the notes of others

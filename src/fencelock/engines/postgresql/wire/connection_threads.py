@@ -10,15 +10,15 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
-from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...world import World
-from .alarm import Alarm
-from .failures import PREPARED, RETRIED, Refused, lost, refusal, unreachable
-from .greeting import greet, is_direct
-from .link import Link, Rows, rows_of, text
-from .polling import READABLE, WRITABLE, Poll, new_poll, wait_for
-from .settings import Settings
-from .statements import Statement
+from ....errors import FencelockError, OutcomeUnknown, Unavailable
+from ....wires.wakeup_pipe import Alarm
+from ....world import World
+from ..errors import PREPARED, RETRIED, Refused, lost, refusal, unreachable
+from ..settings import Settings
+from ..statements import Statement
+from .connection import Link, Rows, rows_of, text
+from .poll import READABLE, WRITABLE, Poll, new_poll, wait_for
+from .session_setup import greet, is_direct
 from .turns import Ticket
 
 if TYPE_CHECKING:

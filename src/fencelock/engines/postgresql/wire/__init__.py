@@ -1,0 +1,1 @@
+"""What knows libpq and sockets: connections, pools, sessions, in each flavor."""
