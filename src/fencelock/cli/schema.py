@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
+from ..errors import Misconfigured
 from . import codes, terminal
 
 ENGINES = ("mysql", "postgresql")
@@ -14,12 +15,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("engine", metavar="ENGINE", choices=ENGINES, help=", ".join(ENGINES))
     add("--table", metavar="NAME", default="fencelock", help="how the tables' names begin")
+    add("--schema", metavar="NAME", help="the schema of PostgreSQL that they lie in")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the statements; nothing is connected to."""
     tables = import_module(f"fencelock.engines.{options.engine}.tables")
-    text: str = tables.schema(options.table)
+    if options.schema and options.engine != "postgresql":
+        raise Misconfigured(f"{options.engine} has no schemas beside databases: leave --schema out")
+    where = [options.schema] if options.schema else []
+    text: str = tables.schema(options.table, *where)
     if options.json:
         terminal.emit({"engine": options.engine, "table": options.table, "sql": text})
     else:

@@ -1,23 +1,18 @@
-"""What the rows of our statements say, in the words of the model."""
+"""Decode the rows of our statements: libpq's text, in the words of the model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from typing import TypeAlias
 
-from ...model import Grant, Holding
-from .wire.connection import Row
+from ...model import Holding
 
-RENEWAL_MIN_S = 0.2
-
-
-def soon(grants: Sequence[Grant]) -> float:
-    """How long a renewal may take so that another still comes in time."""
-    return max(RENEWAL_MIN_S, min(grant.ttl for grant in grants) / 5)
+Row: TypeAlias = tuple[bytes | None, ...]
+Rows: TypeAlias = list[Row]
 
 
 def holding(row: Row) -> Holding:
-    """A holder as the statements tell of one."""
+    """A holder, as the statements show one."""
     name, fence, ttl, age, remaining, meta = row
     words = json.loads(string(meta))
     return Holding(
@@ -38,3 +33,14 @@ def number(value: bytes | None) -> float:
 def string(value: bytes | None) -> str:
     """Text, empty for none."""
     return (value or b"").decode()
+
+
+def flag(value: bytes | None) -> bool:
+    """Whether it is true."""
+    return value == b"t"
+
+
+def words(value: bytes) -> tuple[float, int, str]:
+    """What ``join`` returns of a lock that is held: for how long, how many wait, who holds it."""
+    left, before, holder = value.split(b" ", 2)
+    return float(left), int(before), holder.decode()

@@ -1,4 +1,4 @@
-"""The wire for asyncio: the ways of one client to its database, all on the event loop."""
+"""The connections of one client in a program of asyncio, all on its event loop."""
 
 from __future__ import annotations
 
@@ -9,59 +9,55 @@ from ....wires.disconnect_monitor import Hangups
 from ....world import World
 from ..errors import Refused, lost, refusal
 from ..listener import Listener
+from ..rows import Rows
 from ..settings import Settings
-from ..statements import LeaseStatements, Statement
-from .batching_pool_aio import Lane
-from .connection import Rows
+from ..statements import Statement, Statements
+from .batching_pool_aio import BatchingPool
 from .connection_aio import connect, reach
-from .session_aio import AioSession
-from .transaction_aio import AioTransaction
+from .session_aio import AioSession, AioTransaction
 
 
 class AioWire:
-    """The way of one client to its database, for asyncio."""
+    """The wire for asyncio."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._lane = Lane(settings, settings.pool)
-        self._keeper = Lane(settings, 1)
+        self._pool = BatchingPool(settings, settings.pool)
+        self._keeper = BatchingPool(settings, 1)
         self._hangups: Hangups | None = None
         self.direct = True
         self.alone = False
 
     async def open(self) -> None:
         """Reach the database once, and see whether a pooler stands before it."""
-        self.direct = await self._lane.reach()
+        self.direct = await self._pool.reach()
 
-    async def ask(self, statement: Statement, *values: object, owner: str = "") -> Rows:
-        return await self._lane.ask(statement, values, owner)
+    async def execute(self, statement: Statement, *values: object, owner: str = "") -> Rows:
+        return await self._pool.execute(statement, values, owner)
 
-    async def keep(
+    async def execute_soon(
         self, statement: Statement, *values: object, within: float | None = None
     ) -> Rows:
-        lane = self._lane if self._lane.is_idle else self._keeper
-        return await lane.ask(statement, values, "", within)
+        pool = self._pool if self._pool.is_idle else self._keeper
+        return await pool.execute(statement, values, "", within)
 
-    def listener(self, world: World, say: LeaseStatements) -> Listener:
-        """What hears for the waiters of this client."""
+    def listener(self, world: World, sql: Statements) -> Listener:
         from ..listener_aio import AioListener
 
-        return AioListener(world, self._settings, say, self._lane)
+        return AioListener(world, self._settings, sql)
 
     async def session(self) -> AioSession:
-        """A connection that holds locks: it never becomes another one."""
         session = AioSession(self._settings)
         session.begin(await connect(self._settings, session.done))
         return session
 
     async def transaction(self) -> AioTransaction:
-        """A connection of the driver's, for a transaction that the caller may join."""
         connection = await reach(self._settings)
         if self._hangups is None:
             self._hangups = Hangups()
         return AioTransaction(connection, self._settings.request_timeout, self._hangups)
 
-    async def run(self, script: str) -> None:
+    async def run_script(self, script: str) -> None:
         connection = await reach(self._settings)
         try:
             await connection.execute(script.encode())
@@ -75,7 +71,7 @@ class AioWire:
             self._hangups.close()
 
     async def close(self) -> None:
-        await self._lane.close()
+        await self._pool.close()
         await self._keeper.close()
         self.close_nowait()
 

@@ -1,39 +1,38 @@
-"""The calls of an asyncio client: statements that come up together travel together.
+"""An asyncio pool that batches statements: those that come up together share a transaction.
 
-All that the tasks of a loop ask for while a connection is busy is sent in one go, ordered by name,
-as one transaction: one round trip and one commit for many locks. The order keeps two such batches
-from waiting for each other. If one statement of a batch fails, the server has undone all of them,
-and each is sent again alone. A second connection is opened only when a batch is held up.
+All that the tasks of a loop send while a connection is busy is sent in one pipeline, ordered by
+name, as one transaction: one round trip and one commit for many locks. The order keeps two such
+batches from waiting for each other. If one statement of a batch fails, the server has undone all of
+them, and each is sent again alone. A second connection is opened only when a batch is held up.
 
-A task that is cancelled leaves its statement under way. Whatever is asked next for the same owner
+A task that is cancelled leaves its statement under way. Whatever is sent next for the same owner
 waits for that to end, so what takes an attempt back always runs after it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from ....errors import Unavailable
 from ..errors import RETRIED, refusal
+from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement
-from .connection import Rows
-from .connection_aio import AioLink, Call, connect
+from .connection_aio import AioConnection, Call, connect
 
 TRIES_MAX = 5
 BATCH_MAX = 64
-HELD_UP_S = 0.005  # a batch that takes longer may be waiting for somebody: open another way
+HELD_UP_S = 0.005  # a batch that takes longer may be waiting for somebody: open another connection
 
 
-class Lane:
-    """Calls that share a few connections."""
+class BatchingPool:
+    """Statements that share a few connections."""
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
         self._size = size
         self._loop = asyncio.get_running_loop()
-        self._idle: list[AioLink] = []
+        self._idle: list[AioConnection] = []
         self._open = 0
         self._opening: set[asyncio.Task[None]] = set()
         self._pending: list[Call] = []
@@ -44,14 +43,14 @@ class Lane:
         self._closed = False
         self._held_up: asyncio.TimerHandle | None = None
 
-    def ask(
+    def execute(
         self,
         statement: Statement,
         values: tuple[object, ...],
         owner: str,
         within: float | None = None,
     ) -> asyncio.Future[Rows]:
-        """Put a call in line; its future has the rows."""
+        """Queue a statement; its future has the rows."""
         future: asyncio.Future[Rows] = self._loop.create_future()
         if self._closed:
             future.set_exception(Unavailable("the client is closed; nothing happened"))
@@ -62,22 +61,6 @@ class Lane:
         )
         self._pending.append(call)
         self._schedule()
-        return future
-
-    def ask_over(
-        self, link: AioLink, statement: Statement, values: Sequence[object], owner: str
-    ) -> asyncio.Future[Rows] | None:
-        """Ask at once over an idle connection of the caller's; None if that has to wait.
-
-        Nothing overtakes what was asked for the same owner before.
-        """
-        if owner in self._flying or self._alone or self._closed:
-            return None
-        if self._pending and any(call.owner == owner for call in self._pending):
-            return None
-        future: asyncio.Future[Rows] = self._loop.create_future()
-        self._flying.add(owner)
-        link.start([Call(statement, values, owner, future)], self._settings.request_timeout)
         return future
 
     @property
@@ -94,9 +77,9 @@ class Lane:
         self._scheduled = False
         self._pending = [call for call in self._pending if not call.future.done()]
         while self._idle and (batch := self._next_batch()):
-            link = self._idle.pop()
+            connection = self._idle.pop()
             self._flying.update(call.owner for call in batch if call.owner)
-            link.start(batch, min(call.request_timeout for call in batch))
+            connection.start(batch, min(call.request_timeout for call in batch))
         if not self._pending and not self._alone:
             return
         if self._open == 0:
@@ -136,7 +119,7 @@ class Lane:
 
     async def _connect(self) -> None:
         try:
-            link = await connect(self._settings, self._done)
+            connection = await connect(self._settings, self._done)
         except Exception as error:
             self._open -= 1
             if self._open == 0:
@@ -146,35 +129,31 @@ class Lane:
                 self._alone = []
             return
         if self._closed:
-            link.end(ConnectionError("closed"))
+            connection.end(ConnectionError("closed"))
             return
-        self._idle.append(link)
+        self._idle.append(connection)
         self._dispatch()
 
     async def reach(self) -> bool:
         """Open the first connection; say whether it leads to the server itself."""
-        link = await connect(self._settings, self._done)
+        connection = await connect(self._settings, self._done)
         self._open += 1
-        self._idle.append(link)
-        return link.direct
+        self._idle.append(connection)
+        return connection.direct
 
-    def _done(self, link: AioLink) -> None:
-        batch, link.batch = link.batch, []
-        answered = not link.broken
-        if link.broken:
+    def _done(self, connection: AioConnection) -> None:
+        batch, connection.batch = connection.batch, []
+        answered = not connection.broken
+        if connection.broken:
             self._open -= 1
-            if link in self._idle:
-                self._idle.remove(link)
+            if connection in self._idle:
+                self._idle.remove(connection)
             for idle in [*self._idle]:  # they most likely lead to the same dead server
                 idle.end(ConnectionError("another connection was lost"))
         elif self._closed:
-            link.end(ConnectionError("closed"))
+            connection.end(ConnectionError("closed"))
         else:
-            self._idle.append(link)
-        self.land(batch, answered)
-
-    def land(self, batch: list[Call], answered: bool) -> None:
-        """A batch has come back, over a connection of ours or of somebody else's."""
+            self._idle.append(connection)
         self._flying.difference_update([call.owner for call in batch])
         if answered:
             self._deliver(batch)
@@ -202,5 +181,5 @@ class Lane:
         for call in [*self._pending, *self._alone]:
             call.fail(Unavailable("the client is closed; nothing happened"))
         self._pending, self._alone = [], []
-        for link in [*self._idle]:
-            link.end(ConnectionError("closed"))
+        for connection in [*self._idle]:
+            connection.end(ConnectionError("closed"))

@@ -1,9 +1,9 @@
-"""One connection, spoken to through libpq itself.
+"""One connection of libpq's, used without the driver's cursors.
 
 A lock's statement is prepared once and its parameters are text, so the driver's cursors, adapters
 and loaders would only cost time here. What is left of psycopg is its connecting (hosts, TLS,
-passwords) and its binding to libpq. How to wait for the socket is the caller's affair: blocking in
-``wire_threads.py``, by the event loop in ``wire_aio.py``.
+passwords) and its binding to libpq. How to wait for the socket is for the flavors:
+blocking in ``connection_threads.py``, by the event loop in ``connection_aio.py``.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import pq
 
 from ..errors import Refused
+from ..rows import Rows
 from ..statements import Statement
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGconn, PGresult
-
-Row: TypeAlias = tuple[bytes | None, ...]
-Rows: TypeAlias = list[Row]
 
 _OK = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _END_OF_BATCH = pq.ExecStatus.PIPELINE_SYNC
@@ -31,7 +29,7 @@ _ABORTED = pq.ExecStatus.PIPELINE_ABORTED
 _FATAL = (b"FATAL", b"PANIC")
 
 
-class Link:
+class Connection:
     """A connection that remembers what it has prepared."""
 
     def __init__(self, pgconn: PGconn) -> None:

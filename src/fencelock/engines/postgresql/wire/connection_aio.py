@@ -1,7 +1,7 @@
-"""A connection that the event loop watches, and the calls that travel on it.
+"""A connection of libpq's in pipeline mode, which the event loop reads.
 
-A batch is written at once and its answers come in order. It is one transaction, unless each call
-is to be one of its own.
+A batch of statements is written at once and its results come in order. It is one transaction,
+unless each statement is to be one of its own.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from ..errors import Refused, lost, unreachable
+from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement
-from .connection import Link, Rows, is_end, is_skipped, rows_of, text
+from .connection import Connection, is_end, is_skipped, rows_of, text
 from .session_setup import greet, is_direct
 
 if TYPE_CHECKING:
@@ -68,11 +69,11 @@ class Call:
             self.future.set_exception(error)
 
 
-class AioLink(Link):
+class AioConnection(Connection):
     """A connection that the loop watches; it serves one batch at a time."""
 
     def __init__(
-        self, pgconn: PGconn, loop: asyncio.AbstractEventLoop, done: Callable[[AioLink], None]
+        self, pgconn: PGconn, loop: asyncio.AbstractEventLoop, done: Callable[[AioConnection], None]
     ) -> None:
         super().__init__(pgconn)
         self._loop = loop
@@ -85,7 +86,7 @@ class AioLink(Link):
         self.batch: list[Call] = []
         self._at = 0
         self._ends = 0
-        self.heard: Callable[[str], None] | None = None
+        self.on_notify: Callable[[str], None] | None = None
         """Called with the payload of each notification, where somebody listens."""
         pgconn.enter_pipeline_mode()
         loop.add_reader(self._socket, self._read)
@@ -147,9 +148,9 @@ class AioLink(Link):
                 result = self.pgconn.get_result()
                 if result is not None:
                     self._take(result)
-            if self.heard is not None:
+            if self.on_notify is not None:
                 while (notice := self.pgconn.notifies()) is not None:
-                    self.heard(notice.extra.decode())
+                    self.on_notify(notice.extra.decode())
         except (psycopg.Error, OSError) as error:
             self.end(error)
             return
@@ -194,24 +195,26 @@ class AioLink(Link):
 
 
 async def connect(
-    settings: Settings, done: Callable[[AioLink], None], conninfo: dict[str, str] | None = None
-) -> AioLink:
+    settings: Settings,
+    done: Callable[[AioConnection], None],
+    conninfo: dict[str, str] | None = None,
+) -> AioConnection:
     """Reach the server and agree on how the session behaves."""
-    connection = await reach(settings, conninfo)
-    pgconn = connection.pgconn
+    driver = await reach(settings, conninfo)
+    pgconn = driver.pgconn
     try:
         async with asyncio.timeout(settings.request_timeout):
-            greeting = await connection.execute(*greet(settings, pgconn))
+            greeting = await driver.execute(*greet(settings, pgconn))
             direct = is_direct(await greeting.fetchone(), settings)
     except BaseException as error:
         pgconn.finish()
         if isinstance(error, psycopg.Error | TimeoutError):
             raise unreachable(error, settings.where) from error
         raise
-    del connection.pgconn  # its own destructor would complain in every forked child
-    link = AioLink(pgconn, asyncio.get_running_loop(), done)
-    link.direct = link.prepares = direct
-    return link
+    del driver.pgconn  # its own destructor would complain in every forked child
+    connection = AioConnection(pgconn, asyncio.get_running_loop(), done)
+    connection.direct = connection.prepares = direct
+    return connection
 
 
 async def reach(

@@ -11,12 +11,13 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from ....errors import FencelockError, OutcomeUnknown, Unavailable
-from ....wires.wakeup_pipe import Alarm
+from ....wires.wakeup_pipe import WakeupPipe
 from ....world import World
 from ..errors import PREPARED, RETRIED, Refused, lost, refusal, unreachable
+from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement
-from .connection import Link, Rows, rows_of, text
+from .connection import Connection, rows_of, text
 from .poll import READABLE, WRITABLE, Poll, new_poll, wait_for
 from .session_setup import greet, is_direct
 from .turns import Ticket
@@ -30,14 +31,14 @@ FRESH_S = 0.005
 _NONE: set[str] = set()
 
 
-class ThreadLink(Link):
+class ThreadConnection(Connection):
     """A connection whose caller waits for it."""
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
         self._poll = new_poll()
         self._poll.register(self.pgconn.socket, READABLE)
-        self._ears: Poll | None = None
+        self._listening: Poll | None = None
         self._rows: Rows = []
         self._refused: Refused | None = None
         self.fresh_until = 0.0
@@ -47,7 +48,9 @@ class ThreadLink(Link):
         self.seat: Ticket | None = None
         """Its place in a pool."""
 
-    def ask(self, statement: Statement, values: Sequence[object], request_timeout: float) -> Rows:
+    def execute(
+        self, statement: Statement, values: Sequence[object], request_timeout: float
+    ) -> Rows:
         """Send one statement and return its rows."""
         parameters = [v.encode() if type(v) is str else text(v) for v in values]
         self.busy = True
@@ -117,7 +120,9 @@ class ThreadLink(Link):
             pass
         self._refused, self.busy = None, False
 
-    def post(self, statement: Statement, values: Sequence[object], request_timeout: float) -> None:
+    def send_async(
+        self, statement: Statement, values: Sequence[object], request_timeout: float
+    ) -> None:
         """Send one statement and return; ``take`` has its rows once they have come."""
         self.busy = True
         self._introduce(statement, list(map(text, values)), request_timeout)
@@ -139,20 +144,20 @@ class ThreadLink(Link):
                 self._refused = self._refused or error
         return None
 
-    def hear(self, timeout: float, alarm: Alarm) -> list[str]:
-        """Wait for notifications, or an alarm, always the same; return the payload of each."""
+    def notifications(self, timeout: float, wakeup: WakeupPipe) -> list[str]:
+        """Wait for notifications, or an wakeup, always the same; return the payload of each."""
         pgconn = self.pgconn
         notice = pgconn.notifies()
         if notice is None:  # else it came along with the answer to a statement
-            if self._ears is None:
-                self._ears = new_poll()
-                self._ears.register(pgconn.socket, READABLE)
-                self._ears.register(alarm.descriptor, READABLE)
-            if not (heard := self._ears.poll(max(0.0, timeout) * 1000)):
+            if self._listening is None:
+                self._listening = new_poll()
+                self._listening.register(pgconn.socket, READABLE)
+                self._listening.register(wakeup.descriptor, READABLE)
+            if not (heard := self._listening.poll(max(0.0, timeout) * 1000)):
                 return []
             for descriptor, _ in heard:
-                if descriptor == alarm.descriptor:
-                    alarm.hush()
+                if descriptor == wakeup.descriptor:
+                    wakeup.drain()
             pgconn.consume_input()
             self.fresh_until = time.monotonic() + FRESH_S
             notice = pgconn.notifies()
@@ -167,7 +172,7 @@ class ThreadLink(Link):
         return bool(self._poll.poll(seconds * 1000))
 
     def stale(self) -> bool:
-        """Whether the server has spoken, or left, while nobody asked."""
+        """Whether the server has spoken, or left, while nobody execute."""
         if not self._poll.poll(0):
             return not self.alive()
         try:
@@ -188,25 +193,27 @@ def time_left(world: World, request_timeout: float) -> float:
     return left
 
 
-def connect(world: World, settings: Settings, way: dict[str, str] | None = None) -> ThreadLink:
+def connect(
+    world: World, settings: Settings, way: dict[str, str] | None = None
+) -> ThreadConnection:
     """Reach the server and agree on how the session behaves."""
     pgconn = reach(world, settings, way)
-    link = ThreadLink(pgconn)
+    connection = ThreadConnection(pgconn)
     sql, values = greet(settings, pgconn)
     for number in range(1, len(values) + 1):
         sql = sql.replace(b"%s", b"$%d" % number, 1)
     try:
         request_timeout = time_left(world, settings.request_timeout)
-        rows = asked(link, Statement("", sql.decode()), values, request_timeout)
-        link.direct = link.prepares = is_direct(rows[0], settings)
+        rows = execute(connection, Statement("", sql.decode()), values, request_timeout)
+        connection.direct = connection.prepares = is_direct(rows[0], settings)
     except BaseException as error:
-        link.drop()
+        connection.drop()
         if isinstance(error, OutcomeUnknown):  # all that was sent is a greeting
             raise Unavailable(
                 f"{settings.where} cannot be used; nothing happened. {error}"
             ) from error
         raise
-    return link
+    return connection
 
 
 def reach(world: World, settings: Settings, way: dict[str, str] | None = None) -> PGconn:
@@ -249,32 +256,32 @@ def _establish(words: dict[str, str], seconds: float) -> PGconn:
         raise
 
 
-def asked(
-    link: ThreadLink,
+def execute(
+    connection: ThreadConnection,
     statement: Statement,
     values: Sequence[object],
     request_timeout: float,
     tries: int = TRIES_MAX,
 ) -> Rows:
-    """Ask, in our errors. A link that failed is dropped."""
+    """Ask, in our errors. A connection that failed is dropped."""
     give_up = 0.0
     for attempt in range(1, tries + 1):
         try:
-            return link.ask(statement, values, request_timeout)
+            return connection.execute(statement, values, request_timeout)
         except Refused as error:
-            link.busy = False  # all of the answer has come
+            connection.busy = False  # all of the answer has come
             now = time.monotonic()
             give_up = give_up or now + request_timeout
             if error.state in RETRIED and attempt < tries and now < give_up:
                 request_timeout = give_up - now
                 continue
             if error.state == PREPARED and attempt < tries:  # for somebody who was thrown out
-                link.prepared.add(statement.name)
+                connection.prepared.add(statement.name)
                 continue
             if error.fatal:
-                link.drop()
+                connection.drop()
             raise refusal(error) from None
         except (psycopg.Error, OSError) as error:
-            link.drop()
+            connection.drop()
             raise lost(error) from error
     raise AssertionError("unreachable")

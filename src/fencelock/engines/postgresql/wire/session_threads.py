@@ -1,7 +1,7 @@
 """A session under threads: one connection for its whole life, whose end is the end of its locks.
 
 Threads take turns on it. A statement that may take for ever, because it waits for a lock in the
-server's own queue, is left to the lookout: one thread of a client for all such sessions. Another
+server's own queue, is left to the poller: one thread of a client for all such sessions. Another
 one hears when a session ends while nobody asks anything over it.
 """
 
@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 
 import psycopg
+from psycopg import pq
 
 from ....errors import FencelockError, OutcomeUnknown, Unavailable
-from ....wires.disconnect_monitor import Hangups
-from ....wires.wakeup_pipe import Alarm
 from ....world import World
-from ..errors import Refused, lost, refusal
+from ..errors import Refused, lost
+from ..rows import Rows
 from ..statements import Statement
-from .connection import Rows
-from .connection_threads import TRIES_MAX, ThreadLink, asked, time_left
-from .poll import READABLE, new_poll
+from .connection import shut
+from .connection_threads import TRIES_MAX, ThreadConnection, execute, time_left
+from .poller_threads import Poller, waited
 from .turns import Ticket, Turns
 
 
@@ -34,12 +33,12 @@ class ThreadSession:
     """How often a statement is sent that failed because of others."""
 
     def __init__(
-        self, world: World, link: ThreadLink, request_timeout: float, lookout: Lookout
+        self, world: World, connection: ThreadConnection, request_timeout: float, poller: Poller
     ) -> None:
         self._world = world
-        self._link = link
+        self._connection = connection
         self._request_timeout = request_timeout
-        self._lookout = lookout
+        self._poller = poller
         self._turns = Turns()
         self._ticket = Ticket()
         """Of a statement that may take for ever."""
@@ -47,7 +46,7 @@ class ThreadSession:
         self.holds: set[str] = set()
         self.ttls: Counter[float] = Counter()
         self.limit = "0"
-        self.telling = 0
+        self.limits_sent = 0
         self.dead = False
         self._posted: Callable[[Rows | Exception], None] | None = None
         self._ended: Callable[[], None] | None = None
@@ -55,10 +54,10 @@ class ThreadSession:
     def on_end(self, ended: Callable[[], None]) -> None:
         """Have this called once, in whatever thread, when the session has ended."""
         self._ended = ended
-        self._lookout.hangups.watch(self._link.pgconn.socket, self._hang_up)
+        self._poller.hangups.watch(self._connection.pgconn.socket, self._hang_up)
 
     def _hang_up(self) -> None:
-        """The server has ended it. Whoever uses the link finds that out, and closes it."""
+        """The server has ended it. Whoever uses the connection finds that out, and closes it."""
         self.dead = True
         ticket = Ticket()
         try:
@@ -74,32 +73,32 @@ class ThreadSession:
         if ended is not None:
             ended()
 
-    async def ask(self, statement: Statement, *values: object) -> Rows:
+    async def execute(self, statement: Statement, *values: object) -> Rows:
         """Run one statement in a transaction of its own."""
         ticket = Ticket(sys._getframe())  # pyright: ignore[reportPrivateUsage]
         try:
             if not self._turns.take(ticket, time_left(self._world, self._request_timeout)):
                 raise Unavailable("the session was busy for too long; nothing happened")
-            if self._link.busy and not self.dead:
+            if self._connection.busy and not self.dead:
                 self._drain()
-            if self.dead or self._link.stale():
+            if self.dead or self._connection.stale():
                 self.drop()
                 raise Unavailable("the session has ended; nothing happened")
             request_timeout = time_left(self._world, self._request_timeout)
-            return asked(self._link, statement, values, request_timeout, self._tries)
+            return execute(self._connection, statement, values, request_timeout, self._tries)
         finally:
-            if self._link.broken:
+            if self._connection.broken:
                 self.drop()
             self._turns.give(ticket)
 
     def _drain(self) -> None:
         """Somebody was thrown out before its answer came: nobody else may take it for its own."""
         try:
-            self._link.drain(time_left(self._world, self._request_timeout))
+            self._connection.drain(time_left(self._world, self._request_timeout))
         except (psycopg.Error, OSError):
             self.drop()
 
-    def post(
+    def send_async(
         self,
         statement: Statement,
         values: tuple[object, ...],
@@ -112,7 +111,7 @@ class ThreadSession:
             request_timeout = time_left(self._world, self._request_timeout)
             if self.dead or not self._turns.take(ticket, request_timeout):
                 raise Unavailable("the session has ended; nothing happened")
-            self._link.post(statement, values, request_timeout)
+            self._connection.send_async(statement, values, request_timeout)
         except (FencelockError, Refused, psycopg.Error, OSError) as error:
             self.drop()
             self._hear(error if isinstance(error, FencelockError) else lost(error))
@@ -120,13 +119,13 @@ class ThreadSession:
             self.drop()
             raise
 
-    async def linger(self, seconds: float) -> None:
-        """Wait in this thread for a moment; after that the lookout waits."""
+    async def wait_briefly(self, seconds: float) -> None:
+        """Wait in this thread for a moment; after that the poller waits."""
         if self._posted is None:
             return
-        answer = waited(self._link, seconds)
+        answer = waited(self._connection, seconds)
         if answer is None:
-            self._lookout.add(self._link, self._hear)
+            self._poller.add(self._connection, self._hear)
         else:
             self._hear(answer)
 
@@ -141,91 +140,95 @@ class ThreadSession:
     def drop(self) -> None:
         """End it: the server gives its locks back."""
         self.dead = True
-        self._lookout.hangups.forget(self._hang_up)
-        self._lookout.forget(self._link)
-        self._link.drop()
+        self._poller.hangups.forget(self._hang_up)
+        self._poller.forget(self._connection)
+        self._connection.drop()
         self._tell()
 
 
-class Lookout:
-    """Waits for the answers of many sessions at once, in one thread, while there are any."""
+class ThreadTransaction(ThreadSession):
+    """One transaction after another, on one connection."""
 
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._posted: dict[int, tuple[ThreadLink, Callable[[Rows | Exception], None]]] = {}
-        self._poll = new_poll()
-        self._alarm = Alarm()
-        self._thread: threading.Thread | None = None
-        self._closed = False
-        self.hangups = Hangups()
+    _tries = 1  # what failed has undone the transaction, and a COMMIT after it would succeed
 
-    def add(self, link: ThreadLink, done: Callable[[Rows | Exception], None]) -> None:
-        """Call ``done`` when the statement that was posted is answered."""
-        with self._mutex:
-            socket = link.pgconn.socket
-            self._posted[socket] = (link, done)
-            self._poll.register(socket, READABLE)
-            if self._thread is None:
-                self._poll.register(self._alarm.open(), READABLE)
-                self._thread = threading.Thread(
-                    target=self._run, name="fencelock-lookout", daemon=True
-                )
-                self._thread.start()
-        self._alarm.ring()
+    def __init__(
+        self,
+        world: World,
+        connection: psycopg.Connection[tuple[object, ...]],
+        request_timeout: float,
+        poller: Poller,
+    ) -> None:
+        super().__init__(world, ThreadConnection(connection.pgconn), request_timeout, poller)
+        self.connection = connection
+        self._speaker = 0
+        """The thread that speaks for us, and keeps the caller silent meanwhile."""
 
-    def forget(self, link: ThreadLink) -> None:
-        """The link is about to be closed."""
-        with self._mutex:
-            for socket, (other, _) in list(self._posted.items()):
-                if other is link:
-                    del self._posted[socket]
-                    self._poll.unregister(socket)
+    def _begin(self, seconds: float = 0.0) -> bool:
+        """Wait for so long until the caller is not using the connection, and keep it for us."""
+        if not self.connection.lock.acquire(timeout=seconds):
+            return False
+        self._speaker = threading.get_ident()
+        return True
 
-    def close(self) -> None:
-        self._closed = True
-        self.hangups.close()
-        self._alarm.ring()
+    def _end(self) -> None:
+        self._speaker = 0
+        self.connection.lock.release()
 
-    def _run(self) -> None:
-        while not self._closed:
-            for socket, _ in self._poll.poll():
-                if socket == self._alarm.descriptor:
-                    self._alarm.hush()
-                else:
-                    self._hear(socket)
-        self._alarm.close()
+    def _hang_up(self) -> None:
+        """The server has ended it. A statement of the caller's that is under way finds out too."""
+        if not self._begin():
+            self.dead = True
+            self._tell()
+            return
+        try:
+            super()._hang_up()
+        finally:
+            self._end()
 
-    def _hear(self, socket: int) -> None:
-        with self._mutex:
-            if socket not in self._posted:
-                return
-            link, done = self._posted[socket]
-            answer = heard(link)
-            if answer is None:
-                return
-            del self._posted[socket]
-            self._poll.unregister(socket)
-        done(answer)
+    def drop(self) -> None:
+        """End it. Under the hands of the caller it is not closed: its statement finds out."""
+        if self._speaker == threading.get_ident():
+            super().drop()
+        elif self._begin():
+            try:
+                super().drop()
+            finally:
+                self._end()
+        else:
+            self.dead = True
+            self._poller.hangups.forget(self._hang_up)
+            shut(self.connection.pgconn)
+            self._tell()
 
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open and has not failed."""
+        status = self.connection.pgconn.transaction_status
+        return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.ACTIVE)
 
-def heard(link: ThreadLink) -> Rows | FencelockError | None:
-    """What has come for a statement that was posted, if all of it has."""
-    try:
-        link.pgconn.consume_input()
-        rows = link.take()
-        link.busy = rows is None
-        return rows
-    except Refused as error:
-        link.busy = False
-        return refusal(error)
-    except (psycopg.Error, OSError) as error:
-        return lost(error)
+    @property
+    def failed(self) -> bool:
+        """Whether a statement has failed, and all that is left is to roll back."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
 
+    async def execute_if_idle(self, statement: Statement, *values: object) -> Rows | None:
+        """Ask, unless the caller is using the connection at this moment."""
+        if not self._begin():
+            return None
+        try:
+            if self.connection.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+                return None
+            if self.connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+                return None
+            return await self.execute(statement, *values)
+        finally:
+            self._end()
 
-def waited(link: ThreadLink, seconds: float) -> Rows | FencelockError | None:
-    """The same, after waiting for it."""
-    give_up = time.monotonic() + seconds
-    while (left := give_up - time.monotonic()) > 0:
-        if link.readable(left) and (answer := heard(link)) is not None:
-            return answer
-    return None
+    async def execute_last(self, statement: Statement) -> Rows:
+        """Say the last word, after whatever the caller is doing with the connection."""
+        if not self._begin(time_left(self._world, self._request_timeout)):
+            raise OutcomeUnknown("its connection is busy with a statement of its holder")
+        try:
+            return await self.execute(statement)
+        finally:
+            self._end()

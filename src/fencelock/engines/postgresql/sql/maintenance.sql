@@ -1,11 +1,8 @@
-"""What is done now and then, as SQL: revoking, tending to leases that end, and tidying up."""
+-- What is done now and then: revoking, tending to leases that end, and tidying up.
 
-from __future__ import annotations
-
-TENDING = """
-CREATE OR REPLACE FUNCTION {f}_revoke(p_name text, p_reason text) RETURNS boolean AS $$
+CREATE OR REPLACE FUNCTION {t}_revoke(p_name text, p_reason text) RETURNS boolean AS $$
 DECLARE
-  v_row {t}_locks := {f}_current(p_name);
+  v_row {t}_locks := {t}_current(p_name);
 BEGIN
   IF v_row.owner = '' OR NOT v_row.claimed OR v_row.expires_at <= clock_timestamp() THEN
     RETURN false;
@@ -15,14 +12,14 @@ BEGIN
   INSERT INTO {t}_revoked VALUES (v_row.owner, p_reason,
     v_row.expires_at + interval '{forget} seconds')
     ON CONFLICT (owner) DO UPDATE SET reason = p_reason, until = excluded.until;
-  PERFORM {f}_hand_on(p_name);
+  PERFORM {t}_hand_on(p_name);
   RETURN true;
 END $$ LANGUAGE plpgsql;
 
 -- Hand on what the waiters of an inbox wait for and nobody released. Return whom to wake, how many
 -- wait and are not passed over, and in how many seconds the next of those locks would be free
 -- without a word.
-CREATE OR REPLACE FUNCTION {f}_settle(p_inbox text)
+CREATE OR REPLACE FUNCTION {t}_settle(p_inbox text)
 RETURNS TABLE (r_owner text, r_waiting bigint, r_next double precision) AS $$
 DECLARE
   v_name text;
@@ -30,7 +27,7 @@ BEGIN
   FOR v_name IN SELECT DISTINCT l.name FROM {t}_waiters w JOIN {t}_locks l ON l.name = w.name
     WHERE w.inbox = p_inbox AND l.expires_at <= clock_timestamp() ORDER BY l.name
   LOOP
-    PERFORM {f}_current(v_name);
+    PERFORM {t}_current(v_name);
   END LOOP;
   RETURN QUERY SELECT CASE WHEN l.owner IN ('', w.owner) OR l.name IS NULL THEN w.owner END,
     count(*) FILTER (WHERE NOT w.lapsed) OVER (),
@@ -40,7 +37,7 @@ BEGIN
 END $$ LANGUAGE plpgsql;
 
 -- Remove rows that nobody used for a while; the floor is raised before they go.
-CREATE OR REPLACE FUNCTION {f}_tidy() RETURNS void AS $$
+CREATE OR REPLACE FUNCTION {t}_tidy() RETURNS void AS $$
 DECLARE
   v_names text[];
   v_highest bigint;
@@ -61,7 +58,6 @@ BEGIN
 END $$ LANGUAGE plpgsql;
 
 -- Remove what was noted of holders that are gone.
-CREATE OR REPLACE FUNCTION {f}_sweep() RETURNS void AS $$
+CREATE OR REPLACE FUNCTION {t}_sweep() RETURNS void AS $$
   DELETE FROM {t}_holders WHERE expires_at < clock_timestamp() - interval '{unused} seconds'
 $$ LANGUAGE sql;
-"""

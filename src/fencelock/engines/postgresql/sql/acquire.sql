@@ -1,16 +1,11 @@
-"""What clients ask for, as SQL: to join a queue, to acquire, and to leave.
+-- What clients call: to join a queue, to acquire, and to leave.
+-- schema.sql has the argument why who joins and who leaves need not wait for each other.
 
-``tables.py`` has the argument why who joins and who leaves need not wait for each other.
-"""
-
-from __future__ import annotations
-
-ASKING = """
 -- Join a queue in which others wait, without locking the name's row: a release would have to wait
 -- for that, or this for the release's way to the disk. Return for how long the lock is held, how
 -- many wait before, and what the holder says of itself. Return nothing when it is not certain that
 -- whoever has the lock will see the entry: then ask again, with acquire.
-CREATE OR REPLACE FUNCTION {f}_join(
+CREATE OR REPLACE FUNCTION {t}_join(
   p_name text, p_owner text, p_ttl double precision, p_meta text, p_inbox text, p_again boolean
 ) RETURNS text AS $$
 DECLARE
@@ -43,13 +38,13 @@ BEGIN
   RETURN v_busy;
 END $$ LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {f}_acquire(
+CREATE OR REPLACE FUNCTION {t}_acquire(
   p_name text, p_owner text, p_ttl double precision, p_meta text, p_queue boolean, p_inbox text,
   p_alone boolean,
   OUT r_fence bigint, OUT r_remaining double precision, OUT r_place bigint, OUT r_holder text
 ) AS $$
 DECLARE
-  v_row {t}_locks := {f}_current(p_name);
+  v_row {t}_locks := {t}_current(p_name);
   v_now timestamptz := clock_timestamp();
 BEGIN
   r_fence := 0;
@@ -64,7 +59,7 @@ BEGIN
       WHERE name = p_name RETURNING fence INTO r_fence;
     RETURN;
   END IF;
-  PERFORM {f}_be_lazy(p_alone);
+  PERFORM {t}_be_lazy(p_alone);
   IF p_queue THEN
     INSERT INTO {t}_waiters (owner, name, ttl, since, seen_at, lapsed, inbox, meta)
       VALUES (p_owner, p_name, p_ttl, v_now, v_now, false, p_inbox, p_meta)
@@ -81,7 +76,7 @@ END $$ LANGUAGE plpgsql;
 
 -- Take an owner out of the queue and out of the lock. Return whether it held the lock (1), and
 -- whether others are in the queue, or have just come from there (2).
-CREATE OR REPLACE FUNCTION {f}_leave(p_name text, p_owner text, p_alone boolean)
+CREATE OR REPLACE FUNCTION {t}_leave(p_name text, p_owner text, p_alone boolean)
 RETURNS integer AS $$
 DECLARE
   v_row {t}_locks;
@@ -99,7 +94,7 @@ BEGIN
     AND place >= (SELECT turn FROM {t}_locks WHERE name = p_name)
     AND (NOT lapsed OR seen_at < v_old) ORDER BY place LIMIT 1;
   IF v_heir.seen_at >= v_old AND v_heir.ttl >= {short} AND v_heir.owner <> p_owner
-      AND left(right(v_heir.inbox, 17), 1) = 'h'
+      AND v_heir.inbox <> ''
       AND NOT pg_try_advisory_xact_lock_shared({space}, hashtext(v_heir.inbox)) THEN
     UPDATE {t}_locks SET owner = v_heir.owner, fence = greatest(fence + 1, {us}),
       ttl = v_heir.ttl, since = v_now, claimed = true, meta = v_heir.meta, inbox = v_heir.inbox,
@@ -110,9 +105,9 @@ BEGIN
       DELETE FROM {t}_waiters WHERE owner = v_heir.owner RETURNING pg_notify(inbox, owner || ' ' ||
         v_fence || ' ' || date_part('epoch', v_now - since)) INTO v_word;
       IF NOT FOUND THEN  -- it left while we waited for the row, which is ours now
-        PERFORM {f}_hand_on(p_name);
+        PERFORM {t}_hand_on(p_name);
       ELSIF v_heir.place > v_turn + {skip} THEN
-        PERFORM {f}_skip(p_name, v_turn, v_heir.place);
+        PERFORM {t}_skip(p_name, v_turn, v_heir.place);
       END IF;
       RETURN 3;
     END IF;
@@ -123,10 +118,9 @@ BEGIN
   DELETE FROM {t}_waiters WHERE owner = p_owner;
   IF v_held THEN
     v_held := v_row.expires_at > clock_timestamp();
-    v_row := {f}_hand_on(p_name);
+    v_row := {t}_hand_on(p_name);
     v_queued := v_row.queued OR v_row.owner <> '';
   END IF;
-  PERFORM {f}_be_lazy(p_alone);
+  PERFORM {t}_be_lazy(p_alone);
   RETURN v_held::integer + 2 * v_queued::integer;
 END $$ LANGUAGE plpgsql;
-"""

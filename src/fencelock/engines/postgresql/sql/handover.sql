@@ -1,13 +1,8 @@
-"""How a lock goes from one owner to the next, as SQL: the functions that the others build on.
+-- How a lock goes from one owner to the next: the functions that the others build on.
+-- Whoever calls them has locked the name's row, or has them do so (current).
 
-Whoever calls them has locked the name's row, or has them do so (``current``).
-"""
-
-from __future__ import annotations
-
-HANDING = """
 -- Do not wait for the disk, unless a lock was handed over in this transaction.
-CREATE OR REPLACE FUNCTION {f}_be_lazy(p_may boolean) RETURNS void AS $$
+CREATE OR REPLACE FUNCTION {t}_be_lazy(p_may boolean) RETURNS void AS $$
 BEGIN
   IF p_may AND current_setting('fencelock.handed', true) IS DISTINCT FROM 'on' THEN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -15,7 +10,7 @@ BEGIN
 END $$ LANGUAGE plpgsql;
 
 -- Whether this very session is the one that listens to an inbox.
-CREATE OR REPLACE FUNCTION {f}_listens(p_inbox text) RETURNS boolean AS $$
+CREATE OR REPLACE FUNCTION {t}_listens(p_inbox text) RETURNS boolean AS $$
   SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
     AND mode = 'ExclusiveLock' AND classid::bigint = {space}
     AND objid::bigint = (hashtext(p_inbox)::bigint & 4294967295))
@@ -23,7 +18,7 @@ $$ LANGUAGE sql;
 
 -- Note before which place there is nobody in a queue: whoever looks for the first one need not pass
 -- by all who have left. It stands still while somebody is joining, who may have a place before it.
-CREATE OR REPLACE FUNCTION {f}_skip(p_name text, p_turn bigint, p_place bigint) RETURNS void AS $$
+CREATE OR REPLACE FUNCTION {t}_skip(p_name text, p_turn bigint, p_place bigint) RETURNS void AS $$
 BEGIN
   IF p_place > p_turn + {skip} AND pg_try_advisory_xact_lock({queues}, hashtext(p_name)) THEN
     UPDATE {t}_locks SET turn = coalesce(
@@ -35,7 +30,7 @@ END $$ LANGUAGE plpgsql;
 -- Give a free lock to the first waiter that answers, and tell it: that it holds the lock, and how
 -- long it has waited, so it knows since when at the latest. That is on disk before it is told. Who
 -- cannot be told what it holds is called: it has a moment to claim the lock.
-CREATE OR REPLACE FUNCTION {f}_hand_on(p_name text) RETURNS {t}_locks AS $$
+CREATE OR REPLACE FUNCTION {t}_hand_on(p_name text) RETURNS {t}_locks AS $$
 DECLARE
   v_row {t}_locks;
   v_waiter {t}_waiters;
@@ -52,7 +47,7 @@ BEGIN
       ORDER BY place LIMIT 1;
     v_deaf := v_waiter.inbox <> ''
       AND pg_try_advisory_xact_lock_shared({space}, hashtext(v_waiter.inbox))
-      AND NOT {f}_listens(v_waiter.inbox);  -- a session does not keep out itself
+      AND NOT {t}_listens(v_waiter.inbox);  -- a session does not keep out itself
     EXIT WHEN v_waiter.seen_at >= v_old AND NOT v_deaf;
     IF NOT v_last THEN  -- wait for those who are just joining, perhaps anew, then look again
       PERFORM pg_advisory_xact_lock({queues}, hashtext(p_name));
@@ -68,19 +63,17 @@ BEGIN
       UPDATE {t}_waiters SET lapsed = true WHERE owner = v_waiter.owner;
     END IF;
   END LOOP;
-  v_whole := left(right(v_waiter.inbox, 17), 1) = 'h';
+  v_whole := v_waiter.inbox <> '';
   UPDATE {t}_locks SET owner = v_waiter.owner, fence = greatest(fence + 1, {us}),
     ttl = v_waiter.ttl, since = v_now, claimed = v_whole, queued = true, meta = v_waiter.meta,
-    inbox = CASE WHEN v_whole THEN v_waiter.inbox ELSE '' END, expires_at = v_now + interval '1s' *
+    inbox = v_waiter.inbox, expires_at = v_now + interval '1s' *
       CASE WHEN v_whole THEN v_waiter.ttl ELSE least(v_waiter.ttl, {claim}) END
     WHERE name = p_name RETURNING * INTO v_row;
   IF v_whole THEN
     DELETE FROM {t}_waiters WHERE owner = v_waiter.owner;
     PERFORM pg_notify(v_waiter.inbox, v_waiter.owner || ' ' || v_row.fence || ' ' ||
       date_part('epoch', v_now - v_waiter.since)), set_config('fencelock.handed', 'on', true),
-      {f}_skip(p_name, v_turn, v_waiter.place);
-  ELSIF v_waiter.inbox <> '' THEN
-    PERFORM pg_notify(v_waiter.inbox, v_waiter.owner);
+      {t}_skip(p_name, v_turn, v_waiter.place);
   END IF;
   IF NOT v_whole OR v_waiter.ttl < {short} THEN
     PERFORM pg_notify(inbox, '') FROM (  -- should that client be dead, the next one sees to it
@@ -92,7 +85,7 @@ END $$ LANGUAGE plpgsql;
 
 -- Lock the row of a name and return it; an expired one is taken away and the lock handed on.
 -- A row that a verified transaction still protects stays as it is, expired.
-CREATE OR REPLACE FUNCTION {f}_current(p_name text) RETURNS {t}_locks AS $$
+CREATE OR REPLACE FUNCTION {t}_current(p_name text) RETURNS {t}_locks AS $$
 DECLARE
   v_row {t}_locks;
 BEGIN
@@ -120,6 +113,5 @@ BEGIN
   ELSIF NOT v_row.queued THEN
     RETURN v_row;
   END IF;
-  RETURN {f}_hand_on(p_name);
+  RETURN {t}_hand_on(p_name);
 END $$ LANGUAGE plpgsql;
-"""
