@@ -1,8 +1,8 @@
-"""The one table of what PostgreSQL and its driver say went wrong, in our words.
+"""Map the errors of PostgreSQL and its driver to our own: the one table.
 
 A statement that the server refused has been rolled back: nothing happened. A connection that ends
 while a statement is under way leaves it open whether it was committed, even where the server still
-says a word: that is ``OutcomeUnknown``, and whoever asked asks again for the same owner.
+sends a message: that is ``OutcomeUnknown``, and the caller tries again for the same owner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the sessions of one client hold, by owner, by session and by key, until it is given back.
 
 The server would grant a lock twice to one session, so this is also where a key that the client has
-taken is kept from being asked for again: until the server has said that it is unlocked.
+taken is kept from being requested again: until the server has said that it is unlocked.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class HeldLocks:
         self._request_timeout = request_timeout
         self._mutex = world.mutex()
         self._taken: dict[int, str] = {}
-        """Keys that this client has, or is asking for, on a shared session: with the owner."""
+        """Keys that this client has, or requests, on a shared session: with the owner."""
         self.by_owner: dict[str, Hold[Session]] = {}
         self._once = ReleaseOnce(world, self.by_owner)
         self.settled = self._once.settled
 
     def reserve(self, key: int, owner: str) -> Hold[Session] | bool:
-        """Ask for a key on behalf of an owner, alone; else say who has it, if that is known."""
+        """Reserve a key for the request of an owner; else return who has it, if that is known."""
         with self._mutex:
             taker = self._taken.setdefault(key, owner)
         return taker == owner or self.by_owner.get(taker, False)
 
     def free(self, key: int, owner: str) -> None:
-        """This owner has the key no more, and asks for it no more."""
+        """This owner has the key no more, and requests it no more."""
         if self._taken.get(key) == owner:
             del self._taken[key]
 
@@ -110,7 +110,7 @@ class HeldLocks:
         return False
 
     async def _unlock(self, owner: str, hold: Hold[Session]) -> bool:
-        """Unlock; only then may this client ask for the key again on a shared session."""
+        """Unlock; only then may this client request the key again on a shared session."""
         session, releaser = hold.session, object()
         rows: Rows = []
         try:
@@ -121,7 +121,7 @@ class HeldLocks:
         except BaseException as error:
             if hold.releaser is not releaser:
                 raise
-            if not session.dead:  # it is still ours, and will be asked for again
+            if not session.dead:  # it is still ours, and will be given back again
                 self.add(owner, hold)
                 raise
             self.drop_session(session)

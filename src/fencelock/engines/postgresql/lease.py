@@ -144,8 +144,8 @@ class LeaseEngine(PostgresqlEngine):
             if (busy := rows[0][0]) is not None:
                 return self._busy(queue, *words(busy))
             asked_at = self.world.now()
-        ask = (self._sql.acquire, name, owner, ttl, meta, queue, inbox, self._wire.alone)
-        rows = await self._wire.execute(*ask, owner=owner)
+        acquire = (self._sql.acquire, name, owner, ttl, meta, queue, inbox, self._wire.alone)
+        rows = await self._wire.execute(*acquire, owner=owner)
         fence, remaining, position, holder = rows[0]
         if integer(fence):
             return granted(name, owner, integer(fence), ttl, asked_at)

@@ -1,4 +1,4 @@
-"""Reading the options of a URL, and saying them in libpq's words."""
+"""Read the options of a URL, and translate them to those of libpq."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class BatchingPool:
             if call.owner:
                 owners.add(call.owner)
         self._pending = left
-        batch.sort(key=lambda call: call.place)
+        batch.sort(key=lambda call: call.order)
         return batch
 
     def _grow(self) -> None:

@@ -69,13 +69,13 @@ class Connection:
         return not self.broken and self.pgconn.status == pq.ConnStatus.OK
 
     def drop(self) -> None:
-        """Close it without a word to the server, which may not listen."""
+        """Close it without a farewell to the server, which may not listen."""
         self.broken = True
         self.pgconn.finish()
 
 
 def shut(pgconn: PGconn) -> None:
-    """End a connection for whose socket somebody else is waiting, who then hears of it.
+    """End a connection for whose socket somebody else is waiting, who then finds out.
 
     Were it closed, its number would belong to the next connection, and so would what is waited for.
     """

@@ -60,8 +60,8 @@ class Call:
         """How long its answer may take, where whoever sends it looks at that."""
 
     @property
-    def place(self) -> bytes:
-        """Its place in a batch: by the name that it is about."""
+    def order(self) -> bytes:
+        """Its order in a batch: by the name that it is about."""
         return (self.parameters[0] if self.parameters else None) or b""
 
     def fail(self, error: BaseException) -> None:

@@ -42,11 +42,11 @@ class ThreadConnection(Connection):
         self._rows: Rows = []
         self._refused: Refused | None = None
         self.fresh_until = 0.0
-        """Until then nobody needs to look whether the server is still there: it has just spoken."""
+        """Until then nobody needs to look whether the server is there: it has just answered."""
         self.busy = False
         """Whether an answer is under way. It stays so where an exception threw the asker out."""
         self.seat: Ticket | None = None
-        """Its place in a pool."""
+        """Its seat in a pool."""
 
     def execute(
         self, statement: Statement, values: Sequence[object], request_timeout: float
@@ -153,26 +153,26 @@ class ThreadConnection(Connection):
                 self._listening = new_poll()
                 self._listening.register(pgconn.socket, READABLE)
                 self._listening.register(wakeup.descriptor, READABLE)
-            if not (heard := self._listening.poll(max(0.0, timeout) * 1000)):
+            if not (ready := self._listening.poll(max(0.0, timeout) * 1000)):
                 return []
-            for descriptor, _ in heard:
+            for descriptor, _ in ready:
                 if descriptor == wakeup.descriptor:
                     wakeup.drain()
             pgconn.consume_input()
             self.fresh_until = time.monotonic() + FRESH_S
             notice = pgconn.notifies()
-        told: list[str] = []
+        payloads: list[str] = []
         while notice is not None:
-            told.append(notice.extra.decode())
+            payloads.append(notice.extra.decode())
             notice = pgconn.notifies()
-        return told
+        return payloads
 
     def readable(self, seconds: float) -> bool:
         """Wait until the server has said something."""
         return bool(self._poll.poll(seconds * 1000))
 
     def stale(self) -> bool:
-        """Whether the server has spoken, or left, while nobody execute."""
+        """Whether the server has sent something, or left, while nobody used it."""
         if not self._poll.poll(0):
             return not self.alive()
         try:

@@ -22,7 +22,7 @@ class Poller:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._posted: dict[int, tuple[ThreadConnection, Callable[[Rows | Exception], None]]] = {}
+        self._sent: dict[int, tuple[ThreadConnection, Callable[[Rows | Exception], None]]] = {}
         self._poll = new_poll()
         self._wakeup = WakeupPipe()
         self._thread: threading.Thread | None = None
@@ -30,10 +30,10 @@ class Poller:
         self.hangups = Hangups()
 
     def add(self, connection: ThreadConnection, done: Callable[[Rows | Exception], None]) -> None:
-        """Call ``done`` when the statement that was posted is answered."""
+        """Call ``done`` when the statement that was sent is answered."""
         with self._mutex:
             socket = connection.pgconn.socket
-            self._posted[socket] = (connection, done)
+            self._sent[socket] = (connection, done)
             self._poll.register(socket, READABLE)
             if self._thread is None:
                 self._poll.register(self._wakeup.open(), READABLE)
@@ -46,9 +46,9 @@ class Poller:
     def forget(self, connection: ThreadConnection) -> None:
         """The connection is about to be closed."""
         with self._mutex:
-            for socket, (other, _) in list(self._posted.items()):
+            for socket, (other, _) in list(self._sent.items()):
                 if other is connection:
-                    del self._posted[socket]
+                    del self._sent[socket]
                     self._poll.unregister(socket)
 
     def close(self) -> None:
@@ -62,24 +62,24 @@ class Poller:
                 if socket == self._wakeup.descriptor:
                     self._wakeup.drain()
                 else:
-                    self._hear(socket)
+                    self._finish(socket)
         self._wakeup.close()
 
-    def _hear(self, socket: int) -> None:
+    def _finish(self, socket: int) -> None:
         with self._mutex:
-            if socket not in self._posted:
+            if socket not in self._sent:
                 return
-            connection, done = self._posted[socket]
+            connection, done = self._sent[socket]
             answer = received(connection)
             if answer is None:
                 return
-            del self._posted[socket]
+            del self._sent[socket]
             self._poll.unregister(socket)
         done(answer)
 
 
 def received(connection: ThreadConnection) -> Rows | FencelockError | None:
-    """What has come for a statement that was posted, if all of it has."""
+    """What has come for a statement that was sent, if all of it has."""
     try:
         connection.pgconn.consume_input()
         rows = connection.take()

@@ -23,7 +23,7 @@ from ..statements import Statement
 from .connection import shut
 from .connection_aio import AioConnection, Call
 
-POSTED = "posted"
+SENT_ASYNC = "async"
 
 
 class AioSession:
@@ -34,7 +34,6 @@ class AioSession:
         self._loop = asyncio.get_running_loop()
         self._pending: list[Call] = []
         self._connection: AioConnection | None = None
-        self._posted: Callable[[Rows | Exception], None] | None = None
         self.pid = 0
         self.holds: set[str] = set()
         self.ttls: Counter[float] = Counter()
@@ -67,13 +66,13 @@ class AioSession:
         values: tuple[object, ...],
         done: Callable[[Rows | Exception], None],
     ) -> None:
-        """Send one statement that may take for ever; ``done`` hears what becomes of it."""
+        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
         future: asyncio.Future[Rows] = self._loop.create_future()
         future.add_done_callback(lambda future: done(_outcome(future)))
         if self.dead:
             future.set_exception(Unavailable("the session has ended; nothing happened"))
             return
-        self._pending.append(Call(statement, values, POSTED, future))
+        self._pending.append(Call(statement, values, SENT_ASYNC, future))
         self._go()
 
     def _go(self) -> None:
@@ -85,7 +84,7 @@ class AioSession:
             and self._pending
         ):
             batch, self._pending = self._pending, []
-            for_ever = any(call.owner == POSTED for call in batch)
+            for_ever = any(call.owner == SENT_ASYNC for call in batch)
             connection.start(batch, None if for_ever else self._request_timeout, together=False)
 
     def done(self, connection: AioConnection) -> None:
@@ -108,7 +107,7 @@ class AioSession:
         self._go()
 
     async def wait_briefly(self, seconds: float) -> None:
-        """The loop hears the answer in any case."""
+        """The loop reads the result in any case."""
 
     def drop(self) -> None:
         """End it: the server gives its locks back."""
@@ -135,10 +134,6 @@ class AioTransaction:
         self._request_timeout = request_timeout
         self._tasks: set[asyncio.Task[Rows]] = set()
         self.pid = 0
-        self.holds: set[str] = set()
-        self.ttls: Counter[float] = Counter()
-        self.limit = "0"
-        self.limits_sent = 0
         self.dead = False
 
     def on_end(self, ended: Callable[[], None]) -> None:
@@ -225,7 +220,7 @@ class AioTransaction:
         values: tuple[object, ...],
         done: Callable[[Rows | Exception], None],
     ) -> None:
-        """Send one statement that may take for ever; ``done`` hears what becomes of it."""
+        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
 
         def ended(task: asyncio.Task[Rows]) -> None:
             if task.cancelled():
@@ -248,11 +243,11 @@ class AioTransaction:
         return await self.execute(statement, *values)
 
     async def execute_last(self, statement: Statement) -> Rows:
-        """Say the last word."""
+        """Run the last statement."""
         return await self.execute(statement)
 
     async def wait_briefly(self, seconds: float) -> None:
-        """The loop hears the answer in any case."""
+        """The loop reads the result in any case."""
 
     def drop(self) -> None:
         """End it. While somebody uses it, it is not closed: the statement under way finds out."""

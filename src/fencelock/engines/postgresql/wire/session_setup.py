@@ -1,11 +1,11 @@
-"""The first words on every connection: is this the server itself, and how is the session to behave?
+"""The first statement on every connection: is this the server itself, and set the session up.
 
 A pooler gives its clients a process id of its own making, so a server that calls itself otherwise
 stands behind one. There a session's settings would stay with whoever gets the server next, so none
 are made, and nothing is prepared.
 
 Our statements find their rows by an index. A plan that was made while a table was empty would read
-all of it, and a queue leaves many dead rows behind until the next vacuum: so plans are told.
+all of it, and a queue leaves many dead rows behind until the next vacuum: so plans are forced.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SQL = b"""SELECT CASE WHEN pg_backend_pid() = %s::int THEN
 
 
 def greet(settings: Settings, pgconn: Any) -> tuple[bytes, tuple[object, ...]]:
-    """What to say, with the driver's placeholders."""
+    """The statement and its values, with the driver's placeholders."""
     timeout_ms = settings.request_timeout * 1000
     return _SQL, (pgconn.backend_pid, f"{timeout_ms * 0.8:.0f}", f"{timeout_ms:.0f}")
 

@@ -2,7 +2,7 @@
 
 Threads take turns on it. A statement that may take for ever, because it waits for a lock in the
 server's own queue, is left to the poller: one thread of a client for all such sessions. Another
-one hears when a session ends while nobody asks anything over it.
+one notices when a session ends while nobody uses it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ThreadSession:
         self.limit = "0"
         self.limits_sent = 0
         self.dead = False
-        self._posted: Callable[[Rows | Exception], None] | None = None
+        self._sent: Callable[[Rows | Exception], None] | None = None
         self._ended: Callable[[], None] | None = None
 
     def on_end(self, ended: Callable[[], None]) -> None:
@@ -104,9 +104,9 @@ class ThreadSession:
         values: tuple[object, ...],
         done: Callable[[Rows | Exception], None],
     ) -> None:
-        """Send one statement that may take for ever; ``done`` hears what becomes of it."""
+        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
         ticket = self._ticket = Ticket()  # nobody else is served until the answer has come
-        self._posted = done
+        self._sent = done
         try:
             request_timeout = time_left(self._world, self._request_timeout)
             if self.dead or not self._turns.take(ticket, request_timeout):
@@ -114,25 +114,25 @@ class ThreadSession:
             self._connection.send_async(statement, values, request_timeout)
         except (FencelockError, Refused, psycopg.Error, OSError) as error:
             self.drop()
-            self._hear(error if isinstance(error, FencelockError) else lost(error))
+            self._finish(error if isinstance(error, FencelockError) else lost(error))
         except BaseException:
             self.drop()
             raise
 
     async def wait_briefly(self, seconds: float) -> None:
         """Wait in this thread for a moment; after that the poller waits."""
-        if self._posted is None:
+        if self._sent is None:
             return
         answer = waited(self._connection, seconds)
         if answer is None:
-            self._poller.add(self._connection, self._hear)
+            self._poller.add(self._connection, self._finish)
         else:
-            self._hear(answer)
+            self._finish(answer)
 
-    def _hear(self, answer: Rows | Exception) -> None:
+    def _finish(self, answer: Rows | Exception) -> None:
         if isinstance(answer, OutcomeUnknown):
             self.drop()
-        done, self._posted = self._posted, None
+        done, self._sent = self._sent, None
         if done is not None:
             self._turns.give(self._ticket)
             done(answer)
@@ -160,18 +160,18 @@ class ThreadTransaction(ThreadSession):
     ) -> None:
         super().__init__(world, ThreadConnection(connection.pgconn), request_timeout, poller)
         self.connection = connection
-        self._speaker = 0
-        """The thread that speaks for us, and keeps the caller silent meanwhile."""
+        self._user = 0
+        """The thread that uses the connection for us, and keeps the caller off it meanwhile."""
 
     def _begin(self, seconds: float = 0.0) -> bool:
         """Wait for so long until the caller is not using the connection, and keep it for us."""
         if not self.connection.lock.acquire(timeout=seconds):
             return False
-        self._speaker = threading.get_ident()
+        self._user = threading.get_ident()
         return True
 
     def _end(self) -> None:
-        self._speaker = 0
+        self._user = 0
         self.connection.lock.release()
 
     def _hang_up(self) -> None:
@@ -187,7 +187,7 @@ class ThreadTransaction(ThreadSession):
 
     def drop(self) -> None:
         """End it. Under the hands of the caller it is not closed: its statement finds out."""
-        if self._speaker == threading.get_ident():
+        if self._user == threading.get_ident():
             super().drop()
         elif self._begin():
             try:
@@ -225,7 +225,7 @@ class ThreadTransaction(ThreadSession):
             self._end()
 
     async def execute_last(self, statement: Statement) -> Rows:
-        """Say the last word, after whatever the caller is doing with the connection."""
+        """Run the last statement, after whatever the caller is doing with the connection."""
         if not self._begin(time_left(self._world, self._request_timeout)):
             raise OutcomeUnknown("its connection is busy with a statement of its holder")
         try:

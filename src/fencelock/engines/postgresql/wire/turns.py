@@ -85,9 +85,9 @@ class Turns:
         """It is valid no more, if it was."""
         ticket.frame = None
         with self._mutex:
-            for place, other in enumerate(self._valid):
+            for index, other in enumerate(self._valid):
                 if other() is ticket:
-                    del self._valid[place]
+                    del self._valid[index]
                     break
         self.wake()
 
