@@ -12,7 +12,7 @@ import pytest
 
 import fencelock
 from fencelock import AcquireTimeout, Lease
-from tests.engines.striking import Strike, Struck
+from tests.engines.signal_injection import Strike, Struck
 from tests.servers.etcd import Etcd
 from tests.servers.server import until
 from tests.servers.shared import shared

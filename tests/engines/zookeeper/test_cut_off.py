@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable
-from tests.engines.renewing import until_renewed
-from tests.engines.zookeeper.ways import contenders, folder, through
+from tests.engines.renewal_retry import until_renewed
+from tests.engines.zookeeper.tree import contenders, folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencelock.engines.zookeeper import paths
-from tests.engines.zookeeper.seats import NAME, seats
-from tests.engines.zookeeper.ways import folder
+from tests.engines.zookeeper.contenders import NAME, seats
+from tests.engines.zookeeper.tree import folder
 from tests.faults.flavors import Lab, run
 from tests.servers.zookeeper import ZooKeeper
 

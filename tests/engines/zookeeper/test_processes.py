@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from tests.engines.renewing import until_renewed
+from tests.engines.renewal_retry import until_renewed
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import until
 from tests.servers.zookeeper import ZooKeeper

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencelock import aio
-from tests.engines.zookeeper.seats import counted
+from tests.engines.zookeeper.contenders import counted
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.server import until

@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from fencelock.engines.zookeeper.wire.session import Session
 
 from fencelock import Revoked, SessionEnded
-from fencelock.engines.zookeeper import requests
-from fencelock.engines.zookeeper.session import Session
-from tests.engines.zookeeper.ways import folder, through
+from fencelock.engines.zookeeper.wire import messages
+from tests.engines.zookeeper.tree import folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.server import until
@@ -149,7 +149,7 @@ def end_session(client: object, server: ZooKeeper) -> None:
     assert session in server.ask("dump")
 
     def ended() -> bool:
-        farewell = double.greet() + double.ask([requests.CLOSE], requests.Flight(1, lambda: None))
+        farewell = double.greet() + double.ask([messages.CLOSE], messages.Flight(1, lambda: None))
         with socket.create_connection(("127.0.0.1", server.port), ANSWERED) as line:
             line.sendall(farewell)
             with suppress(ConnectionResetError, TimeoutError):

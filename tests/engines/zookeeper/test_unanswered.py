@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.engines.zookeeper.seats import NAME, Seat
-from tests.engines.zookeeper.ways import contenders, folder, through
+from tests.engines.zookeeper.contenders import NAME, Seat
+from tests.engines.zookeeper.tree import contenders, folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper

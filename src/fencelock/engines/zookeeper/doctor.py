@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from ...errors import FencelockError
 from ...model import Finding
 from ...world import World
-from . import requests
-from .wire import BELIEVED, Settings, Wire
+from .wire import messages
+from .wire.connection import BELIEVED, Settings, Wire
 
 ANSWER_S = 2.0
 SLOW_S = 0.1
@@ -106,7 +106,7 @@ def _version(version: str) -> Finding:
 async def _quorum(wire: Wire, listed: int) -> list[Finding]:
     """Compare the ensemble's own list of members with that of the URL."""
     try:
-        (found,) = await wire.call(requests.get(CONFIG))
+        (found,) = await wire.call(messages.get(CONFIG))
     except FencelockError as error:
         return [Finding("note", "quorum", f"its list of members cannot be read ({error})")]
     if isinstance(found, Exception):
@@ -124,7 +124,7 @@ async def _quorum(wire: Wire, listed: int) -> list[Finding]:
 
 async def _latency(world: World, wire: Wire) -> list[Finding]:
     times: list[float] = []
-    for request in (requests.exists("/"), requests.together([requests.check("/")])):
+    for request in (messages.exists("/"), messages.together([messages.check("/")])):
         begun = world.now()
         answer: Any = await wire.call(request)
         del answer

@@ -11,7 +11,7 @@
 * One session carries all locks of a client. The ensemble drops it a timeout after it last heard of
   us, so a lease never lasts longer than our own clock allows after the last *answered write*: a
   majority has taken part in that, while a read may come from a member that has lost the others.
-* A lease whose ttl is shorter than the session is ended by its own client (``sweeper.py``), and by
+* A lease whose ttl is shorter than the session is ended by its own client (``cleanup.py``), and by
   the ensemble when the client is dead.
 """
 
@@ -24,15 +24,16 @@ from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World
-from . import options, paths, requests
+from . import options, paths
+from .cleanup import Sweeper, locate
+from .deletion import Leaving
 from .folders import Folders
-from .keeping import Keeping
-from .leaving import Leaving
+from .inspect import View
 from .neighbors import Neighbors
-from .nodes import Node, read_words
-from .sweeper import Sweeper, locate
-from .view import View
-from .wire import make_wire, read_settings
+from .node import Node, read_words
+from .renewal import Keeping
+from .wire import messages
+from .wire.connection import make_wire, read_settings
 
 LOOK_S = 60.0  # the net under the watch, which also tells of a broken connection
 LOOKS_MAX = 100  # each look finds another predecessor gone, so the end comes long before
@@ -164,7 +165,7 @@ class ZooKeeperEngine(Engine):
         look, node.look = node.look, None
         if look is not None and not look.missing and not isinstance(look.answers[0], Exception):
             return await self._see(node, look.answers[0])
-        (listed,) = await self._wire.call(requests.children(node.folder))
+        (listed,) = await self._wire.call(messages.children(node.folder))
         return await self._see(node, listed)
 
     async def _see(self, node: Node, listed: Any) -> list[str]:
@@ -182,9 +183,9 @@ class ZooKeeperEngine(Engine):
         """
         node.ttl = min(request.ttl, self._wire.limit)
         path = f"{node.folder}/{node.prefix}"
-        creation = requests.create(path, node.data(node.ttl), self._acl)
+        creation = messages.create(path, node.data(node.ttl), self._acl)
         known = (request.waits or request.queue) and self._neighbors.knows(node.folder)
-        looking = [] if known else [requests.children(node.folder)]
+        looking = [] if known else [messages.children(node.folder)]
         await self._wire.ready()  # that may take a new session
         node.tried, node.session = True, self._wire.session
         try:
@@ -200,7 +201,7 @@ class ZooKeeperEngine(Engine):
         node.predecessor, node.guess = self._neighbors.before(node.folder, child)
         if node.predecessor is not None:
             return []
-        (children,) = await self._wire.call(requests.children(node.folder))
+        (children,) = await self._wire.call(messages.children(node.folder))
         return await self._see(node, children)
 
     async def _contact(self, node: Node, asked_at: float) -> float | None:
@@ -209,7 +210,7 @@ class ZooKeeperEngine(Engine):
         What is long ago is made good: one who has waited for hours has not written for hours.
         """
         if self._wire.contact_at < asked_at - self._wire.limit / 3:
-            (answer,) = await self._wire.call(requests.together([requests.check(node.path)]))
+            (answer,) = await self._wire.call(messages.together([messages.check(node.path)]))
             if any(isinstance(one, Exception) for one in answer):
                 return None
         contact_at = self._wire.contact_at  # read first: a new session has another id by then
@@ -229,7 +230,7 @@ class ZooKeeperEngine(Engine):
 
         We cannot keep that client's session alive, so we believe in it for a short while only.
         """
-        wanted = (requests.exists(f"{node.folder}/{twin}"), requests.delete(node.path))
+        wanted = (messages.exists(f"{node.folder}/{twin}"), messages.delete(node.path))
         stat, _ = await self._leaving.tell(node, *wanted)
         self._nodes.pop(request.owner, None)
         if stat is None:
@@ -242,7 +243,7 @@ class ZooKeeperEngine(Engine):
         if request.waits or node.waits:
             return Busy(0.0)
         holder = f"{node.folder}/{order[0]}"
-        found, _ = await self._leaving.tell(node, requests.get(holder), requests.delete(node.path))
+        found, _ = await self._leaving.tell(node, messages.get(holder), messages.delete(node.path))
         self._nodes.pop(request.owner, None)
         return Busy(LOOK_S, None, False, read_words(found))
 
@@ -251,7 +252,7 @@ class ZooKeeperEngine(Engine):
         self._want(node, LOOK_S + self._wire.request_timeout)
         path = node.watching = f"{node.folder}/{node.predecessor}"
         try:
-            (found,) = await self._wire.call(requests.get(path, node.woken))
+            (found,) = await self._wire.call(messages.get(path, node.woken))
         except BaseException:
             node.watching = None
             raise

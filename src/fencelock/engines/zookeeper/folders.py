@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...errors import Unavailable
-from . import paths, requests
-from .nodes import Node
-from .requests import Acl, Request
-from .sweeper import Sweeper
-from .wire import Wire
+from . import paths
+from .cleanup import Sweeper
+from .node import Node
+from .wire import messages
+from .wire.connection import Wire
+from .wire.messages import Acl, Request
 
 TRIES = 5
 
@@ -48,7 +49,7 @@ class Folders:
         order = paths.contenders(children)
         if not paths.is_spent(order):
             return order
-        stats = await self._wire.call(*[requests.exists(f"{folder}/{child}") for child in order])
+        stats = await self._wire.call(*[messages.exists(f"{folder}/{child}") for child in order])
         known = [(stat.czxid, child) for child, stat in zip(order, stats, strict=True) if stat]
         return [child for _, child in sorted(known)]
 
@@ -73,9 +74,9 @@ class Folders:
         steps = folder.split("/")
         above = ["/".join(steps[:depth]) for depth in range(2, len(steps) + 1)]
         wanted = [
-            requests.create_folder(path, self._acl, self.containers and len(path) > len(self.root))
+            messages.create_folder(path, self._acl, self.containers and len(path) > len(self.root))
             for path in above
         ]
         for answer in await self._wire.call(*wanted):
-            if isinstance(answer, requests.Unimplemented):
+            if isinstance(answer, messages.Unimplemented):
                 self.containers = False

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from ...engine import Address
 from ...errors import Misconfigured
 from ..options import Reader, choice, common, seconds
-from . import paths, requests
+from . import paths
+from .wire import messages
 
 DEFAULT_ROOT = "/fencelock"
 SESSION_MIN_S, SESSION_MAX_S = 0.4, 3600.0
-ACLS: dict[str, requests.Acl] = {
-    "open": requests.OPEN,
-    "creator": requests.CREATOR,
-    "readable": requests.CREATOR_AND_READERS,
+ACLS: dict[str, messages.Acl] = {
+    "open": messages.OPEN,
+    "creator": messages.CREATOR,
+    "readable": messages.CREATOR_AND_READERS,
 }
 RECIPES = ("kazoo", "curator")
 
@@ -34,7 +35,7 @@ def root(address: Address) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def acl(address: Address) -> requests.Acl:
+def acl(address: Address) -> messages.Acl:
     """Who may do what with our nodes: their creator alone, where we have a name."""
     chosen = str(address.options.get("acl", "creator" if address.user else "open"))
     if chosen != "open" and not address.user:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...world import World
-from . import requests
+from .cleanup import Sweeper, locate
 from .folders import Folders
 from .neighbors import Neighbors
-from .nodes import Node
-from .requests import Request
-from .sweeper import Sweeper, locate
-from .wire import Wire
+from .node import Node
+from .wire import messages
+from .wire.connection import Wire
+from .wire.messages import Request
 
 
 class Leaving:
@@ -50,7 +50,7 @@ class Leaving:
 
     async def delete(self, node: Node) -> bool:
         """Delete a node whose name is known; True when it was there."""
-        (answer,) = await self.tell(node, requests.delete(node.path))
+        (answer,) = await self.tell(node, messages.delete(node.path))
         self._folders.left(node.folder)
         self._neighbors.leave(node.folder, str(node.child))
         return not isinstance(answer, Exception)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from . import requests
-from .requests import Flight, Request, Watcher
+from . import messages
+from .messages import Flight, Request, Watcher
 
 WATCH_XID, PING_XID, AUTH_XID = -1, -2, -4
 FRAME_MAX = 64 * 2**20  # no answer of ours is so long: whoever sends that is no ZooKeeper
@@ -56,8 +56,8 @@ class Session:
         self.fresh = not self.id
         self._buffer.clear()
         self._next.clear()
-        hello = requests.connect(self._zxid, self._wanted_ms, self.id, self._password)
-        proofs = [requests.authenticate(scheme, word) for scheme, word in self._credentials]
+        hello = messages.connect(self._zxid, self._wanted_ms, self.id, self._password)
+        proofs = [messages.authenticate(scheme, word) for scheme, word in self._credentials]
         return _framed(hello) + b"".join(_message(AUTH_XID, proof) for proof in proofs)
 
     def ask(self, wanted: Sequence[Request], flight: Flight) -> bytes:
@@ -70,7 +70,7 @@ class Session:
         return b"".join(parts)
 
     def ping(self) -> bytes:
-        return _message(PING_XID, requests.PING)
+        return _message(PING_XID, messages.PING)
 
     def receive(self, data: bytes) -> bytes:
         """Take what has come: answers go to their flights, events to their watchers.
@@ -119,7 +119,7 @@ class Session:
 
     def _read_welcome(self, frame: bytes) -> None:
         try:
-            timeout_ms, session, password = requests.read_welcome(frame)
+            timeout_ms, session, password = messages.read_welcome(frame)
         except Exception:
             raise Garbled("the answer is not ZooKeeper's: is this its client port?") from None
         if timeout_ms <= 0:
@@ -129,9 +129,9 @@ class Session:
         self.welcomed = True
 
     def _read(self, frame: bytes) -> None:
-        xid, zxid, code, offset = requests.read_header(frame)
+        xid, zxid, code, offset = messages.read_header(frame)
         if xid == WATCH_XID:
-            path = requests.read_event(frame, offset)
+            path = messages.read_event(frame, offset)
             for watcher in self._watches.pop(path, ()):
                 watcher(self._follow)
         elif xid == AUTH_XID:
@@ -148,8 +148,8 @@ class Session:
         if not self._pending or self._pending[0][0] != xid:
             raise Garbled("an answer came out of order")
         _, request, flight, place = self._pending.popleft()
-        answer = requests.read_answer(request, code, frame, offset)
-        if not code and (watch := requests.watcher_of(request)):
+        answer = messages.read_answer(request, code, frame, offset)
+        if not code and (watch := messages.watcher_of(request)):
             self._watches.setdefault(watch[0], set()).add(watch[1])
         flight.answer(place, answer)
 

@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from typing import Any, cast
 
-from ...errors import OutcomeUnknown, Unavailable
-from ...wires.buffered_protocol import Receiver
-from ...world import World
-from . import requests
-from .requests import Flight, Request
-from .wire import PINGS, RETRY_S, TRIES, Settings, Wire
+from ....errors import OutcomeUnknown, Unavailable
+from ....wires.buffered_protocol import Receiver
+from ....world import World
+from . import messages
+from .connection import PINGS, RETRY_S, TRIES, Settings, Wire
+from .messages import Flight, Request
 
 
 class _Line(Receiver):
@@ -125,7 +125,7 @@ class AioWire(Wire):
     async def close(self, end: bool) -> None:
         if end and self._ready.is_set():
             try:
-                await self.call(requests.CLOSE)
+                await self.call(messages.CLOSE)
             except (Unavailable, OutcomeUnknown):
                 pass  # it ends by its timeout
         self.close_nowait()

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from ...errors import Unavailable
 from ...model import Gone, Grant, Holding, State, Waiting
 from ...world import World
-from . import paths, requests
+from . import paths
 from .folders import Folders
-from .nodes import Node, read_data, read_mark
-from .requests import Stat
-from .wire import Wire
+from .node import Node, read_data, read_mark
+from .wire import messages
+from .wire.connection import Wire
+from .wire.messages import Stat
 
 REVOKED_MAX = 100  # the last revocations, so that the note never grows
 TRIES = 10
@@ -46,14 +47,14 @@ class View:
         return State(name, tuple(holders), tuple(waiters))
 
     async def scan(self, prefix: str) -> list[Holding]:
-        await self._wire.call(requests.sync(self._folders.root or "/"))
+        await self._wire.call(messages.sync(self._folders.root or "/"))
         found: list[Holding] = []
         level = [self._folders.root]
         while level:
             inner: list[str] = []
             for start in range(0, len(level), BATCH_MAX):
                 batch = level[start : start + BATCH_MAX]
-                wanted = [requests.children(path or "/") for path in batch]
+                wanted = [messages.children(path or "/") for path in batch]
                 for path, children in zip(batch, await self._wire.call(*wanted), strict=True):
                     if not isinstance(children, Exception):
                         inner += self._folders_in(path, children)
@@ -72,7 +73,7 @@ class View:
         name = self._folders.name(path)
         if not name.startswith(prefix) or self._folders.path(name) != path:
             return []
-        (found,) = await self._wire.call(requests.get(f"{path}/{order[0]}"))
+        (found,) = await self._wire.call(messages.get(f"{path}/{order[0]}"))
         if isinstance(found, Exception):  # released at this moment: see who is next
             contenders = await self._contenders(path)
             return [self._holding(name, contenders[0])] if contenders else []
@@ -91,8 +92,8 @@ class View:
                 continue
             reasons, version = found
             reasons = dict([*reasons.items(), (_mark(child), reason)][-REVOKED_MAX:])
-            note = requests.put(self._folders.revoked, json.dumps(reasons).encode(), version)
-            deed = requests.together([note, requests.delete(f"{folder}/{child}")])
+            note = messages.put(self._folders.revoked, json.dumps(reasons).encode(), version)
+            deed = messages.together([note, messages.delete(f"{folder}/{child}")])
             (answer,) = await self._wire.call(deed)
             if not any(isinstance(one, Exception) for one in answer):
                 return True
@@ -108,7 +109,7 @@ class View:
 
     async def why_gone(self, node: Node) -> Gone:
         """Why a node of ours is not there any more."""
-        (found,) = await self._wire.call(requests.get(self._folders.revoked))
+        (found,) = await self._wire.call(messages.get(self._folders.revoked))
         reasons: Any = {} if isinstance(found, Exception) else json.loads(found[0] or b"{}")
         reason = reasons.get(_mark(node.child or ""))
         return Gone("revoked", reason or "its node was deleted from ZooKeeper")
@@ -124,23 +125,23 @@ class View:
     async def _reasons(self) -> tuple[dict[str, str], int] | None:
         """The last revocations and the version of their note; None when it was just made."""
         path = self._folders.revoked
-        (found,) = await self._wire.call(requests.get(path))
+        (found,) = await self._wire.call(messages.get(path))
         if isinstance(found, Exception):
-            await self._wire.call(requests.create_plain(path, requests.OPEN))
+            await self._wire.call(messages.create_plain(path, messages.OPEN))
             return None
         data, stat = found
         return json.loads(data or b"{}"), stat.version
 
     async def _contenders(self, folder: str, most: int = 10_000) -> list[Contender]:
         """Who stands before a lock, in order, with their data."""
-        _, children = await self._wire.call(requests.sync(folder), requests.children(folder))
+        _, children = await self._wire.call(messages.sync(folder), messages.children(folder))
         if isinstance(children, Exception):
             return []
         order = (await self._folders.order(folder, children))[:most]
         found: list[Contender] = []
         for start in range(0, len(order), BATCH_MAX):
             batch = order[start : start + BATCH_MAX]
-            answers = await self._wire.call(*[requests.get(f"{folder}/{child}") for child in batch])
+            answers = await self._wire.call(*[messages.get(f"{folder}/{child}") for child in batch])
             found += [
                 Contender(child, *answer)
                 for child, answer in zip(batch, answers, strict=True)

@@ -15,11 +15,11 @@ import threading
 import weakref
 from typing import Any
 
-from ...errors import OutcomeUnknown, Unavailable
-from ...world import NO_LIMIT, World
-from . import requests
-from .requests import Flight, Request, Watcher
-from .wire import PINGS, RETRY_S, TRIES, Settings, Wire
+from ....errors import OutcomeUnknown, Unavailable
+from ....world import NO_LIMIT, World
+from . import messages
+from .connection import PINGS, RETRY_S, TRIES, Settings, Wire
+from .messages import Flight, Request, Watcher
 
 CHUNK = 1 << 16
 JOIN_S = 2.0
@@ -93,7 +93,7 @@ class ThreadsWire(Wire):
     async def close(self, end: bool) -> None:
         if end and self._ready.is_set():
             try:
-                await self.call(requests.CLOSE)
+                await self.call(messages.CLOSE)
             except (Unavailable, OutcomeUnknown):
                 pass  # it ends by its timeout
         self.close_nowait()

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...engine import Address
-from ...errors import (
+from ....engine import Address
+from ....errors import (
     Denied,
     EngineError,
     FencelockError,
@@ -23,9 +23,9 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ...world import World
-from . import requests
-from .requests import Request, Watcher
+from ....world import World
+from . import messages
+from .messages import Request, Watcher
 from .session import Ended, Garbled, Refused, Session
 
 PORT = 2181
@@ -70,10 +70,10 @@ def make_wire(world: World, address: Address) -> Wire:
     """The wire of a world's flavor."""
     settings = read_settings(address)
     if world.flavor == "asyncio":
-        from .wire_aio import AioWire
+        from .aio import AioWire
 
         return AioWire(settings, world)
-    from .wire_threads import ThreadsWire
+    from .threads import ThreadsWire
 
     return ThreadsWire(settings, world)
 
@@ -183,9 +183,9 @@ class Wire(ABC):
     def _answered(self, wanted: Sequence[Request], answers: list[Any], sent_at: float) -> list[Any]:
         """Judge answers; note the contact that they prove."""
         for answer in answers:
-            if isinstance(answer, Exception) and not isinstance(answer, requests.ORDINARY):
+            if isinstance(answer, Exception) and not isinstance(answer, messages.ORDINARY):
                 raise self._failure(wanted, answers, answer)
-        if any(map(requests.is_write, wanted)):
+        if any(map(messages.is_write, wanted)):
             self.contact_at = max(self.contact_at, sent_at)
         return answers
 
@@ -195,7 +195,7 @@ class Wire(ABC):
         """What one answer that is a surprise means for all that was asked for with it."""
         failure = translate(error)
         done = [not isinstance(answer, Exception) for answer in answers]
-        if any(did and requests.is_write(one) for one, did in zip(wanted, done, strict=True)):
+        if any(did and messages.is_write(one) for one, did in zip(wanted, done, strict=True)):
             return OutcomeUnknown(f"a part of the request took effect, and then: {failure}")
         return failure
 
@@ -204,7 +204,7 @@ class Wire(ABC):
         why = "the connection to ZooKeeper broke before it answered"
         if not broke:
             why = "ZooKeeper did not answer in time"
-        if any(map(requests.is_write, wanted)):
+        if any(map(messages.is_write, wanted)):
             return OutcomeUnknown(f"{why}; the request may have taken effect")
         return Unavailable(f"{why}; nothing happened")
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from ...errors import Unavailable
 from ...model import Gone, Grant, granted
 from ...world import World
-from . import requests
-from .nodes import Node
-from .sweeper import Sweeper
-from .view import View
-from .wire import Wire
+from .cleanup import Sweeper
+from .inspect import View
+from .node import Node
+from .wire import messages
+from .wire.connection import Wire
 
 TRIES = 3
 BYTES_MAX = 500_000  # of one transaction, about: a server hangs up on requests of a megabyte
@@ -44,7 +44,7 @@ class Keeping:
             if not nodes or await self._extend(nodes, answers):
                 return [answers[grant.owner] for grant in grants]
             paths = [node.path for _, node in nodes]
-            found = await self._wire.call(*map(requests.exists, paths))
+            found = await self._wire.call(*map(messages.exists, paths))
             for (grant, node), stat in zip(nodes, found, strict=True):
                 if stat is None:
                     self._nodes.pop(grant.owner, None)
@@ -71,7 +71,7 @@ class Keeping:
     ) -> bool:
         sent_at = self._world.now()
         limit = self._wire.limit
-        transactions: list[list[requests.Request]] = []
+        transactions: list[list[messages.Request]] = []
         size = BYTES_MAX
         for grant, node in nodes:
             ttl = min(grant.ttl, limit)
@@ -81,8 +81,8 @@ class Keeping:
             if size > BYTES_MAX:
                 transactions.append([])
                 size = len(path) + len(data)
-            transactions[-1].append(requests.check(path) if same else requests.put(path, data))
-        results = await self._wire.call(*map(requests.together, transactions))
+            transactions[-1].append(messages.check(path) if same else messages.put(path, data))
+        results = await self._wire.call(*map(messages.together, transactions))
         if any(isinstance(one, Exception) for result in results for one in result):
             return False
         for grant, node in nodes:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...model import Meta, Request, Scalar
 from ...world import Signal
-from . import requests
-from .requests import Ask, Flight
+from .wire import messages
+from .wire.messages import Ask, Flight
 
 NEVER = float("inf")
 
@@ -137,7 +137,7 @@ class Node:
             self.called()
             return
         self.look = Flight(1, self.called)
-        ask((requests.children(self.folder),), self.look)
+        ask((messages.children(self.folder),), self.look)
 
     def called(self) -> None:
         """Have the one who waits look, or lose its place."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...world import Job, World
-from . import requests
-from .nodes import NEVER, Node
-from .wire import Wire
+from .node import NEVER, Node
+from .wire import messages
+from .wire.connection import Wire
 
 RETRY_S = 0.25
 BATCH_MAX = 100
@@ -79,7 +79,7 @@ class Sweeper:
             for start in range(0, len(due), BATCH_MAX):
                 await self._delete(due[start : start + BATCH_MAX])
             for folder in folders:
-                await self._wire.call(requests.delete(folder))
+                await self._wire.call(messages.delete(folder))
                 self._folders.pop(folder, None)
         except Exception:  # a sweeper that dies would leave all that is due later
             return False
@@ -92,7 +92,7 @@ class Sweeper:
                 await locate(self._wire, node)
         alive = [node for node in nodes if node.child and not node.is_over(session)]
         if alive:
-            await self._wire.call(*[requests.delete(node.path) for node in alive])
+            await self._wire.call(*[messages.delete(node.path) for node in alive])
         for node in nodes:
             if self._nodes.get(node.owner) is node:
                 del self._nodes[node.owner]
@@ -105,10 +105,10 @@ async def locate(wire: Wire, node: Node, *, anybody: bool = False) -> list[str]:
     What an earlier session of ours has left behind is not it; ``anybody`` takes that as well.
     """
     folder = node.folder
-    _, listed = await wire.call(requests.sync(folder), requests.children(folder))
+    _, listed = await wire.call(messages.sync(folder), messages.children(folder))
     children: list[str] = [] if isinstance(listed, Exception) else listed
     alike = [child for child in children if child.startswith(node.prefix)]
-    stats = await wire.call(*[requests.exists(f"{folder}/{child}") for child in alike])
+    stats = await wire.call(*[messages.exists(f"{folder}/{child}") for child in alike])
     for child, stat in zip(alike, stats, strict=True):
         if stat is not None and (anybody or stat.session == wire.session):
             node.child, node.fence, node.session = child, stat.czxid, stat.session

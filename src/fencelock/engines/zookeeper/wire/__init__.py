@@ -1,0 +1,1 @@
+"""ZooKeeper's client protocol: messages, session and connection, for threads and for asyncio."""
