@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from fencelock.engines.zookeeper.wire.session import Session
 
 from fencelock import Revoked, SessionEnded
 from fencelock.engines.zookeeper.wire import messages
+from fencelock.engines.zookeeper.wire.session import Session
 from tests.engines.zookeeper.tree import folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
