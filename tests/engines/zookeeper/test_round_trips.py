@@ -49,10 +49,7 @@ def test_a_free_lock_costs_two_requests_in_one_round_trip_and_one_to_leave(
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_a_contended_turn_costs_few_requests(flavor: str, count: int, server: ZooKeeper) -> None:
-    """Create, watch the one before, look, delete; and a look more if others came in between.
-
-    How often that is depends on who runs when: see ``test_neighbors.py`` for turns in order.
-    """
+    """Create and list, watch the one before, list again, delete."""
     url, turns = server.fresh_url(), 10
 
     async def scenario(lab: Lab) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from ...world import World
 from .cleanup import Sweeper, locate
 from .folders import Folders
-from .neighbors import Neighbors
 from .node import Node
 from .wire import messages
 from .wire.connection import Wire
@@ -24,14 +23,12 @@ class Leaving:
         nodes: dict[str, Node],
         sweeper: Sweeper,
         folders: Folders,
-        neighbors: Neighbors,
     ) -> None:
         self._world = world
         self._wire = wire
         self._nodes = nodes
         self._sweeper = sweeper
         self._folders = folders
-        self._neighbors = neighbors
 
     async def leave(self, node: Node) -> bool:
         """Take a node away, also one whose creation was not answered; True when it was there."""
@@ -52,7 +49,6 @@ class Leaving:
         """Delete a node whose name is known; True when it was there."""
         (answer,) = await self.tell(node, messages.delete(node.path))
         self._folders.left(node.folder)
-        self._neighbors.leave(node.folder, str(node.child))
         return not isinstance(answer, Exception)
 
     async def tell(self, node: Node, *wanted: Request) -> list[Any]:

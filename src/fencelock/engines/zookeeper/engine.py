@@ -5,8 +5,8 @@
   even if nobody stood before the one who left: its own node may have been deleted meanwhile, and
   whoever has no node holds nothing. That look is sent with the event, and the waiter woken with
   its answer.
-* How a node's name begins is known before it is made: mostly a hash of its owner. When the answer
-  to a creation is lost, that is how it is found again, and nobody stands in the queue twice.
+* How a node's name begins is known before it is made: a hash of its owner. When the answer to a
+  creation is lost, that is how it is found again, and nobody stands in the queue twice.
 * The fence is the node's czxid, which the whole ensemble counts up.
 * One session carries all locks of a client. The ensemble drops it a timeout after it last heard of
   us, so a lease never lasts longer than our own clock allows after the last *answered write*: a
@@ -29,7 +29,6 @@ from .cleanup import Sweeper, locate
 from .deletion import Leaving
 from .folders import Folders
 from .inspect import View
-from .neighbors import Neighbors
 from .node import Node, read_words
 from .renewal import Keeping
 from .wire import messages
@@ -60,10 +59,7 @@ class ZooKeeperEngine(Engine):
         self._signals: dict[str, Signal] = {}
         self._sweeper = Sweeper(world, self._wire, self._nodes)
         self._folders = Folders(self._wire, self._sweeper, options.root(address), self._acl)
-        self._neighbors = Neighbors()
-        self._leaving = Leaving(
-            world, self._wire, self._nodes, self._sweeper, self._folders, self._neighbors
-        )
+        self._leaving = Leaving(world, self._wire, self._nodes, self._sweeper, self._folders)
         self._view = View(world, self._wire, self._folders)
         self._keeping = Keeping(world, self._wire, self._nodes, self._sweeper, self._view)
 
@@ -142,12 +138,8 @@ class ZooKeeperEngine(Engine):
 
     def _new(self, request: Request, reborn: bool = False) -> Node:
         folder = self._folders.path(request.name)
-        again = None
-        if not reborn and (request.waits or request.queue):
-            again = self._neighbors.prefix(folder)
-        mark = paths.mark(request.owner) if again else ""
-        prefix = again or paths.protected(request.owner, self._recipe)
-        node = Node(request, folder, prefix, mark, self.world.now, self._sweeper.nudge)
+        prefix = paths.protected(request.owner, self._recipe)
+        node = Node(request, folder, prefix, self.world.now, self._sweeper.nudge)
         node.reborn = reborn
         return node
 
@@ -169,40 +161,28 @@ class ZooKeeperEngine(Engine):
         return await self._see(node, listed)
 
     async def _see(self, node: Node, listed: Any) -> list[str]:
-        """The contenders of a folder whose children were listed; who is there is remembered."""
+        """The contenders of a folder whose children were listed."""
         children: list[str] = [] if isinstance(listed, Exception) else listed  # no folder any more
-        order = await self._folders.order(node.folder, children)
-        self._neighbors.note(node.folder, str(node.child), order, node.left)
-        return order
+        return await self._folders.order(node.folder, children)
 
     async def _join(self, node: Node, request: Request) -> list[str]:
-        """Create the node, and see who is there.
-
-        Who has just seen others in line, as a client does that comes back for its next turn, need
-        not look: the number before its own tells who stands before it (``neighbors.py``).
-        """
+        """Create the node, and see who is there."""
         node.ttl = min(request.ttl, self._wire.limit)
         path = f"{node.folder}/{node.prefix}"
         creation = messages.create(path, node.data(node.ttl), self._acl)
-        known = (request.waits or request.queue) and self._neighbors.knows(node.folder)
-        looking = [] if known else [messages.children(node.folder)]
         await self._wire.ready()  # that may take a new session
         node.tried, node.session = True, self._wire.session
         try:
-            created, *listed = await self._folders.ensuring(node, creation, *looking)
+            created, listed = await self._folders.ensuring(
+                node, creation, messages.children(node.folder)
+            )
         except EngineError:
             node.tried = False
             raise
         path, stat = created
-        child = str(path[len(node.folder) + 1 :])
-        node.child, node.fence, node.session = child, stat.czxid, stat.session
-        if listed:
-            return await self._see(node, listed[0])
-        node.predecessor, node.guess = self._neighbors.before(node.folder, child)
-        if node.predecessor is not None:
-            return []
-        (children,) = await self._wire.call(messages.children(node.folder))
-        return await self._see(node, children)
+        node.child = str(path[len(node.folder) + 1 :])
+        node.fence, node.session = stat.czxid, stat.session
+        return await self._see(node, listed)
 
     async def _contact(self, node: Node, asked_at: float) -> float | None:
         """When a majority last heard of our session; None when the node has gone meanwhile.
@@ -256,9 +236,6 @@ class ZooKeeperEngine(Engine):
         except BaseException:
             node.watching = None
             raise
-        if node.guess:
-            self._neighbors.judge(node.folder, right=not isinstance(found, Exception))
-            node.guess = False
         if isinstance(found, Exception):
             node.lone()
             return None
@@ -292,8 +269,6 @@ class ZooKeeperEngine(Engine):
         if node is None:  # another client's, or one whose lease has run out
             node = self._new(Request(grant.name, grant.owner, grant.ttl))
             await locate(self._wire, node, anybody=True)
-            if node.child is None:
-                await self._view.find(node, paths.mark(grant.owner))
             return node.child is not None and await self._leaving.delete(node)
         return await self._leaving.leave(node)
 

@@ -14,7 +14,7 @@ from ...model import Gone, Grant, Holding, State, Waiting
 from ...world import World
 from . import paths
 from .folders import Folders
-from .node import Node, read_data, read_mark
+from .node import Node, read_data
 from .wire import messages
 from .wire.connection import Wire
 from .wire.messages import Stat
@@ -100,12 +100,6 @@ class View:
         raise Unavailable(
             f"{name!r} changed hands faster than it could be revoked; nothing is done"
         )
-
-    async def find(self, node: Node, mark: str) -> None:
-        """Find a node that tells by its data whose it is."""
-        for child, data, stat in await self._contenders(node.folder):
-            if read_mark(data) == mark:
-                node.child, node.fence, node.session = child, stat.czxid, stat.session
 
     async def why_gone(self, node: Node) -> Gone:
         """Why a node of ours is not there any more."""

@@ -24,10 +24,7 @@ class Node:
         "doomed",
         "fence",
         "folder",
-        "guess",
-        "left",
         "look",
-        "mark",
         "meta",
         "next",
         "owner",
@@ -48,7 +45,6 @@ class Node:
         request: Request,
         folder: str,
         prefix: str,
-        mark: str,
         now: Callable[[], float],
         nudge: Callable[[float], None],
     ) -> None:
@@ -60,8 +56,6 @@ class Node:
         self.folder = folder
         self.prefix = prefix
         """How its own name begins, whatever the server appends."""
-        self.mark = mark
-        """Written into it where its name does not tell whose it is."""
         self.reborn = False
         """It takes the place of one that was lost: what is left of that is not ours any more."""
         self.waits = request.waits or request.queue
@@ -78,10 +72,6 @@ class Node:
         """Its deletion is under way: nobody may rely on it any more."""
         self.predecessor: str | None = None
         """Who stands before it, as far as we know."""
-        self.guess = False
-        """That one was guessed, and nobody has seen it yet."""
-        self.left: str | None = None
-        """Who stood before it last, and has gone."""
         self.look: Flight | None = None
         """The look at the queue that was sent when the one before it went."""
         self.watching: str | None = None
@@ -117,13 +107,11 @@ class Node:
 
     def data(self, ttl: float) -> bytes:
         """What it holds, for whoever inspects the lock."""
-        owner = f', "owner": "{self.mark}"' if self.mark else ""
-        return f'{{"ttl": {ttl!r}, "meta": {self.meta}{owner}}}'.encode()
+        return f'{{"ttl": {ttl!r}, "meta": {self.meta}}}'.encode()
 
     def lone(self) -> None:
         """The one before it has gone."""
-        self.left, self.predecessor = self.predecessor, None
-        self.watching, self.next, self.guess = None, False, False
+        self.predecessor, self.watching, self.next = None, None, False
 
     def woken(self, ask: Ask | None) -> None:
         """The predecessor has gone, or nobody would tell us.
@@ -133,7 +121,6 @@ class Node:
         """
         self.lone()
         if ask is None:
-            self.left = None  # for all we know it is still there
             self.called()
             return
         self.look = Flight(1, self.called)
@@ -161,12 +148,3 @@ def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
 def read_words(found: Any) -> str:
     """The words of a holder as JSON text, where its node was still there."""
     return "" if isinstance(found, Exception) else json.dumps(read_data(found[0], 0.0)[1])
-
-
-def read_mark(data: bytes) -> str | None:
-    """What stands for its owner, in a node whose name does not tell it."""
-    try:
-        found: Any = json.loads(data)
-        return str(found["owner"])
-    except (ValueError, TypeError, KeyError):
-        return None
