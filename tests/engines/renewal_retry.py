@@ -1,4 +1,4 @@
-"""Renewing while the servers are in trouble, for the tests of engines that survive it."""
+"""Renews while the servers are in trouble, for the tests of engines that survive it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An exception from a signal handler, at a chosen one of all moments at which Python may raise it.
+"""Raises, as a signal handler may, at a chosen one of all moments at which Python runs handlers.
 
 CPython looks for signals when a function begins, after each call and where a loop turns back. A
 tracer sees every opcode and counts those that follow such a moment, in the code under test only.
@@ -15,19 +15,19 @@ from functools import cache
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-_LOOKS = {
+_CHECKS = {
     dis.opmap[name]
     for name in ("RESUME", "CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD")
     if name in dis.opmap
 }
 
 
-class Struck(BaseException):
+class InjectedSignal(BaseException):
     """What the handler raises."""
 
 
-class Strike:
-    """Within it the calling thread is struck at the n-th moment; never, to count them."""
+class SignalInjection:
+    """Raises in the calling thread at the n-th moment within it; at none, to count them."""
 
     def __init__(self, paths: tuple[str, ...], moment: int = 0) -> None:
         self._paths = paths
@@ -35,7 +35,7 @@ class Strike:
         self.moments = 0
         self._last: dict[FrameType, int] = {}
 
-    def __enter__(self) -> Strike:
+    def __enter__(self) -> SignalInjection:
         self._before = sys.gettrace()
         sys.settrace(self._enter)
         return self
@@ -60,23 +60,23 @@ class Strike:
             code, last = frame.f_code, self._last.get(frame)
             if (
                 last is not None
-                and code.co_code[last] in _LOOKS
-                and _share_times(code, last, frame.f_lasti)
+                and code.co_code[last] in _CHECKS
+                and _same_handler(code, last, frame.f_lasti)
             ):
                 self.moments += 1
                 if self.moments == self._moment:
                     sys.settrace(None)
-                    raise Struck
+                    raise InjectedSignal
             self._last[frame] = frame.f_lasti
         return self._step
 
 
 @cache
-def _share_times(code: CodeType, one: int, other: int) -> bool:
+def _same_handler(code: CodeType, one: int, other: int) -> bool:
     """Whether exceptions of two opcodes have the same handler."""
     table = dis._parse_exception_table(code)  # type: ignore[attr-defined]
     handlers = [
-        next((entry.target for entry in table if entry.start <= place < entry.end), None)
-        for place in (one, other)
+        next((entry.target for entry in table if entry.start <= offset < entry.end), None)
+        for offset in (one, other)
     ]
     return handlers[0] == handlers[1]

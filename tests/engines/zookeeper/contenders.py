@@ -1,4 +1,4 @@
-"""Clients that take turns on one lock, one step at a time, and what each of them asks for."""
+"""Clients that take turns on one lock, one step at a time, and the requests each of them sends."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from fencelock import aio
 from tests.faults.flavors import SOON, Job, Lab
 
 NAME = "seat"
-LATE = 100.0  # longer than a test waits: who is not told does not come by itself
+LATE = 100.0  # longer than a test waits: who is not woken does not come by itself
 
 
-def counted(client: aio.Client) -> list[str]:
+def record_requests(client: aio.Client) -> list[str]:
     """The kinds of all requests that a client sends from now on."""
-    link = client._core.engine._wire._link  # type: ignore[attr-defined]
+    session = client._core.engine._connection._session  # type: ignore[attr-defined]
     sent: list[str] = []
-    ask = link.ask
+    send = session.send
 
-    def note(wanted: Any, flight: Any) -> bytes:
-        sent.extend(type(request).__name__ for request in wanted)
-        return bytes(ask(wanted, flight))
+    def record(requests: Any, batch: Any) -> bytes:
+        sent.extend(type(request).__name__ for request in requests)
+        return bytes(send(requests, batch))
 
-    link.ask = note
+    session.send = record
     return sent
 
 
-class Seat:
+class Contender:
     """One client. It holds, it waits, or it is away."""
 
     def __init__(self, lab: Lab, client: aio.Client) -> None:
         self._lab = lab
         self.client = client
         self.engine: Any = client._core.engine
-        self._sent = counted(client)
+        self._sent = record_requests(client)
         self._waiter: Job[aio.Lease] | None = None
         self.lease: aio.Lease | None = None
 
@@ -44,16 +44,17 @@ class Seat:
 
     @property
     def sent(self) -> list[str]:
-        """What it has asked for since it came; a slow test is renewed now and then."""
+        """What it has sent since it came; a slow test is renewed now and then."""
         return [kind for kind in self._sent if kind != "Transaction"]
 
     @property
     def watched(self) -> list[str]:
-        """The names of the nodes whose end it will be told of."""
-        return [path.rpartition("/")[2] for path in self.engine._wire._link._watches]
+        """The names of the nodes that it watches."""
+        watches = self.engine._connection._session._watches
+        return [path.rpartition("/")[2] for path in watches]
 
     async def join(self) -> None:
-        """Ask for the lock, and wait in line for it."""
+        """Want the lock, and wait in the queue for it."""
         self._sent.clear()
         self._waiter = self._lab.start(self.client.lock(NAME, ttl=30, timeout=LATE).acquire())
         await self._lab.until(lambda: self.watched, "a waiter that watches somebody")
@@ -69,7 +70,7 @@ class Seat:
         return self.lease
 
     async def take(self) -> None:
-        """Ask for the lock and get it."""
+        """Acquire the lock at once."""
         self._sent.clear()
         self.lease = await self.client.lock(NAME, ttl=30, timeout=LATE).acquire()
 
@@ -78,10 +79,10 @@ class Seat:
         assert await self.lease.release() is True
 
 
-async def seats(lab: Lab, url: str, count: int) -> list[Seat]:
-    """The first holds the lock; the others wait in line."""
-    found = [Seat(lab, await lab.connect(url)) for _ in range(count)]
+async def queue_up(lab: Lab, url: str, count: int) -> list[Contender]:
+    """The first holds the lock; the others wait in the queue."""
+    found = [Contender(lab, await lab.connect(url)) for _ in range(count)]
     await found[0].take()
-    for seat in found[1:]:
-        await seat.join()
+    for contender in found[1:]:
+        await contender.join()
     return found

@@ -65,7 +65,7 @@ def test_unused_folders_go_and_the_fence_grows_on(
 def test_unused_folders_go_where_the_server_has_no_containers(
     flavor: str, server: ZooKeeper, kazoo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencelock.engines.zookeeper.cleanup.EMPTY_S", 0.2)
+    monkeypatch.setattr("fencelock.engines.zookeeper.deletion.EMPTY_S", 0.2)
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:

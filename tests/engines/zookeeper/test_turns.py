@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.zookeeper.contenders import NAME, seats
+from tests.engines.zookeeper.contenders import NAME, queue_up
 from tests.engines.zookeeper.tree import folder
 from tests.faults.flavors import Lab, run
 from tests.servers.zookeeper import ZooKeeper
@@ -19,24 +19,24 @@ def test_a_turn_in_a_ring_costs_five_requests(flavor: str, count: int, server: Z
     """Create and list, watch the one before, list again when that goes, delete."""
 
     async def scenario(lab: Lab) -> None:
-        ring = await seats(lab, server.fresh_url(), count)
+        ring = await queue_up(lab, server.fresh_url(), count)
         fences: list[int] = []
         for turn in range(3 * count):
-            seat, following = ring[turn % count], ring[(turn + 1) % count]
-            assert seat.lease is not None
-            fences.append(seat.lease.fence)
+            contender, following = ring[turn % count], ring[(turn + 1) % count]
+            assert contender.lease is not None
+            fences.append(contender.lease.fence)
             before = ring[turn % count - 1].child if turn else ""
-            await seat.leave()
+            await contender.leave()
             if turn:
-                assert seat.sent == TURN
+                assert contender.sent == TURN
             await following.hold()
-            await seat.join()
+            await contender.join()
             if turn:
-                assert seat.watched == [before]
+                assert contender.watched == [before]
         assert fences == sorted(fences)
         await ring[0].leave()
-        for seat in ring[1:]:
-            await (await seat.hold()).release()
+        for contender in ring[1:]:
+            await (await contender.hold()).release()
 
     run(flavor, scenario)
 
@@ -49,7 +49,7 @@ def test_a_stranger_that_came_meanwhile_is_waited_for(
     prefix = {"kazoo": f"{'a' * 32}__lock__", "curator": f"_c_{'b' * 36}-lock-", "plain": "lock-"}
 
     async def scenario(lab: Lab) -> None:
-        first, second, third = await seats(lab, url, 3)
+        first, second, third = await queue_up(lab, url, 3)
         await first.leave()
         await second.hold()
         path = f"{folder(url, NAME)}/{prefix[kind]}"
@@ -74,9 +74,9 @@ def test_the_same_name_in_a_folder_made_anew_is_waited_for(
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:
-        (seat, rival) = await seats(lab, url, 2)
+        (contender, rival) = await queue_up(lab, url, 2)
         theirs = kazoo.create(f"{folder(url, NAME)}/lock-", b"", ephemeral=True, sequence=True)
-        await seat.leave()
+        await contender.leave()
         await rival.hold()  # and it has seen the stranger
         await rival.leave()
         kazoo.delete(folder(url, NAME), recursive=True)
@@ -101,7 +101,7 @@ def test_a_folder_made_anew_counts_anew(flavor: str, server: ZooKeeper, kazoo: A
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:
-        first, second = await seats(lab, url, 2)
+        first, second = await queue_up(lab, url, 2)
         kazoo.create(f"{folder(url, NAME)}/x__lock__", b"", ephemeral=True, sequence=True)
         await first.leave()
         lost = await second.hold()
@@ -122,7 +122,7 @@ def test_a_lease_can_be_released_by_another_client_that_knows_its_owner(
     flavor: str, server: ZooKeeper
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        first, second, third = await seats(lab, server.fresh_url(), 3)
+        first, second, third = await queue_up(lab, server.fresh_url(), 3)
         await first.leave()
         await second.hold()
         await second.leave()

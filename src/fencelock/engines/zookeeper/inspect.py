@@ -1,4 +1,4 @@
-"""Looking at locks from outside, and taking them away.
+"""Reads locks from outside, and takes them away.
 
 Every look first has its server catch up with the leader. Ages are worked out from wall clocks,
 which may differ between machines: they are for people, and nothing is decided by them.
@@ -15,11 +15,10 @@ from ...world import World
 from . import paths
 from .folders import Folders
 from .node import Node, read_data
-from .wire import messages
-from .wire.connection import Wire
+from .wire import Connection, messages
 from .wire.messages import Stat
 
-REVOKED_MAX = 100  # the last revocations, so that the note never grows
+REVOKED_MAX = 100  # the last revocations, so that their node never grows
 TRIES = 10
 BATCH_MAX = 200
 
@@ -32,12 +31,12 @@ class Contender(NamedTuple):
     stat: Stat
 
 
-class View:
-    """What one client can see of all locks."""
+class Inspection:
+    """What one client can read of all locks."""
 
-    def __init__(self, world: World, wire: Wire, folders: Folders) -> None:
+    def __init__(self, world: World, connection: Connection, folders: Folders) -> None:
         self._world = world
-        self._wire = wire
+        self._connection = connection
         self._folders = folders
 
     async def inspect(self, name: str) -> State:
@@ -47,15 +46,15 @@ class View:
         return State(name, tuple(holders), tuple(waiters))
 
     async def scan(self, prefix: str) -> list[Holding]:
-        await self._wire.call(messages.sync(self._folders.root or "/"))
+        await self._connection.call(messages.sync(self._folders.root or "/"))
         found: list[Holding] = []
         level = [self._folders.root]
         while level:
             inner: list[str] = []
             for start in range(0, len(level), BATCH_MAX):
                 batch = level[start : start + BATCH_MAX]
-                wanted = [messages.children(path or "/") for path in batch]
-                for path, children in zip(batch, await self._wire.call(*wanted), strict=True):
+                wanted = [messages.get_children(path or "/") for path in batch]
+                for path, children in zip(batch, await self._connection.call(*wanted), strict=True):
                     if not isinstance(children, Exception):
                         inner += self._folders_in(path, children)
                         found += await self._holder(path, children, prefix)
@@ -73,14 +72,14 @@ class View:
         name = self._folders.name(path)
         if not name.startswith(prefix) or self._folders.path(name) != path:
             return []
-        (found,) = await self._wire.call(messages.get(f"{path}/{order[0]}"))
+        (found,) = await self._connection.call(messages.get_data(f"{path}/{order[0]}"))
         if isinstance(found, Exception):  # released at this moment: see who is next
             contenders = await self._contenders(path)
             return [self._holding(name, contenders[0])] if contenders else []
         return [self._holding(name, Contender(order[0], *found))]
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Delete the holder's node, and in the same transaction note why."""
+        """Delete the holder's node, and in the same transaction write down why."""
         folder = self._folders.path(name)
         for _ in range(TRIES):
             contenders = await self._contenders(folder, 1)
@@ -91,11 +90,11 @@ class View:
             if found is None:
                 continue
             reasons, version = found
-            reasons = dict([*reasons.items(), (_mark(child), reason)][-REVOKED_MAX:])
-            note = messages.put(self._folders.revoked, json.dumps(reasons).encode(), version)
-            deed = messages.together([note, messages.delete(f"{folder}/{child}")])
-            (answer,) = await self._wire.call(deed)
-            if not any(isinstance(one, Exception) for one in answer):
+            reasons = dict([*reasons.items(), (_key(child), reason)][-REVOKED_MAX:])
+            record = messages.set_data(self._folders.revoked, json.dumps(reasons).encode(), version)
+            both = messages.multi([record, messages.delete(f"{folder}/{child}")])
+            (reply,) = await self._connection.call(both)
+            if not any(isinstance(one, Exception) for one in reply):
                 return True
         raise Unavailable(
             f"{name!r} changed hands faster than it could be revoked; nothing is done"
@@ -103,9 +102,9 @@ class View:
 
     async def why_gone(self, node: Node) -> Gone:
         """Why a node of ours is not there any more."""
-        (found,) = await self._wire.call(messages.get(self._folders.revoked))
+        (found,) = await self._connection.call(messages.get_data(self._folders.revoked))
         reasons: Any = {} if isinstance(found, Exception) else json.loads(found[0] or b"{}")
-        reason = reasons.get(_mark(node.child or ""))
+        reason = reasons.get(_key(node.child or ""))
         return Gone("revoked", reason or "its node was deleted from ZooKeeper")
 
     async def why_not_ours(self, grant: Grant) -> Gone:
@@ -117,29 +116,33 @@ class View:
         return Gone("expired", "its node is gone from ZooKeeper")
 
     async def _reasons(self) -> tuple[dict[str, str], int] | None:
-        """The last revocations and the version of their note; None when it was just made."""
+        """The last revocations and the version of their node; None when it was just made."""
         path = self._folders.revoked
-        (found,) = await self._wire.call(messages.get(path))
+        (found,) = await self._connection.call(messages.get_data(path))
         if isinstance(found, Exception):
-            await self._wire.call(messages.create_plain(path, messages.OPEN))
+            await self._connection.call(messages.create_persistent(path, messages.OPEN))
             return None
         data, stat = found
         return json.loads(data or b"{}"), stat.version
 
     async def _contenders(self, folder: str, most: int = 10_000) -> list[Contender]:
         """Who stands before a lock, in order, with their data."""
-        _, children = await self._wire.call(messages.sync(folder), messages.children(folder))
+        _, children = await self._connection.call(
+            messages.sync(folder), messages.get_children(folder)
+        )
         if isinstance(children, Exception):
             return []
         order = (await self._folders.order(folder, children))[:most]
         found: list[Contender] = []
         for start in range(0, len(order), BATCH_MAX):
             batch = order[start : start + BATCH_MAX]
-            answers = await self._wire.call(*[messages.get(f"{folder}/{child}") for child in batch])
+            replies = await self._connection.call(
+                *[messages.get_data(f"{folder}/{child}") for child in batch]
+            )
             found += [
-                Contender(child, *answer)
-                for child, answer in zip(batch, answers, strict=True)
-                if not isinstance(answer, Exception)
+                Contender(child, *reply)
+                for child, reply in zip(batch, replies, strict=True)
+                if not isinstance(reply, Exception)
             ]
         return found
 
@@ -149,12 +152,12 @@ class View:
         return Holding(name, stat.czxid, ttl, self._age(stat), ttl, meta)
 
     def _read(self, data: bytes) -> tuple[float, Any]:
-        return read_data(data, self._wire.limit)
+        return read_data(data, self._connection.ttl_max)
 
     def _age(self, stat: Stat) -> float:
         return max(0.0, self._world.wall_us() / 1e6 - stat.ctime_ms / 1e3)
 
 
-def _mark(child: str) -> str:
+def _key(child: str) -> str:
     """What tells one contender from all others, short enough to be remembered."""
     return child[-60:]

@@ -1,4 +1,4 @@
-"""The contenders of one client: what it knows of each node that it has made."""
+"""The nodes of one client: what it knows of each that it has created."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ from typing import Any
 
 from ...model import Meta, Request, Scalar
 from ...world import Signal
+from ..timer import NEVER
 from .wire import messages
-from .wire.messages import Ask, Flight
-
-NEVER = float("inf")
+from .wire.messages import Batch, Send
 
 
 class Node:
-    """One contender of ours, from before its creation is asked for to its deletion."""
+    """One contender of ours, from before its creation is sent to its deletion."""
 
     __slots__ = (
+        "_expect",
         "_now",
-        "_nudge",
+        "behind_holder",
         "child",
-        "doomed",
+        "create_sent",
+        "delete_at",
+        "deleting",
         "fence",
         "folder",
-        "look",
+        "is_replacement",
+        "listing",
         "meta",
-        "next",
         "owner",
         "predecessor",
         "prefix",
-        "reborn",
         "session",
         "signal",
-        "tried",
         "ttl",
-        "until",
         "waits",
-        "watching",
+        "watched_path",
     )
 
     def __init__(
@@ -45,39 +44,40 @@ class Node:
         request: Request,
         folder: str,
         prefix: str,
+        is_replacement: bool,
         now: Callable[[], float],
-        nudge: Callable[[float], None],
+        expect: Callable[[float], None],
     ) -> None:
         self._now = now
-        self._nudge = nudge
+        self._expect = expect
         self.owner = request.owner
         self.ttl = request.ttl
         self.meta = request.meta
         self.folder = folder
         self.prefix = prefix
         """How its own name begins, whatever the server appends."""
-        self.reborn = False
-        """It takes the place of one that was lost: what is left of that is not ours any more."""
+        self.is_replacement = is_replacement
+        """It replaces one that was lost: what is left of that is not ours any more."""
         self.waits = request.waits or request.queue
-        """It was made to queue with: asking once more after a lost answer does not end that."""
-        self.tried = False
-        """Its creation was asked for: it may exist although nobody has told us."""
+        """It was made to queue with: a retry after a lost reply does not end that."""
+        self.create_sent = False
+        """It may exist, although no reply has told us."""
         self.child: str | None = None
         """Its name in the folder, once it is known."""
         self.fence = 0
         self.session = 0
-        self.until = NEVER
+        self.delete_at = NEVER
         """When it is deleted unless somebody says that it is still wanted."""
-        self.doomed = False
+        self.deleting = False
         """Its deletion is under way: nobody may rely on it any more."""
         self.predecessor: str | None = None
         """Who stands before it, as far as we know."""
-        self.look: Flight | None = None
-        """The look at the queue that was sent when the one before it went."""
-        self.watching: str | None = None
-        """The path whose end we will be told of."""
-        self.next = False
-        """Nobody stood before the one that we watch when we looked: it holds the lock."""
+        self.behind_holder = False
+        """Nobody stood before its predecessor when we looked: that holds the lock."""
+        self.watched_path: str | None = None
+        """The predecessor's path, while we watch it."""
+        self.listing: Batch | None = None
+        """The look at the queue that was sent when its predecessor went."""
         self.signal: Signal | None = None
 
     @property
@@ -88,20 +88,30 @@ class Node:
         """Whether it went with its session."""
         return self.session not in (0, session)
 
-    def doom(self, now: float) -> bool:
+    def keep(self, longer: float = 0.0) -> None:
+        """Keep it while its attempt goes on, and for its ttl, no longer: an attempt may end without
+        a word, as when a signal handler raises."""
+        self.keep_until(self._now() + self.ttl + longer)
+
+    def keep_until(self, at: float) -> None:
+        """Have it deleted then, unless it is kept for longer by that time."""
+        self.delete_at = at
+        self._expect(at)
+
+    def begin_deletion(self, now: float) -> bool:
         """Decide to delete it; False when it is wanted again.
 
         The mark comes before the look at the time, and whoever wants the node does it the other way
         round: one of the two sees the other, without a lock between them.
         """
-        self.doomed = True
-        self.doomed = self.until <= now
-        return self.doomed
+        self.deleting = True
+        self.deleting = self.delete_at <= now
+        return self.deleting
 
     def twin(self, order: list[str]) -> str | None:
-        """The first in line, if it is of the same owner and another client has made it."""
+        """The first in the queue, if it is of the same owner and another client has made it."""
         first = order[0] if order else None
-        if self.reborn or first is None or first == self.child:
+        if self.is_replacement or first is None or first == self.child:
             return None
         return first if first.startswith(self.prefix) else None
 
@@ -109,27 +119,24 @@ class Node:
         """What it holds, for whoever inspects the lock."""
         return f'{{"ttl": {ttl!r}, "meta": {self.meta}}}'.encode()
 
-    def lone(self) -> None:
-        """The one before it has gone."""
-        self.predecessor, self.watching, self.next = None, None, False
+    def predecessor_gone(self) -> None:
+        self.predecessor, self.watched_path, self.behind_holder = None, None, False
 
-    def woken(self, ask: Ask | None) -> None:
-        """The predecessor has gone, or nobody would tell us.
+    def on_event(self, send: Send | None) -> None:
+        """The predecessor has gone, or the connection broke and no event would come.
 
-        The queue is looked at without waiting for the one who waits: it is called when the answer
-        is there.
+        The queue is listed without waiting for the waiter: it is woken when the reply is there.
         """
-        self.lone()
-        if ask is None:
-            self.called()
+        self.predecessor_gone()
+        if send is None:
+            self.wake()
             return
-        self.look = Flight(1, self.called)
-        ask((messages.children(self.folder),), self.look)
+        self.listing = Batch(1, self.wake)
+        send((messages.get_children(self.folder),), self.listing)
 
-    def called(self) -> None:
-        """Have the one who waits look, or lose its place."""
-        self.until = self._now() + self.ttl
-        self._nudge(self.until)
+    def wake(self) -> None:
+        """Have the waiter look; one that does not come loses its node."""
+        self.keep()
         if self.signal is not None:
             self.signal.set()
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...engine import Address
 from ...errors import Misconfigured
-from ..options import Reader, choice, common, seconds
+from ..options import Reader, choice, common, seconds, tls
 from . import paths
-from .wire import messages
+from .wire import Settings, messages
 
+PORT = 2181
 DEFAULT_ROOT = "/fencelock"
-SESSION_MIN_S, SESSION_MAX_S = 0.4, 3600.0
+SESSION_S, SESSION_MIN_S, SESSION_MAX_S = 20.0, 0.4, 3600.0
 ACLS: dict[str, messages.Acl] = {
     "open": messages.OPEN,
     "creator": messages.CREATOR,
@@ -43,6 +45,20 @@ def acl(address: Address) -> messages.Acl:
             f"acl={chosen} needs a user: write zookeeper://user:password@host:port/root"
         )
     return ACLS[chosen]
+
+
+def connection(address: Address) -> Settings:
+    """Where to connect, and how."""
+    options: Any = address.options
+    if not address.hosts:
+        raise Misconfigured(f"{address.public} names no server: write zookeeper://host:port/root")
+    credential = f"{address.user}:{address.password or ''}"
+    return Settings(
+        hosts=tuple((host.strip("[]"), port or PORT) for host, port in address.hosts),
+        session_s=options.get("session", SESSION_S),
+        credentials=(("digest", credential),) if address.user else (),
+        tls=tls(options),
+    )
 
 
 READERS: Mapping[str, Reader] = {

@@ -1,4 +1,4 @@
-"""The wire for asyncio: the event loop reads and writes, and there is no thread at all."""
+"""A connection for asyncio: the event loop reads and writes, and there is no thread at all."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ....errors import OutcomeUnknown, Unavailable
 from ....wires.buffered_protocol import Receiver
 from ....world import World
 from . import messages
-from .connection import PINGS, RETRY_S, TRIES, Settings, Wire
-from .messages import Flight, Request
+from .connection import RETRY_S, TRIES, Connection, Settings
+from .messages import Batch, Request
 
 
-class _Line(Receiver):
-    """One connection: hands what it hears to its wire."""
+class _Protocol(Receiver):
+    """The asyncio protocol of a connection to one member."""
 
-    def __init__(self, wire: AioWire) -> None:
-        self.wire = wire
+    def __init__(self, connection: AioConnection) -> None:
+        self.connection = connection
         self.transport: asyncio.Transport | None = None
-        self.welcome: asyncio.Future[None] = wire.loop.create_future()
-        self.broken: asyncio.Future[None] = wire.loop.create_future()
+        self.connected: asyncio.Future[None] = connection.loop.create_future()
+        self.broken: asyncio.Future[None] = connection.loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop's are of no class of asyncio
@@ -29,7 +29,7 @@ class _Line(Receiver):
     def data_received(self, data: bytes) -> None:
         if not self.broken.done():
             try:
-                self.wire.hear(data)
+                self.connection.receive(data)
             except Exception as error:
                 self.fail(error)
 
@@ -37,7 +37,7 @@ class _Line(Receiver):
         self.fail(exc or ConnectionResetError("the server closed the connection"))
 
     def fail(self, error: Exception) -> None:
-        for future in (self.welcome, self.broken):
+        for future in (self.connected, self.broken):
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # looked at: perhaps nobody waits for it any more
@@ -45,92 +45,89 @@ class _Line(Receiver):
             self.transport.abort()
 
 
-class AioWire(Wire):
+class AioConnection(Connection):
     """One session, shared by the tasks of a loop."""
 
     def __init__(self, settings: Settings, world: World) -> None:
         super().__init__(settings, world)
         self.loop = asyncio.get_running_loop()
         self._ready = asyncio.Event()
-        self._tried = asyncio.Event()  # every member once
-        self._rouse = asyncio.Event()
-        self._line: _Line | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._limit: asyncio.TimerHandle | None = None
-        self._flights: deque[tuple[Flight, float]] = deque()
-        self._greeted_at = 0.0
-        self._sent_at = 0.0
-        self._unheard_since: float | None = None
+        self._all_tried = asyncio.Event()  # every member once
+        self._retry_now = asyncio.Event()
+        self._protocol: _Protocol | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._batches: deque[tuple[Batch, float]] = deque()
 
     async def open(self) -> None:
-        self.tls()
-        self._start()
-        await _set_within(self._tried, self.round)
+        self._tls()
+        self._connect()
+        await _set_within(self._all_tried, self.open_timeout)
         if not self._ready.is_set():
             await self.close(False)
-            raise self._why
+            raise self._error
 
     async def ready(self) -> None:
         if not self._ready.is_set():
-            self._rouse.set()
-            if self._closed or not await _set_within(self._ready, self.respite):
-                raise Unavailable(f"no server of the ensemble answers ({self._why})")
+            self._retry_now.set()
+            if self._closed or not await _set_within(self._ready, self.reconnect_timeout):
+                raise Unavailable(f"no server of the ensemble answers ({self._error})")
 
-    async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
-        if not wanted:
+    async def call(self, *requests: Request, session: int = 0) -> list[Any]:
+        if not requests:
             return []
         for _ in range(TRIES):
             if not self._ready.is_set():
                 await self.ready()
-            if (line := self._line) is not None:
+            if (protocol := self._protocol) is not None:
                 break
         else:
             raise Unavailable(
                 "the connection to ZooKeeper breaks again and again; nothing was sent"
             )
-        self._see(session)
-        landed: asyncio.Future[None] = self.loop.create_future()
-        flight = Flight(len(wanted), lambda: _settle(landed))
+        self._require_session(session)
+        done: asyncio.Future[None] = self.loop.create_future()
+        batch = Batch(len(requests), lambda: _resolve(done))
         sent_at = self._now()
-        self._push(line, self._link.ask(wanted, flight))
-        self._expect(flight, sent_at)
-        await landed
-        if flight.lost:
-            raise self._unanswered(wanted)
-        return self._answered(wanted, flight.answers, sent_at)
+        self._write(protocol, self._session.send(requests, batch))
+        self._limit(batch, sent_at)
+        await done
+        if batch.lost:
+            raise self._no_reply(requests)
+        return self._checked(requests, batch.replies, sent_at)
 
-    def _expect(self, flight: Flight, sent_at: float) -> None:
-        """Wait for an answer no longer than ``request_timeout``. One timer does for all calls."""
-        flights = self._flights
-        while flights and flights[0][0].is_over:
-            flights.popleft()
-        flights.append((flight, sent_at))
-        if self._limit is None:
-            self._limit = self.loop.call_later(self.request_timeout, self._look_back)
+    def _limit(self, batch: Batch, sent_at: float) -> None:
+        """Wait for replies no longer than ``request_timeout``. One timer does for all calls."""
+        batches = self._batches
+        while batches and batches[0][0].is_done:
+            batches.popleft()
+        batches.append((batch, sent_at))
+        if self._request_timer is None:
+            self._request_timer = self.loop.call_later(self.request_timeout, self._fail_late)
 
-    def _look_back(self) -> None:
-        self._limit = None
+    def _fail_late(self) -> None:
+        self._request_timer = None
         late = self._now() - self.request_timeout
-        for flight, sent_at in self._flights:
-            if flight.is_over:
+        for batch, sent_at in self._batches:
+            if batch.is_done:
                 continue
             if sent_at > late:
-                self._limit = self.loop.call_later(sent_at - late, self._look_back)
+                self._request_timer = self.loop.call_later(sent_at - late, self._fail_late)
                 return
-            if self._line is not None:
-                self._line.fail(TimeoutError("the server is silent"))
-            flight.lose()
+            if self._protocol is not None:
+                self._protocol.fail(TimeoutError("the server is silent"))
+            batch.lose()
 
-    async def close(self, end: bool) -> None:
-        if end and self._ready.is_set():
+    async def close(self, end_session: bool) -> None:
+        if end_session and self._ready.is_set():
             try:
                 await self.call(messages.CLOSE)
             except (Unavailable, OutcomeUnknown):
                 pass  # it ends by its timeout
         self.close_nowait()
-        if self._task is not None:
-            await asyncio.wait({self._task})
+        if self._connecting is not None:
+            await asyncio.wait({self._connecting})
 
     def close_nowait(self) -> None:
         self._closed = True
@@ -140,17 +137,19 @@ class AioWire(Wire):
             pass  # the loop is closed, and all connections with it
 
     def _end(self) -> None:
-        if self._line is not None:
-            self._line.fail(ConnectionAbortedError("closed by us"))
-        if self._task is not None:
-            self._task.cancel()
-        if self._limit is not None:
-            self._limit.cancel()
+        if self._protocol is not None:
+            self._protocol.fail(ConnectionAbortedError("closed by us"))
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._request_timer is not None:
+            self._request_timer.cancel()
 
-    def _start(self) -> None:
-        self._task = self.loop.create_task(self._run(), name="fencelock-zookeeper")
+    # Connecting
 
-    async def _run(self) -> None:
+    def _connect(self) -> None:
+        self._connecting = self.loop.create_task(self._try_members(), name="fencelock-zookeeper")
+
+    async def _try_members(self) -> None:
         """Try one member after the other until one takes us.
 
         Then this ends: a task that went on would be cancelled when the program's loop ends, and
@@ -160,92 +159,89 @@ class AioWire(Wire):
             for _ in range(len(self._hosts)):
                 host = self._next_host()
                 try:
-                    await self._connect(host)
+                    await self._try(host)
                     return
                 except Exception as error:
-                    self._failed(host, error)
-                    self._leave()
+                    self._member_failed(host, error)
+                    self._disconnect()
                 except BaseException:
-                    self._leave()
+                    self._disconnect()
                     raise
                 if self._closed:
                     return
-            self._tried.set()
-            await _set_within(self._rouse, RETRY_S)
-            self._rouse.clear()
+            self._all_tried.set()
+            await _set_within(self._retry_now, RETRY_S)
+            self._retry_now.clear()
 
-    async def _connect(self, host: tuple[str, int]) -> None:
-        """Connect to one member; from its welcome on, the end of the connection is seen to."""
-        context = self.tls()
-        async with asyncio.timeout(self.hurry):
-            _, line = await self.loop.create_connection(
-                lambda: _Line(self),
+    async def _try(self, host: tuple[str, int]) -> None:
+        """Connect to one member; once it has taken us, the end of the connection is seen to."""
+        context = self._tls()
+        async with asyncio.timeout(self.connect_timeout):
+            _, protocol = await self.loop.create_connection(
+                lambda: _Protocol(self),
                 *host,
                 ssl=context,
                 server_hostname=host[0] if context else None,
             )
-        self._line = line
-        self._unheard_since = None
-        self._greeted_at = self._now()
-        self._push(line, self._link.greet())
-        self._look(line)
-        await line.welcome
-        line.broken.add_done_callback(lambda broken: self._broke(host, broken))
+        self._protocol = protocol
+        self._silent_since = None
+        self._connected_at = self._now()
+        self._write(protocol, self._session.connect())
+        self._check(protocol)
+        await protocol.connected
+        protocol.broken.add_done_callback(lambda broken: self._broke(host, broken))
 
     def _broke(self, host: tuple[str, int], broken: asyncio.Future[None]) -> None:
         error = broken.exception()
         if isinstance(error, Exception):
-            self._failed(host, error)
-        self._leave()
+            self._member_failed(host, error)
+        self._disconnect()
         if not self._closed:
-            self._start()
+            self._connect()
 
-    def hear(self, data: bytes) -> None:
-        """Take what the server sent."""
-        self._unheard_since = None
-        asked = self._link.receive(data)
-        if asked and self._line is not None:
-            self._push(self._line, asked)
-        if self._link.welcomed and not self._ready.is_set():
-            if self._link.fresh:
-                self.contact_at = self._greeted_at
-            self._ready.set()
-            self._tried.set()
-            if self._line is not None:
-                _settle(self._line.welcome)
-
-    def _push(self, line: _Line, data: bytes) -> None:
-        self._sent_at = now = self._now()
-        if self._unheard_since is None:
-            self._unheard_since = now
-        assert line.transport is not None
-        if not line.broken.done():  # uvloop raises where asyncio passes over what comes too late
-            line.transport.write(data)
-
-    def _look(self, line: _Line) -> None:
-        """Ping when it is time; leave a server that is silent; look again before either."""
-        now = self._now()
-        if self._unheard_since is not None and now >= self._unheard_since + self.allowed:
-            line.fail(TimeoutError("the server is silent"))
-            return
-        if self._link.welcomed and now >= self._sent_at + self.timeout / PINGS:
-            self._push(line, self._link.ping())
-        due = self._sent_at + self.timeout / PINGS
-        if self._unheard_since is not None:
-            due = min(due, self._unheard_since + self.allowed)
-        self._timer = self.loop.call_later(max(0.0, due - now), self._look, line)
-
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         if self._ready.is_set():
             self._broken_at = self._now()
         self._ready.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-        line, self._line = self._line, None
-        self._link.break_off()
-        if line is not None:
-            line.fail(ConnectionAbortedError("left"))
-            line.broken.exception()  # looked at
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+        protocol, self._protocol = self._protocol, None
+        self._session.connection_lost()
+        if protocol is not None:
+            protocol.fail(ConnectionAbortedError("left"))
+            protocol.broken.exception()  # looked at
+
+    # Reading and writing
+
+    def receive(self, data: bytes) -> None:
+        """Take what the server sent."""
+        self._silent_since = None
+        following = self._session.receive(data)
+        if following and self._protocol is not None:
+            self._write(self._protocol, following)
+        if self._session.connected and not self._ready.is_set():
+            if self._session.is_new:
+                self.contact_at = self._connected_at
+            self._ready.set()
+            self._all_tried.set()
+            if self._protocol is not None:
+                _resolve(self._protocol.connected)
+
+    def _write(self, protocol: _Protocol, data: bytes) -> None:
+        self._writing()
+        assert protocol.transport is not None
+        if not protocol.broken.done():  # uvloop raises where asyncio ignores what comes too late
+            protocol.transport.write(data)
+
+    def _check(self, protocol: _Protocol) -> None:
+        """Ping when it is time, leave a server that is silent, check again before either."""
+        try:
+            if self._ping_due():
+                self._write(protocol, self._session.ping())
+        except TimeoutError as error:
+            protocol.fail(error)
+            return
+        self._check_timer = self.loop.call_later(self._check_in(), self._check, protocol)
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
@@ -260,6 +256,6 @@ async def _set_within(event: asyncio.Event, seconds: float) -> bool:
     return event.is_set()
 
 
-def _settle(landed: asyncio.Future[None]) -> None:
-    if not landed.done():
-        landed.set_result(None)
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

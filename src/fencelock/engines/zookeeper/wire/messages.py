@@ -1,9 +1,9 @@
-"""The messages of ZooKeeper's protocol, borrowed from kazoo and given types.
+"""The requests and replies of ZooKeeper's client protocol: those of kazoo, given types.
 
 kazoo is written without types, and its client decides things that are ours to decide: it hides
 the session timeout that was negotiated, keeps requests while it is cut off and sends them later,
 and needs most of a session to leave a server that is frozen. So we use its messages and errors,
-and the connection is our own.
+and the connection is our own. Read in kazoo 2.11.
 """
 
 from __future__ import annotations
@@ -12,67 +12,69 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-_messages: Any = import_module("kazoo.protocol.serialization")
+_kazoo: Any = import_module("kazoo.protocol.serialization")
 _security: Any = import_module("kazoo.security")
-errors: Any = import_module("kazoo.exceptions")
+_errors: Any = import_module("kazoo.exceptions")
 
 Acl: TypeAlias = Sequence[object]
 
-EPHEMERAL_SEQUENTIAL, CONTAINER = 3, 4
 OPEN: Acl = _security.OPEN_ACL_UNSAFE
 CREATOR: Acl = _security.CREATOR_ALL_ACL
 CREATOR_AND_READERS: Acl = [*_security.CREATOR_ALL_ACL, *_security.READ_ACL_UNSAFE]
 
-ServerError: type[Exception] = errors.ZookeeperError
-NoNode: type[Exception] = errors.NoNodeError
-NodeExists: type[Exception] = errors.NodeExistsError
-NotEmpty: type[Exception] = errors.NotEmptyError
-BadVersion: type[Exception] = errors.BadVersionError
-Unimplemented: type[Exception] = errors.UnimplementedError
-ORDINARY = (NoNode, NodeExists, NotEmpty, BadVersion, Unimplemented)
-"""Answers that the recipe understands; any other error is a surprise."""
+ServerError: type[Exception] = _errors.ZookeeperError
+NoNode: type[Exception] = _errors.NoNodeError
+Unimplemented: type[Exception] = _errors.UnimplementedError
+EXPECTED = (
+    NoNode,
+    Unimplemented,
+    _errors.NodeExistsError,
+    _errors.NotEmptyError,
+    _errors.BadVersionError,
+)
+"""Errors that the recipe understands, and gets as replies; any other is a surprise."""
 
 
 class Request(Protocol):
-    """One message to the server, which knows how to read its answer."""
+    """One message to the server, which knows how to read its reply."""
 
     type: int
 
     def serialize(self) -> bytes | bytearray: ...
 
 
-class Flight:
-    """Requests that are sent together, and what became of them."""
+class Batch:
+    """Requests that are sent together, and their replies."""
 
-    __slots__ = ("_done", "answers", "lost", "missing")
+    __slots__ = ("_on_done", "lost", "missing", "replies")
 
-    def __init__(self, count: int, done: Callable[[], None]) -> None:
-        self.answers: list[Any] = [None] * count
+    def __init__(self, count: int, on_done: Callable[[], None]) -> None:
+        self.replies: list[Any] = [None] * count
         self.missing = count
         self.lost = False
         """The connection broke before all were answered."""
-        self._done = done
+        self._on_done = on_done
 
-    def answer(self, place: int, value: object) -> None:
-        self.answers[place] = value
+    def reply(self, index: int, value: object) -> None:
+        self.replies[index] = value
         self.missing -= 1
         if not self.missing:
-            self._done()
+            self._on_done()
 
     def lose(self) -> None:
-        if not self.is_over:
+        if not self.is_done:
             self.lost = True
-            self._done()
+            self._on_done()
 
     @property
-    def is_over(self) -> bool:
+    def is_done(self) -> bool:
         return self.lost or not self.missing
 
 
-Ask: TypeAlias = Callable[[Sequence[Request], Flight], object]
-"""Sends requests at once; nobody waits for the flight."""
-Watcher: TypeAlias = Callable[[Ask | None], None]
-"""Called once. Without a way to ask, the connection is over."""
+Send: TypeAlias = Callable[[Sequence[Request], Batch], object]
+"""Sends requests at once, and does not wait for their replies."""
+Watcher: TypeAlias = Callable[[Send | None], None]
+"""Called once, when the watched node changes or goes; with None when the connection broke."""
 
 
 class Stat(NamedTuple):
@@ -92,132 +94,132 @@ class Stat(NamedTuple):
     pzxid: int
 
 
-class _Container(_messages.Create2):  # type: ignore[misc]  # kazoo has no types
-    type = 19  # createContainer: a node that the server removes when its last child has gone
+_EPHEMERAL_SEQUENTIAL, _CONTAINER = 3, 4
+_Message: TypeAlias = Callable[..., Request]
 
+_create: _Message = _kazoo.Create2
+_delete: _Message = _kazoo.Delete
+_exists: _Message = _kazoo.Exists
+_get_data: _Message = _kazoo.GetData
+_set_data: _Message = _kazoo.SetData
+_check_version: _Message = _kazoo.CheckVersion
+_get_children: _Message = _kazoo.GetChildren
+_auth: _Message = _kazoo.Auth
+
+sync: Callable[[str], Request] = _kazoo.Sync
+"""Have the server catch up with its leader before it answers what comes next."""
+multi: Callable[[Sequence[Request]], Request] = _kazoo.Transaction
+"""All or nothing. Answered with a list; where it failed, the errors stand in it."""
+
+PING: Request = _kazoo.PingInstance
+CLOSE: Request = _kazoo.CloseInstance
+
+
+class _CreateContainer(_kazoo.Create2):  # type: ignore[misc]  # kazoo has no types
+    type = 19
+
+
+_create_container: _Message = _CreateContainer
 
 _WRITES = {
-    1,
-    _Container.type,
-    _messages.Create2.type,
-    _messages.Delete.type,
-    _messages.SetData.type,
-    _messages.Transaction.type,
+    message.type
+    for message in (
+        _kazoo.Create2,
+        _CreateContainer,
+        _kazoo.Delete,
+        _kazoo.SetData,
+        _kazoo.Transaction,
+    )
 }
 
 
 def is_write(request: Request) -> bool:
-    """Whether its answer proves that a majority of the ensemble took part."""
+    """Whether its reply proves that a majority of the ensemble took part."""
     return request.type in _WRITES
 
 
 def create(path: str, data: bytes, acl: Acl) -> Request:
-    """A contender. Answered with its path and its Stat."""
-    request: Request = _messages.Create2(path, data, acl, EPHEMERAL_SEQUENTIAL)
-    return request
+    """Make an ephemeral sequential node. Answered with its path and its Stat."""
+    return _create(path, data, acl, _EPHEMERAL_SEQUENTIAL)
 
 
-def create_folder(path: str, acl: Acl, container: bool) -> Request:
-    kind = _Container if container else _messages.Create2
-    request: Request = kind(path, b"", acl, CONTAINER if container else 0)
-    return request
+def create_persistent(path: str, acl: Acl) -> Request:
+    """Make an empty node that stays."""
+    return _create(path, b"", acl, 0)
 
 
-def create_plain(path: str, acl: Acl) -> Request:
-    request: Request = _messages.Create2(path, b"", acl, 0)
-    return request
+def create_container(path: str, acl: Acl) -> Request:
+    """Make an empty node that the server removes some time after its last child has gone."""
+    return _create_container(path, b"", acl, _CONTAINER)
 
 
 def delete(path: str) -> Request:
-    request: Request = _messages.Delete(path, -1)
-    return request
+    return _delete(path, -1)
 
 
 def exists(path: str) -> Request:
     """Answered with a Stat, or None."""
-    request: Request = _messages.Exists(path, None)
-    return request
+    return _exists(path, None)
 
 
-def get(path: str, watcher: Watcher | None = None) -> Request:
-    """Answered with data and Stat. The watcher is called once, when the node changes or goes."""
-    request: Request = _messages.GetData(path, watcher)
-    return request
+def get_data(path: str, watcher: Watcher | None = None) -> Request:
+    """Answered with data and Stat. The watch is set only where the node exists."""
+    return _get_data(path, watcher)
 
 
-def put(path: str, data: bytes, version: int = -1) -> Request:
-    request: Request = _messages.SetData(path, data, version)
-    return request
+def set_data(path: str, data: bytes, version: int = -1) -> Request:
+    return _set_data(path, data, version)
 
 
 def check(path: str) -> Request:
-    """That a node exists; only inside a transaction."""
-    request: Request = _messages.CheckVersion(path, -1)
-    return request
+    """That a node exists; only inside ``multi``."""
+    return _check_version(path, -1)
 
 
-def children(path: str) -> Request:
+def get_children(path: str) -> Request:
     """Answered with the names of all children."""
-    request: Request = _messages.GetChildren(path, None)
-    return request
+    return _get_children(path, None)
 
 
-def sync(path: str) -> Request:
-    """Have the server catch up with its leader before it answers what comes next."""
-    request: Request = _messages.Sync(path)
-    return request
-
-
-def together(operations: Sequence[Request]) -> Request:
-    """All or nothing. Answered with a list; where it failed, the errors stand in it."""
-    request: Request = _messages.Transaction(operations)
-    return request
+def authenticate(scheme: str, credential: str) -> Request:
+    return _auth(0, scheme, credential)
 
 
 def connect(zxid: int, timeout_ms: int, session: int, password: bytes) -> bytes:
     """The first message of a connection."""
-    return bytes(_messages.Connect(0, zxid, timeout_ms, session, password, False).serialize())
+    return bytes(_kazoo.Connect(0, zxid, timeout_ms, session, password, False).serialize())
 
 
-def read_welcome(frame: bytes) -> tuple[int, int, bytes]:
+def read_connected(frame: bytes) -> tuple[int, int, bytes]:
     """Timeout in milliseconds, session and password; a timeout of 0 says that it has expired."""
-    answer, _ = _messages.Connect.deserialize(frame, 0)
-    return answer.time_out, answer.session_id, answer.passwd
-
-
-def authenticate(scheme: str, credential: str) -> Request:
-    request: Request = _messages.Auth(0, scheme, credential)
-    return request
-
-
-PING: Request = _messages.PingInstance
-CLOSE: Request = _messages.CloseInstance
+    reply, _ = _kazoo.Connect.deserialize(frame, 0)
+    return reply.time_out, reply.session_id, reply.passwd
 
 
 def read_header(frame: bytes) -> tuple[int, int, int, int]:
-    """Number of the request, zxid, error code, and where the answer begins."""
-    (xid, zxid, code), offset = _messages.ReplyHeader.deserialize(frame, 0)
+    """Number of the request, zxid, error code, and where the reply's body begins."""
+    (xid, zxid, code), offset = _kazoo.ReplyHeader.deserialize(frame, 0)
     return xid, zxid, code, offset
 
 
 def read_event(frame: bytes, offset: int) -> str:
     """The path of the node that was watched: it has changed, or is gone."""
-    event, _ = _messages.Watch.deserialize(frame, offset)
+    event, _ = _kazoo.Watch.deserialize(frame, offset)
     return str(event.path)
 
 
-def read_answer(request: Any, code: int, frame: bytes, offset: int) -> Any:
+def read_reply(request: Any, code: int, frame: bytes, offset: int) -> Any:
     """What a request is answered with; errors of the server are values here."""
-    if code == NoNode.code and request.type == _messages.Exists.type:  # type: ignore[attr-defined]
+    if code == NoNode.code and request.type == _kazoo.Exists.type:  # type: ignore[attr-defined]
         return None
     if code:
-        return errors.EXCEPTIONS[code]() if code in errors.EXCEPTIONS else ServerError(code)
+        return _errors.EXCEPTIONS[code]() if code in _errors.EXCEPTIONS else ServerError(code)
     if not hasattr(request, "deserialize"):
         return None
-    answer: Any = request.deserialize(frame, offset)
-    if hasattr(answer, "czxid"):
-        return Stat(*answer)
-    return (answer[0], Stat(*answer[1])) if type(answer) is tuple else answer
+    reply: Any = request.deserialize(frame, offset)
+    if hasattr(reply, "czxid"):
+        return Stat(*reply)
+    return (reply[0], Stat(*reply[1])) if type(reply) is tuple else reply
 
 
 def watcher_of(request: Any) -> tuple[str, Watcher] | None:

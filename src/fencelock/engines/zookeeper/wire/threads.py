@@ -1,4 +1,4 @@
-"""The wire for threads: whoever asks sends by itself, one thread per client reads for all.
+"""A connection for threads: each caller sends by itself, one thread per client reads for all.
 
 So a request costs one switch to the reader and one back. The reader also connects, pings and
 goes to another member when this one is silent. Nothing here blocks for longer than
@@ -18,63 +18,61 @@ from typing import Any
 from ....errors import OutcomeUnknown, Unavailable
 from ....world import NO_LIMIT, World
 from . import messages
-from .connection import PINGS, RETRY_S, TRIES, Settings, Wire
-from .messages import Flight, Request, Watcher
+from .connection import RETRY_S, TRIES, Connection, Settings
+from .messages import Batch, Request, Watcher
 
 CHUNK = 1 << 16
 JOIN_S = 2.0
 SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
 
-_wires: weakref.WeakSet[ThreadsWire] = weakref.WeakSet()
+_connections: weakref.WeakSet[ThreadsConnection] = weakref.WeakSet()
 
 
-class ThreadsWire(Wire):
+class ThreadsConnection(Connection):
     """One session, shared by the threads of a process."""
 
     def __init__(self, settings: Settings, world: World) -> None:
         super().__init__(settings, world)
-        self._ends = world.limit
+        self._call_limit = world.limit
         self._mutex = threading.Lock()  # orders what is sent, and keeps the session's state whole
         self._ready = threading.Event()
-        self._tried = threading.Event()  # every member once
-        self._rouse = threading.Event()
+        self._all_tried = threading.Event()  # every member once
+        self._retry_now = threading.Event()
         self._socket: socket.socket | None = None
-        self._thread: threading.Thread | None = None
-        self._sent_at = 0.0
-        self._unheard_since: float | None = None
-        _wires.add(self)
+        self._reader: threading.Thread | None = None
+        _connections.add(self)
 
     async def open(self) -> None:
-        self.tls()
-        self._thread = threading.Thread(target=self._run, name="fencelock-zookeeper", daemon=True)
-        self._thread.start()
-        self._tried.wait(self._within(self.round))
+        self._tls()
+        self._reader = threading.Thread(target=self._run, name="fencelock-zookeeper", daemon=True)
+        self._reader.start()
+        self._all_tried.wait(self._within(self.open_timeout))
         if not self._ready.is_set():
             self.close_nowait()
-            raise self._why
+            raise self._error
 
     def _within(self, seconds: float) -> float:
         """So long, or as long as the call may still last that this thread is in."""
-        ends = self._ends()
-        return seconds if ends == NO_LIMIT else max(0.0, min(seconds, ends - self._now()))
+        limit = self._call_limit()
+        return seconds if limit == NO_LIMIT else max(0.0, min(seconds, limit - self._now()))
 
     async def ready(self) -> None:
         if not self._ready.is_set():
-            self._rouse.set()
-            if self._closed or not self._ready.wait(self._within(self.respite)):
-                raise Unavailable(f"no server of the ensemble answers ({self._why})")
+            self._retry_now.set()
+            if self._closed or not self._ready.wait(self._within(self.reconnect_timeout)):
+                raise Unavailable(f"no server of the ensemble answers ({self._error})")
 
-    async def call(self, *wanted: Request, session: int = 0) -> list[Any]:
-        if not wanted:
+    async def call(self, *requests: Request, session: int = 0) -> list[Any]:
+        if not requests:
             return []
         gate = threading.Lock()
         gate.acquire()
-        flight = Flight(len(wanted), gate.release)
+        batch = Batch(len(requests), gate.release)
         for _ in range(TRIES):
             if not self._ready.is_set():
                 await self.ready()
             sent_at = self._now()
-            if self._send(wanted, flight, session):
+            if self._send(requests, batch, session):
                 break
         else:
             raise Unavailable(
@@ -84,68 +82,66 @@ class ThreadsWire(Wire):
         within = self._within(request_timeout)
         if not gate.acquire(timeout=within):
             if within >= request_timeout:
-                self._drop()
-            raise self._unanswered(wanted, broke=False)
-        if flight.lost:
-            raise self._unanswered(wanted)
-        return self._answered(wanted, flight.answers, sent_at)
+                self._shut_down()
+            raise self._no_reply(requests, broke=False)
+        if batch.lost:
+            raise self._no_reply(requests)
+        return self._checked(requests, batch.replies, sent_at)
 
-    async def close(self, end: bool) -> None:
-        if end and self._ready.is_set():
+    async def close(self, end_session: bool) -> None:
+        if end_session and self._ready.is_set():
             try:
                 await self.call(messages.CLOSE)
             except (Unavailable, OutcomeUnknown):
                 pass  # it ends by its timeout
         self.close_nowait()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(JOIN_S)
+        if self._reader is not None and self._reader is not threading.current_thread():
+            self._reader.join(JOIN_S)
 
     def close_nowait(self) -> None:
         self._closed = True
-        self._rouse.set()
-        self._drop()
+        self._retry_now.set()
+        self._shut_down()
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
         with self._mutex:
             super().unwatch(path, watcher)
 
-    def _send(self, wanted: tuple[Request, ...], flight: Flight, session: int) -> bool:
+    def _send(self, requests: tuple[Request, ...], batch: Batch, session: int) -> bool:
         """False when there is no connection at this moment."""
         with self._mutex:
-            line = self._socket
-            if line is None or not self._link.welcomed:
+            sock = self._socket
+            if sock is None or not self._session.connected:
                 return False
-            self._see(session)
+            self._require_session(session)
             try:
-                self._push(line, self._link.ask(wanted, flight))
+                self._write(sock, self._session.send(requests, batch))
             except BaseException as error:  # a part of a request may be sent, so no other can be
-                self._drop()
+                self._shut_down()
                 if not isinstance(error, OSError):
                     raise
-                # else the reader finds it broken, and the flight is lost
+                # else the reader finds it broken, and the batch is lost
             return True
 
-    def _push(self, line: socket.socket, data: bytes) -> None:
+    def _write(self, sock: socket.socket, data: bytes) -> None:
         """Send all of it; the mutex is held, so no other request gets between."""
-        self._sent_at = now = self._now()
-        if self._unheard_since is None:
-            self._unheard_since = now
+        self._writing()
         rest = memoryview(data)
         while rest:
             try:
-                rest = rest[line.send(rest) :]
+                rest = rest[sock.send(rest) :]
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 poll = select.poll()
-                poll.register(line, select.POLLOUT)
+                poll.register(sock, select.POLLOUT)
                 if not poll.poll(SEND_S * 1000):
                     raise TimeoutError("the server takes no more bytes") from None
 
-    def _drop(self) -> None:
+    def _shut_down(self) -> None:
         """Have the reader find the connection broken."""
-        line = self._socket
-        if line is not None:
+        sock = self._socket
+        if sock is not None:
             try:
-                line.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
 
@@ -158,90 +154,77 @@ class ThreadsWire(Wire):
                 try:
                     self._serve(host)
                 except Exception as error:
-                    self._failed(host, error)
+                    self._member_failed(host, error)
                 finally:
-                    self._leave()
+                    self._disconnect()
                 if self._closed:
                     return
-            self._tried.set()
-            self._rouse.wait(RETRY_S)
-            self._rouse.clear()
+            self._all_tried.set()
+            self._retry_now.wait(RETRY_S)
+            self._retry_now.clear()
 
     def _serve(self, host: tuple[str, int]) -> None:
         """Connect to one member and read until the connection breaks."""
-        line = socket.create_connection(host, self.hurry)
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if context := self.tls():
-            line = context.wrap_socket(line, server_hostname=host[0])
-        line.setblocking(False)
+        sock = socket.create_connection(host, self.connect_timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context := self._tls():
+            sock = context.wrap_socket(sock, server_hostname=host[0])
+        sock.setblocking(False)
         poll = select.poll()
-        poll.register(line, select.POLLIN)
+        poll.register(sock, select.POLLIN)
         with self._mutex:
-            self._socket = line
-            self._unheard_since = None
-            greeted_at = self._now()
-            self._push(line, self._link.greet())
+            self._socket = sock
+            self._silent_since = None
+            self._connected_at = self._now()
+            self._write(sock, self._session.connect())
         while not self._closed:
-            poll.poll(self._nap() * 1000)
-            self._hear(line, greeted_at)
-            self._look(line)
+            poll.poll(self._check_in() * 1000)
+            self._read(sock)
+            if self._ping_due():
+                with self._mutex:
+                    self._write(sock, self._session.ping())
 
-    def _nap(self) -> float:
-        """Until a ping is due, or the silence has lasted too long."""
-        due = self._sent_at + self.timeout / PINGS
-        if self._unheard_since is not None:
-            due = min(due, self._unheard_since + self.allowed)
-        return max(0.0, due - self._now())
-
-    def _hear(self, line: socket.socket, greeted_at: float) -> None:
+    def _read(self, sock: socket.socket) -> None:
         while True:
             with self._mutex:
                 try:
-                    data = line.recv(CHUNK)
+                    data = sock.recv(CHUNK)
                 except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                     return
                 if not data:
                     raise ConnectionResetError("the server closed the connection")
-                self._unheard_since = None
-                if asked := self._link.receive(data):
-                    self._push(line, asked)
-            if self._link.welcomed and not self._ready.is_set():
-                if self._link.fresh:
-                    self.contact_at = greeted_at
+                self._silent_since = None
+                if following := self._session.receive(data):
+                    self._write(sock, following)
+            if self._session.connected and not self._ready.is_set():
+                if self._session.is_new:
+                    self.contact_at = self._connected_at
                 self._ready.set()
-                self._tried.set()
-            if len(data) < CHUNK and not isinstance(line, ssl.SSLSocket):
+                self._all_tried.set()
+            if len(data) < CHUNK and not isinstance(sock, ssl.SSLSocket):
                 return
 
-    def _look(self, line: socket.socket) -> None:
-        now = self._now()
-        if self._unheard_since is not None and now >= self._unheard_since + self.allowed:
-            raise TimeoutError("the server is silent")
-        if self._link.welcomed and now >= self._sent_at + self.timeout / PINGS:
-            with self._mutex:
-                self._push(line, self._link.ping())
-
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         if self._ready.is_set():
             self._broken_at = self._now()
         self._ready.clear()
         with self._mutex:
-            line, self._socket = self._socket, None
-            self._link.break_off()
-        if line is not None:
-            line.close()
+            sock, self._socket = self._socket, None
+            self._session.connection_lost()
+        if sock is not None:
+            sock.close()
 
     def forget(self) -> None:
         """In a forked child: close its copy of the connection, which stays the parent's."""
-        line, self._socket = self._socket, None
+        sock, self._socket = self._socket, None
         self._closed = True
-        if line is not None:
-            line.close()
+        if sock is not None:
+            sock.close()
 
 
 def _forget_all() -> None:
-    for wire in list(_wires):
-        wire.forget()
+    for connection in list(_connections):
+        connection.forget()
 
 
 os.register_at_fork(after_in_child=_forget_all)
