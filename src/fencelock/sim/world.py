@@ -7,7 +7,7 @@
 
 Each SimWorld is one process. It can be paused and can crash, and has a clock of its own that may
 be set differently and run at another pace. One seed decides everything, so a failure is a seed.
-The rules of the scheduler stand in ``sim_scheduler.py``.
+The rules of the scheduler stand in ``scheduler.py``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
 
 from ..world import GRACE_S, NO_LIMIT, Adopted, Flavor, Job, Signal
-from .sim_scheduler import Endless, Scheduler
-from .sim_tasks import Cancelled, Flag, Process, Task
+from .scheduler import Endless, Scheduler
+from .tasks import Cancelled, Flag, Process, Task
 
 __all__ = ["Cancelled", "Endless", "SimWorld", "Simulation", "Task"]
 

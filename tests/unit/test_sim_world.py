@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from fencelock.sim.world import Endless, Simulation, SimWorld, Task
 from fencelock.world import World, sleep
-from fencelock.worlds.sim import Endless, Simulation, SimWorld, Task
 
 
 async def tick(world: SimWorld, log: list[str], name: str, times: int) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
 from typing import Any
 
-from .sim_tasks import TRAP, Cancelled, Flag, Process, Task
+from .tasks import TRAP, Cancelled, Flag, Process, Task
 
 STEPS_MAX = 1_000_000
 TIME_MAX_S = 86_400.0

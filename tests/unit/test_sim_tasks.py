@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fencelock.sim.world import Cancelled, Simulation, SimWorld
 from fencelock.world import GRACE_S, sleep
-from fencelock.worlds.sim import Cancelled, Simulation, SimWorld
 
 
 def test_a_cancelled_task_gets_it_at_its_next_step() -> None:
