@@ -3,8 +3,8 @@
 * One seed decides everything. All chance comes from ``random.Random(seed).random()``, whose
   numbers are the same on every Python, and nothing is ever ordered by a hash or an address.
 * A step runs one task from one trap to the next, or does one thing that is due, such as
-  delivering a message. Which of the ready tasks runs is drawn. A trap is the only place where a
-  task is interrupted, cancelled, paused or crashed.
+  delivering a message. Which of the ready tasks runs is drawn. Only in a trap is a task
+  interrupted, cancelled, paused or crashed.
 * Time stands still while a task is ready, then jumps to the next timer.
 * Nothing runs for ever: too many steps, or too much time, is an error.
 
@@ -43,7 +43,7 @@ class Scheduler:
         self.random = random.Random(seed).random
         self.now = 0.0
         self.steps = 0
-        self._told: list[float | str | tuple[object, ...]] = [0.0]
+        self._events: list[float | str | tuple[object, ...]] = [0.0]
         """What happened: a moment, then the labels of the tasks that ran and what was noted. It is
         kept flat, because a tuple for each step would give the collector most of its work."""
         self.current: Task | None = None
@@ -52,8 +52,8 @@ class Scheduler:
         self._moments: list[float] = []
         self._timers: list[tuple[Task | None, Any, Any]] = []
         """What is due at each of these moments: a task and the ticket that it waits with; or what
-        to do, and with which word. Two lists, in order: finding a place among a few dozen bare
-        numbers costs a fraction of what a heap of tuples does, and equals stay as they came."""
+        to do, and with which word. Two lists, in order: searching a few dozen bare numbers costs
+        a fraction of what a heap of tuples does, and equals stay as they came."""
         self._count = 0
         self.is_over = False
 
@@ -74,20 +74,20 @@ class Scheduler:
         """Hand something over at a moment: deliver a message, say."""
         self._count += 1
         moments = self._moments
-        place = bisect_right(moments, when)
-        moments.insert(place, when)
-        self._timers.insert(place, (None, take, what))
+        index = bisect_right(moments, when)
+        moments.insert(index, when)
+        self._timers.insert(index, (None, take, what))
 
     def note(self, *words: object) -> None:
         """Put something into the trace: values whose repr() is the same in every process."""
-        self._told.append(words)
+        self._events.append(words)
 
     @property
     def trace(self) -> list[tuple[object, ...]]:
         """The moment and the task of every step, and whatever was noted."""
         trace: list[tuple[object, ...]] = []
         now = 0.0
-        for one in self._told:
+        for one in self._events:
             if isinstance(one, str):
                 trace.append((now, one))
             elif isinstance(one, tuple):
@@ -113,7 +113,7 @@ class Scheduler:
         else:
             holds = until
         flag.is_on = flag.is_on  # an attribute of its own: it is read at every step
-        ready, draw, tell = self.ready, self._draw, self._told.append
+        ready, draw, record = self.ready, self._draw, self._events.append
         try:
             while not flag.is_on and (holds is None or not holds()):
                 if not ready:
@@ -131,13 +131,13 @@ class Scheduler:
                 self.steps = steps = self.steps + 1
                 if steps > self.steps_max:
                     raise self._endless(f"{task.label} is still busy")
-                tell(task.label)
+                record(task.label)
                 self.current = task
                 try:
                     if task.cancelling:
                         trap = task.cancelled()
                     else:
-                        trap = task.send(task.news)
+                        trap = task.send(task.answer)
                 except BaseException as error:
                     self._ended(task, error)
                 else:
@@ -166,9 +166,9 @@ class Scheduler:
                 task.wake(ticket, False)
                 return (yield TRAP)
             self._count = ticket + 1
-            place = bisect_right(self._moments, when)
-            self._moments.insert(place, when)
-            self._timers.insert(place, (task, ticket, None))
+            index = bisect_right(self._moments, when)
+            self._moments.insert(index, when)
+            self._timers.insert(index, (task, ticket, None))
         first = flag.first
         if first is None or (first.ticket != flag.ticket and not flag.others):
             flag.first, flag.ticket = task, ticket
@@ -197,10 +197,10 @@ class Scheduler:
     def _draw(self) -> Task:
         """Take one of the ready tasks, each with the same chance."""
         ready = self.ready
-        place, last = int(self.random() * len(ready)), ready.pop()
-        if place == len(ready):
+        index, last = int(self.random() * len(ready)), ready.pop()
+        if index == len(ready):
             return last
-        task, ready[place] = ready[place], last
+        task, ready[index] = ready[index], last
         return task
 
     def _ended(self, task: Task, how: BaseException) -> None:
@@ -213,7 +213,7 @@ class Scheduler:
         task.error = how if task.keeps_error else None
         task.end(None)
         if not task.was_cancelled and not task.keeps_error:
-            how.add_note(f"in {task.label}: {self._place()}")
+            how.add_note(f"in {task.label}: {self._where()}")
             raise how
 
     def _advance(self, flag: Flag | None) -> bool:
@@ -240,20 +240,20 @@ class Scheduler:
             self.steps += 1
             if when > now:
                 self.now = now = when
-                self._told.append(when)
+                self._events.append(when)
                 if when > self.time_max:
                     raise self._endless("time is up")
             if task is None:
                 action(word)
             elif task.ticket == action:  # as in wake(), without the cost of a call
-                task.ticket, task.news = 0, False
+                task.ticket, task.answer = 0, False
                 task.process.ready.append(task)
         return moved
 
     def _endless(self, why: str) -> Endless:
-        return Endless(f"{why}: {self._place()}")
+        return Endless(f"{why}: {self._where()}")
 
-    def _place(self) -> str:
+    def _where(self) -> str:
         return f"seed {self.seed}, step {self.steps}, {self.now:.6f} s"
 
 

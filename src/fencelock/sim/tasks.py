@@ -1,4 +1,4 @@
-"""What the scheduler of a simulation moves about: processes, their tasks and flags.
+"""The processes of a simulation, their tasks, and the flags that tasks wait for.
 
 A task that waits has a ticket. Whoever wakes it (a flag, a timer, a cancellation) shows that
 ticket, and a ticket counts once: it does not matter that two of them come together.
@@ -65,7 +65,7 @@ class Flag:
         if first is not None:
             self.first = None
             if first.ticket == self.ticket:  # as in wake(), without the cost of a call
-                first.ticket, first.news = 0, True
+                first.ticket, first.answer = 0, True
                 first.process.ready.append(first)
             if self.others is not None:
                 others, self.others = self.others, None
@@ -85,13 +85,13 @@ class Task:
     __slots__ = (
         "__weakref__",
         "_work",
+        "answer",
         "cancelling",
         "ended",
         "error",
         "keeps_error",
         "label",
         "limit",
-        "news",
         "process",
         "result",
         "send",
@@ -121,7 +121,8 @@ class Task:
         """Of the trap that it waits in; 0 while it is ready or runs."""
         self.trap = 0
         """The ticket of the trap that it came to last; 0 when it has ended."""
-        self.news: bool | None = None
+        self.answer: bool | None = None
+        """To its wait: whether the flag was set."""
 
     @property
     def done(self) -> bool:
@@ -134,10 +135,10 @@ class Task:
             if self.ticket:
                 self.wake(self.ticket, False)
 
-    def wake(self, ticket: int, news: bool | None) -> None:
+    def wake(self, ticket: int, answer: bool | None) -> None:
         """Make it ready, with the answer to its wait."""
         if self.ticket == ticket:
-            self.ticket, self.news = 0, news
+            self.ticket, self.answer = 0, answer
             self.process.ready.append(self)
 
     def cancelled(self) -> object:

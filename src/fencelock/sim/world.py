@@ -69,7 +69,7 @@ class SimWorld(Process):
         self.wall_ahead = 0.0
         """Seconds by which its wall clock is wrong; set it to make that clock step."""
         self.edge: Any = None
-        """What hands the engines of this process their wires: the end of a simulated network."""
+        """Gives the engines of this process their wires: the end of a simulated network."""
         self._ahead = ahead
         self._pace = pace
         self._park = cast("Callable[..., CoroutineType[Any, Any, bool]]", simulation.park)
@@ -151,11 +151,11 @@ class SimWorld(Process):
         answers: list[T | Exception | None] = [None] * len(thunks)
         answered = self.signal()
 
-        async def call(place: int, thunk: Callable[[], Awaitable[T]]) -> None:
+        async def call(index: int, thunk: Callable[[], Awaitable[T]]) -> None:
             try:
-                answers[place] = await thunk()
+                answers[index] = await thunk()
             except Exception as error:
-                answers[place] = error
+                answers[index] = error
             answered.set()
 
         start = self.simulation.start
