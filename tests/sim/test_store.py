@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine, Store
-from fencelock.engines.sqlite.handle import Handle
-from fencelock.engines.sqlite.ledger import Ledger
+from fencelock.engines.sqlite.transactions import Ledger
+from fencelock.engines.sqlite.wire.database import Handle
 from fencelock.model import Grant, Request
 from fencelock.world import NO_LIMIT
 from fencelock.worlds.sim import Simulation

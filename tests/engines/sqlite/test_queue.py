@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.engines.sqlite import ledger, listener
+from fencelock.engines.sqlite import listener, transactions
 from fencelock.model import Busy, Grant, Request
 from fencelock.world import World
 from tests.engines.sqlite.stage import flavors, opened, play, until
@@ -26,7 +26,7 @@ def test_a_lock_handed_to_somebody_who_waits_no_more_is_given_back_at_once(
     flavor: str, push: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H31: the withdrawal was lost, the client lives: it answers the push for the one who left."""
-    monkeypatch.setattr(ledger, "CLAIM_S", TTL)
+    monkeypatch.setattr(transactions, "CLAIM_S", TTL)
 
     async def scenario(world: World) -> None:
         holds = await opened(world, tmp_path / "locks.db")

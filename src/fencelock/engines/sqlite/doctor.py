@@ -7,8 +7,8 @@ import sqlite3
 import stat
 
 from ...model import Finding
-from .inbox import Inbox, Post
-from .mounts import file_system, mounts
+from .wire.inbox import Inbox, Post
+from .wire.mounts import file_system, mounts
 
 ROOM_MIN_BYTES = 50 * 2**20
 AHEAD_MAX_S = 1.0

@@ -34,10 +34,10 @@ from ...model import (
 )
 from ...world import Signal, World
 from ..options import REQUEST_TIMEOUT_S, common, switch
-from .file import absolute
-from .handle import Handle
-from .ledger import Ledger
 from .listener import Listener
+from .transactions import Ledger
+from .wire.database import Handle
+from .wire.file import absolute
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 

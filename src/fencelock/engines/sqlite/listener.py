@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ...errors import FencelockError
 from ...world import Adopted, Job, Signal, World, sleep
-from .handle import Handle
-from .inbox import Delivery, Inbox, Post
-from .ledger import Ledger
 from .rows import Call
+from .transactions import Ledger
+from .wire.database import Handle
+from .wire.inbox import Delivery, Inbox, Post
 
 SWEEP_S = 0.3  # how long a death can go unnoticed
 ALIVE_S = 10.0  # how often the waiters are said to be alive

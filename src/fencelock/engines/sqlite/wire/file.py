@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from ...errors import Denied, EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from ....errors import Denied, EngineError, Misconfigured, OutcomeUnknown, Unavailable
 from .mounts import mounts, refuse_network, refuse_second_path
 
 APPLICATION_ID = 0x464E434C  # "FNCL"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...model import Grant, Request, next_fence
-from .handle import Handle
 from .rows import CURRENT, GIVE_BACK, SOONEST, STIRRED, TAKE_FREE, Answer, Call, Row
+from .wire.database import Handle
 
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...errors import Misconfigured
+from ....errors import Misconfigured
 
 # fmt: off
 NETWORK_FILE_SYSTEMS = {

@@ -32,9 +32,9 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...errors import Unavailable, UsageError
+from ....errors import Unavailable, UsageError
 from .file import mapped, open_file
-from .pin import Pin
+from .wal_pin import Pin
 
 if TYPE_CHECKING:
     from threading import RLock
