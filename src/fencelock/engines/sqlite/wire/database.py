@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ....errors import Unavailable, UsageError
 from .file import mapped, open_file
-from .wal_pin import Pin
+from .wal_pin import WalPin
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -44,24 +44,24 @@ T = TypeVar("T")
 TRUST_S = 0.1  # how long to believe that the path still leads to the file we opened
 PAUSE_MIN_S, PAUSE_MAX_S = 0.00005, 0.005  # SQLite's own waiting begins at a whole millisecond
 FORK_S = 1.0  # the longest that a fork waits for a transaction to end
-TURN_S = 10.0  # the longest that a thread waits for the others of its client
+MUTEX_S = 10.0  # the longest that a thread waits for the others of its client
 
 
 class _Busy:
-    """Another process has the file: what was asked for has not happened."""
+    """Another process is writing the file: nothing has happened."""
 
 
 _BUSY: Final = _Busy()
 
-_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
-_quiet: list[RLock] = []  # the mutexes that are held while the process forks
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_held_for_fork: list[RLock] = []  # the mutexes that are held while the process forks
 
 
-class Handle:
+class Database:
     """One SQLite file, open for reading and for short transactions."""
 
     _connection: sqlite3.Connection | None = None
-    _pin: Pin | None = None
+    _pin: WalPin | None = None
     _pid = 0  # until it is made: a signal handler may raise before
 
     def __init__(
@@ -80,40 +80,40 @@ class Handle:
         self._identity = (0, 0)
         self._trusted_until = 0.0
         self._pid = os.getpid()
-        _handles.add(self)
+        _databases.add(self)
 
     def open(self) -> None:
         """Open the file, making it if need be."""
-        for handle in list(_handles):
-            handle.disown()
-        self._alone(self._open)
+        for database in list(_databases):
+            database.close_inherited()
+        self._exclusive(self._open)
 
     def close(self) -> None:
         """Close the file; later calls say so."""
         self._closed = True
-        self._alone(self._shut)
+        self._exclusive(self._shut)
 
-    def look(self, now: float, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        """Read rows without taking the writer's place."""
-        return self._retry_unknown(now, self._look, sql, parameters)
+    def read(self, now: float, sql: str, parameters: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        """Read rows without becoming the writer."""
+        return self._retry_busy(now, self._read, sql, parameters)
 
-    def _look(
+    def _read(
         self, now: float, sql: str, parameters: tuple[object, ...]
     ) -> list[tuple[Any, ...]] | _Busy:
         try:
-            return self._ready(now).execute(sql, parameters).fetchall()
+            return self._checked_connection(now).execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
             if _is_busy(error):
                 return _BUSY
             raise mapped(error, self.path) from error
 
-    def glance(self, sql: str) -> list[tuple[Any, ...]] | None:
+    def read_nowait(self, sql: str) -> list[tuple[Any, ...]] | None:
         """Read what takes microseconds, without ever waiting; None where that cannot be."""
         try:
             connection = self._connection
             if not self._mutex.acquire(blocking=False):
                 return None
-            if connection is None or connection is not self._connection or not self._is_same():
+            if connection is None or connection is not self._connection or not self._is_same_file():
                 return None
             return connection.execute(sql).fetchall()
         except (OSError, sqlite3.Error):
@@ -124,31 +124,29 @@ class Handle:
             except RuntimeError:
                 pass  # it was not ours
 
-    def alone(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
-        """Run one statement as a transaction: False if it changed nothing, None without a turn."""
-        return self._alone(self._run, now, sql, parameters)
+    def autocommit(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
+        """Run one statement as a transaction: False if it changes nothing, None on a busy file."""
+        return self._exclusive(self._autocommit, now, sql, parameters)
 
-    def _run(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
+    def _autocommit(self, now: float, sql: str, parameters: tuple[object, ...]) -> bool | None:
         try:
-            return self._ready(now).execute(sql, parameters).rowcount == 1
+            return self._checked_connection(now).execute(sql, parameters).rowcount == 1
         except sqlite3.Error as error:
             if _is_busy(error):
                 return None
             raise mapped(error, self.path, committing=True) from error
 
-    def transact(self, now: float, body: Callable[..., T], *arguments: object) -> T:
-        """Run ``body(now, *arguments)`` as one transaction."""
-        result: T = self._retry_unknown(now, self._transact, body, arguments)
+    def transaction(self, now: float, body: Callable[[float], T]) -> T:
+        """Run ``body(now)`` as one transaction."""
+        result: T = self._retry_busy(now, self._transaction, body)
         return result
 
-    def _transact(
-        self, now: float, body: Callable[..., T], arguments: tuple[object, ...]
-    ) -> T | _Busy:
+    def _transaction(self, now: float, body: Callable[[float], T]) -> T | _Busy:
         committing = False
         try:
-            with self._ready(now) as connection:
+            with self._checked_connection(now) as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                result = body(now, *arguments)
+                result = body(now)
                 committing = True
             return result
         except sqlite3.Error as error:
@@ -156,13 +154,11 @@ class Handle:
                 return _BUSY
             raise mapped(error, self.path, committing) from error
 
-    def _retry_unknown(
-        self, now: float, attempt: Callable[..., T | _Busy], *arguments: object
-    ) -> T:
+    def _retry_busy(self, now: float, attempt: Callable[..., T | _Busy], *arguments: object) -> T:
         """Try again while the file is busy, without keeping our own threads out meanwhile."""
         give_up, pause = 0.0, PAUSE_MIN_S
         while True:
-            answer = self._alone(attempt, now, *arguments)
+            answer = self._exclusive(attempt, now, *arguments)
             if not isinstance(answer, _Busy):
                 return answer
             now = self._clock()
@@ -176,11 +172,11 @@ class Handle:
             time.sleep(min(pause, give_up - now))
             pause = min(pause * 2, PAUSE_MAX_S)
 
-    def _alone(self, call: Callable[..., T], *arguments: object) -> T:
+    def _exclusive(self, call: Callable[..., T], *arguments: object) -> T:
         """Make a call that no other thread makes at the same time."""
         try:
             if not self._mutex.acquire(blocking=False):
-                self._queue()
+                self._wait_for_mutex()
             connection = self._connection
             if connection is not None and connection.in_transaction:
                 raise UsageError(
@@ -195,24 +191,24 @@ class Handle:
             except RuntimeError:
                 pass  # the wait for it was cut short: it is not ours
 
-    def _queue(self) -> None:
+    def _wait_for_mutex(self) -> None:
         """Wait for the mutex while another thread of this client uses the file."""
-        seconds = max(0.0, min(TURN_S, self._limit() - self._clock()))
+        seconds = max(0.0, min(MUTEX_S, self._limit() - self._clock()))
         if not self._mutex.acquire(timeout=seconds):
             raise Unavailable(
                 f"{self.path} was kept busy by other threads of this client for {seconds:.1f} s; "
                 "nothing happened. See whether its disk is slow"
             )
 
-    def _ready(self, now: float) -> sqlite3.Connection:
-        """The connection, opened anew if the file was removed or replaced under us."""
+    def _checked_connection(self, now: float) -> sqlite3.Connection:
+        """Return the connection, opened anew if the file was removed or replaced under us."""
         connection = self._connection
         if connection is not None and now < self._trusted_until:
             return connection
         if self._closed:
             raise Unavailable(f"{self.path} is closed")
         try:
-            if connection is not None and self._is_same():
+            if connection is not None and self._is_same_file():
                 self._trusted_until = now + TRUST_S
                 return connection
         except FileNotFoundError:
@@ -221,7 +217,7 @@ class Handle:
             raise Unavailable(f"{self.path} cannot be reached: {error.strerror}") from error
         return self._open()  # a file that is gone is not trusted again, even if this fails
 
-    def _is_same(self) -> bool:
+    def _is_same_file(self) -> bool:
         """Whether the path still leads to the file we opened."""
         status = os.stat(self.path)
         return (status.st_dev, status.st_ino) == self._identity
@@ -230,7 +226,7 @@ class Handle:
         timeout = max(0.0, self._limit() - self._clock())
         connection = open_file(self.path, self._clock, timeout)
         try:
-            pin = Pin(self.path, connection)
+            pin = WalPin(self.path, connection)
             status = os.stat(self.path)
         except OSError as error:
             connection.close()
@@ -252,7 +248,7 @@ class Handle:
         if pin is not None:
             pin.close()
 
-    def disown(self) -> None:
+    def close_inherited(self) -> None:
         """In a forked child: close what was inherited, without unpinning the file of the parent."""
         if self._pid == os.getpid():
             return
@@ -264,9 +260,9 @@ class Handle:
         if pin is not None:
             pin.close()
 
-    def hush(self) -> None:
+    def hold_for_fork(self) -> None:
         """Keep all threads out of SQLite while the process forks."""
-        _quiet.append(self._mutex)  # first: whatever comes now, it is released
+        _held_for_fork.append(self._mutex)  # first: whatever comes now, it is released
         self._mutex.acquire(timeout=FORK_S)
 
     def __del__(self) -> None:
@@ -279,14 +275,14 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 
 def _before_fork() -> None:
-    for handle in list(_handles):
-        handle.hush()
+    for database in list(_databases):
+        database.hold_for_fork()
 
 
 def _after_fork() -> None:
-    while _quiet:
+    while _held_for_fork:
         try:
-            _quiet.pop().release()
+            _held_for_fork.pop().release()
         except RuntimeError:
             pass  # it could not be had in time
 

@@ -117,8 +117,8 @@ def _prepare(
 
 
 def _use_wal(connection: sqlite3.Connection, timeout: float) -> None:
-    """Have a log beside the file. Here SQLite waits for nobody, so whoever is in the way is ours
-    to wait for: others who open a new file at this moment.
+    """Turn the WAL on. Here SQLite waits for nobody, so whoever is in the way is ours to wait for:
+    others who open a new file at this moment.
     """
     give_up = time.monotonic() + timeout
     while True:
@@ -160,7 +160,7 @@ def _end_earlier_boots(connection: sqlite3.Connection, clock: Callable[[], float
     A lease was last extended at ``expires_at - ttl``. When that lies in the future, the clock has
     begun again since. When it does not, the lease may be alive: it is left, and ends within its
     ttl. A client that finds such rows has opened the file after the start of the machine, so
-    looking once is enough.
+    one search is enough.
     """
     late = (clock() + FUTURE_S,)
     found = [connection.execute(f"SELECT 1 {rows}", late).fetchone() for rows in FROM_THE_FUTURE]
@@ -174,7 +174,7 @@ def _end_earlier_boots(connection: sqlite3.Connection, clock: Callable[[], float
 
 
 def _refuse_foreign(path: str) -> None:
-    """Look at the first bytes without letting SQLite near the file."""
+    """Read the first bytes without letting SQLite near the file."""
     give_up = time.monotonic() + 1.0
     while True:
         try:
@@ -204,7 +204,7 @@ def _application(head: bytes) -> int:
 def mapped(
     error: sqlite3.Error, path: str, committing: bool = False
 ) -> EngineError | OutcomeUnknown:
-    """The one table from SQLite's errors to ours."""
+    """Translate SQLite's errors into ours: the one table."""
     name = str(getattr(error, "sqlite_errorname", "") or "")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Unavailable(f"{path} is kept busy by another process ({error}); nothing happened")
@@ -223,7 +223,7 @@ def mapped(
 
 
 def absolute(path: str) -> str:
-    """The file that a URL means: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+    """Return the file that a URL means: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
 
     Worked out once, so that a later change of the working folder does not move the locks.
     """

@@ -1,9 +1,9 @@
 """Push between the processes of one machine: each client that waits owns a Unix datagram socket.
 
-A message is the owner id of the waiter that should look again. The sockets lie in a folder beside
-the database, so whoever can reach the file can reach them. A dead process is noticed when it is
-called: the kernel refuses the message. Where there are no such sockets, ``receive`` just lets time
-pass, and the engine looks at the file instead.
+A message is the owner id of the waiter that should try again. The sockets lie in a folder beside
+the database, so whoever can reach the file can reach them. A dead process is noticed when somebody
+sends to it: the kernel refuses the message. Where there are no such sockets, ``receive`` just lets
+time pass, and the listener reads the file instead.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ class Delivery(Enum):
     DEAD = 2
     """Nobody is there any more."""
     UNKNOWN = 3
-    """It could not be sent; the receiver's own slow look makes up for it."""
+    """It could not be sent; the receiver's own scan makes up for it."""
 
 
-class Post:
-    """The folder of the sockets, and the way to send to one of them."""
+class InboxFolder:
+    """The folder of the sockets, and the socket that sends to any of them."""
 
     _descriptor: int | None = None
     _sender: socket.socket | None = None
 
     def __init__(self, path: str) -> None:
-        self._path = path
-        self._folder = path + "-inbox"
+        self._database = path
+        self._path = path + "-inbox"
         self._mutex = threading.Lock()
 
     def prepare(self) -> int:
         """Make the folder, with the rights of the file; return those rights for a new socket."""
-        mode = os.stat(self._path).st_mode & 0o666
-        if not os.path.isdir(self._folder):
-            os.makedirs(self._folder, exist_ok=True)
-            os.chmod(self._folder, mode | (mode & 0o444) >> 2)
-        for inbox in os.listdir(self._folder):  # what processes left that died without closing
+        mode = os.stat(self._database).st_mode & 0o666
+        if not os.path.isdir(self._path):
+            os.makedirs(self._path, exist_ok=True)
+            os.chmod(self._path, mode | (mode & 0o444) >> 2)
+        for inbox in os.listdir(self._path):  # what processes left that died without closing
             if self._is_old(inbox) and self.send(inbox, b"") is Delivery.DEAD:
                 self.remove(inbox)
         return mode
@@ -62,13 +62,13 @@ class Post:
     def _is_old(self, inbox: str) -> bool:
         """A socket that is just being made has a name before it can be reached."""
         try:
-            return time.time() - os.stat(os.path.join(self._folder, inbox)).st_mtime > OLD_S
+            return time.time() - os.stat(os.path.join(self._path, inbox)).st_mtime > OLD_S
         except OSError:
             return False
 
     def address(self, inbox: str) -> str:
         """A path short enough for a socket: a long folder is reached through a descriptor."""
-        folder = self._folder
+        folder = self._path
         if len(os.fsencode(folder)) + len(inbox) >= ADDRESS_MAX and os.path.isdir("/proc/self/fd"):
             with self._mutex:
                 if self._descriptor is None:
@@ -81,14 +81,14 @@ class Post:
         if inbox.startswith(SILENT) or not _possible():
             return Delivery.UNKNOWN
         try:
-            self._way_out().sendto(message, self.address(inbox))
+            self._sending_socket().sendto(message, self.address(inbox))
         except (ConnectionRefusedError, FileNotFoundError):
             return Delivery.DEAD
         except OSError:
             return Delivery.UNKNOWN
         return Delivery.SENT
 
-    def _way_out(self) -> socket.socket:
+    def _sending_socket(self) -> socket.socket:
         with self._mutex:
             if self._sender is None:
                 self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -96,14 +96,14 @@ class Post:
             return self._sender
 
     def remove(self, inbox: str) -> None:
-        """Take a socket away."""
+        """Remove a socket."""
         try:
-            os.unlink(os.path.join(self._folder, inbox))
+            os.unlink(os.path.join(self._path, inbox))
         except OSError:
             pass  # another process was quicker, or the folder is gone
 
     def close(self) -> None:
-        """Let go of what sending needs."""
+        """Close what sending needs."""
         if self._sender is not None:
             self._sender.close()
             self._sender = None
@@ -116,25 +116,25 @@ class Post:
 
 
 class Inbox:
-    """Where a client hears that one of its waiters should look again."""
+    """The socket by which a client is told that one of its waiters should try again."""
 
     _receiver: socket.socket | None = None
 
-    def __init__(self, post: Post, identity: str, push: bool) -> None:
-        self._post = post
+    def __init__(self, folder: InboxFolder, identity: str, push: bool) -> None:
+        self._folder = folder
         self._receiver = self._bind(identity) if push and _possible() else None
         self.silent = self._receiver is None
         self.id = SILENT + identity if self.silent else identity
         self._loop: AbstractEventLoop | None = None
-        self._hear: Callable[[list[str]], None] | None = None
+        self._deliver: Callable[[list[str]], None] | None = None
 
     def _bind(self, identity: str) -> socket.socket | None:
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            mode = self._post.prepare()
+            mode = self._folder.prepare()
             receiver.setblocking(False)
-            receiver.bind(self._post.address(identity))
-            os.chmod(self._post.address(identity), mode)
+            receiver.bind(self._folder.address(identity))
+            os.chmod(self._folder.address(identity), mode)
         except OSError:  # a read-only folder, a file system without sockets: no push here
             receiver.close()
             return None
@@ -152,10 +152,10 @@ class Inbox:
             poll.poll(max(1, timeout * 1000))
         except (OSError, ValueError):
             return []  # closed meanwhile
-        return self._take()
+        return self._drain()
 
-    def _take(self) -> list[str]:
-        """What has come, without waiting."""
+    def _drain(self) -> list[str]:
+        """Return the messages that have come, without waiting."""
         messages: list[str] = []
         try:
             while self._receiver is not None and len(messages) < 1000:
@@ -164,42 +164,42 @@ class Inbox:
             pass  # no more messages, or closed meanwhile
         return [message for message in messages if message]
 
-    def attach(self, hear: Callable[[list[str]], None]) -> None:
-        """Have the running event loop itself hear messages: a thread would be one hop more."""
+    def attach(self, deliver: Callable[[list[str]], None]) -> None:
+        """Have the running event loop itself deliver messages: a thread would be one hop more."""
         import asyncio
 
-        self._loop, self._hear = asyncio.get_running_loop(), hear
+        self._loop, self._deliver = asyncio.get_running_loop(), deliver
         if self._receiver is not None:
-            self._loop.add_reader(self._receiver, self._heard)
+            self._loop.add_reader(self._receiver, self._readable)
 
-    def _heard(self) -> None:
-        if self._hear is not None:
-            self._hear(self._take())
+    def _readable(self) -> None:
+        if self._deliver is not None:
+            self._deliver(self._drain())
 
     def detach(self) -> None:
-        """Have the event loop hear no more. Called in its own thread."""
+        """Have the event loop deliver no more. Called in its own thread."""
         if self._loop is not None and self._receiver is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._receiver)
-        self._loop = self._hear = None
+        self._loop = self._deliver = None
 
     def heal(self) -> None:
         """Make the socket anew if its name was removed by somebody."""
-        if not self.silent and self._post.send(self.id, b"") is Delivery.DEAD:
-            hear = self._hear
+        if not self.silent and self._folder.send(self.id, b"") is Delivery.DEAD:
+            deliver = self._deliver
             self.detach()
             self.drop()
             self._receiver = self._bind(self.id)
-            if hear is not None:
-                self.attach(hear)
+            if deliver is not None:
+                self.attach(deliver)
 
     def wake(self) -> None:
         """End a ``receive`` that is under way."""
-        self._post.send(self.id, b"")
+        self._folder.send(self.id, b"")
 
     def close(self) -> None:
         """Remove the socket."""
         if self._receiver is not None:
-            self._post.remove(self.id)
+            self._folder.remove(self.id)
         self.drop()
 
     def drop(self) -> None:

@@ -22,8 +22,8 @@ import sys
 _SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510  # the bytes that SQLite's readers lock
 
 
-class Pin:
-    """Keeps the WAL of one file while it exists."""
+class WalPin:
+    """Keep the WAL of one file in place while this exists."""
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self._file: io.FileIO | None = None  # which closes itself, whatever comes between
@@ -49,6 +49,6 @@ class Pin:
         self._lock(shared=False)
 
     def close(self) -> None:
-        """Let go of the descriptor; only after the connection is closed."""
+        """Close the descriptor; only after the connection is closed."""
         if self._file is not None:
             self._file.close()
