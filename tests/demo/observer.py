@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 DEMO = [sys.executable, "-m", "fencelock.demo"]
-PATIENCE_S = 60.0
+DEADLINE_S = 60.0
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -54,7 +54,7 @@ def state_of(pid: int) -> str:
 
 
 def wait_until(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + DEADLINE_S
     while not what():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
