@@ -6,15 +6,16 @@ import signal
 from typing import Any
 
 import pytest
+from fencelock.cli.run.kill_plan import Plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencelock.cli import capability, order
+from fencelock.cli import lease_token
+from fencelock.cli.acquisition import describe
 from fencelock.cli.codes import WrongLine
 from fencelock.cli.durations import brief, seconds
 from fencelock.cli.main import parser_of
-from fencelock.cli.plan import Plan
-from fencelock.cli.waiting import describe
+from fencelock.cli.run import run_request
 from fencelock.errors import UsageError
 from fencelock.model import FENCE_MAX, Grant, Holding, State, Waiting
 
@@ -95,8 +96,8 @@ def options_of(*words: str, command: tuple[str, ...] = ("true",)) -> Any:
     return options
 
 
-def read(*words: str, command: tuple[str, ...] = ("true",)) -> order.Order:
-    return order.read(options_of(*words, command=command))
+def read(*words: str, command: tuple[str, ...] = ("true",)) -> run_request.Order:
+    return run_request.read(options_of(*words, command=command))
 
 
 def test_an_order_has_safe_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,15 +156,15 @@ def test_a_nested_wrapper_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     st.floats(0.05, 604_800),
 )
 def test_a_lease_survives_the_way_through_a_script(name: str, fence: int, ttl: float) -> None:
-    text = capability.pack(Grant(name, "0f" * 16, fence, ttl, 1.0, 2.0))
+    text = lease_token.pack(Grant(name, "0f" * 16, fence, ttl, 1.0, 2.0))
     assert text.replace("-", "").replace("_", "").replace(".", "").isalnum()
-    assert capability.unpack(f" {text}\n") == Grant(name, "0f" * 16, fence, ttl, 0.0, 0.0)
+    assert lease_token.unpack(f" {text}\n") == Grant(name, "0f" * 16, fence, ttl, 0.0, 0.0)
 
 
 @given(st.text(max_size=30))
 def test_what_is_no_lease_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(UsageError) as refused:
-        capability.unpack(f"fl1.{text}")
+        lease_token.unpack(f"fl1.{text}")
     assert len(text) < 12 or text not in str(refused.value)
 
 

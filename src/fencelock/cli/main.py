@@ -161,7 +161,7 @@ def _meant(word: str) -> str:
 
 def parser_of(name: str) -> tuple[Parser, Any]:
     """The parser and the module of a verb."""
-    verb = import_module(f"{__package__}.{name}")
+    verb = import_module(f"{__package__}.verbs.{name}")
     parser = Parser(
         prog=f"fencelock {name}",
         usage=getattr(verb, "USAGE", None),

@@ -6,17 +6,17 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .._client.validation import check_reason
-from ..model import Holding
-from . import codes, terminal
-from .codes import WrongLine
-from .durations import brief
-from .listing import holding_facts
-from .options import connected, name_of
-from .waiting import who
+from ..._client.validation import check_reason
+from ...model import Holding
+from .. import codes, terminal
+from ..acquisition import who
+from ..codes import WrongLine
+from ..durations import brief
+from ..listing import holding_facts
+from ..options import connected, name_of
 
 if TYPE_CHECKING:
-    from ..sync import Client
+    from ...sync import Client
 
 EPILOG = """\
 The holder learns of it at its next renewal at the latest; what it writes until then only a check

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import NamedTuple
 
-from . import codes, terminal
-from .main import VERBS, Parser, parser_of
+from .. import codes, terminal
+from ..main import VERBS, Parser, parser_of
 
 EPILOG = """\
   bash   source <(fencelock completion bash)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .supervise import Outcome
+from .supervisor import Outcome
 
 
 class Status:

@@ -7,13 +7,13 @@ import select
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..model import Holding
-from . import clock, codes, terminal
-from .codes import WrongLine
-from .durations import brief, seconds
-from .listing import holding_facts, holdings_table
-from .options import number_of, prefix_of
-from .signals import Signals
+from ...model import Holding
+from .. import clock, codes, terminal
+from ..codes import WrongLine
+from ..durations import brief, seconds
+from ..listing import holding_facts, holdings_table
+from ..options import number_of, prefix_of
+from ..signals import Signals
 
 INTERVAL_MIN_S = 0.01
 
@@ -27,7 +27,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Look again and again until a signal or the end of whoever reads."""
-    from .waiting import reach
+    from ..acquisition import reach
 
     prefix, interval = prefix_of(options.prefix), seconds(options.interval)
     if interval < INTERVAL_MIN_S:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from . import codes, terminal
+from .. import codes, terminal
 
 ENGINES = ("mysql", "postgresql")
 

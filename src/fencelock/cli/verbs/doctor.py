@@ -10,14 +10,14 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ..errors import FencelockError
-from ..model import Finding
-from . import codes, terminal
-from .durations import brief
-from .options import connected
+from ...errors import FencelockError
+from ...model import Finding
+from .. import codes, terminal
+from ..durations import brief
+from ..options import connected
 
 if TYPE_CHECKING:
-    from ..sync import Client
+    from ...sync import Client
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ def _slow(times: dict[str, float]) -> list[Finding]:
 
 
 def _of_engine(client: Client) -> list[Finding]:
-    from ..sync import drive
+    from ...sync import drive
 
     try:
         return drive(client._core.diagnose())  # pyright: ignore[reportPrivateUsage]

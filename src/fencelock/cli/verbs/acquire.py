@@ -7,17 +7,17 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from ..errors import NotAcquired
-from ..model import Grant
-from . import codes, terminal
-from .capability import VARIABLE, hand_over, pack
-from .codes import failure
-from .durations import brief
-from .options import lock_arguments, wish_of
-from .signals import Signals
+from ...errors import NotAcquired
+from ...model import Grant
+from .. import codes, terminal
+from ..codes import failure
+from ..durations import brief
+from ..lease_token import VARIABLE, hand_over, pack
+from ..options import lock_arguments, wish_of
+from ..signals import Signals
 
 if TYPE_CHECKING:
-    from ..sync import Client
+    from ...sync import Client
 
 EPILOG = f"""\
 The lease is not renewed by itself: choose a --ttl that fits, or call fencelock renew in time. It
@@ -39,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Acquire and hand over to whoever reads our stdout."""
-    from .waiting import check_excludes, check_portable, obtain, reach
+    from ..acquisition import check_excludes, check_portable, obtain, reach
 
     wish = wish_of(options, pid=os.getppid())  # the script: this process is gone when it holds
     try:

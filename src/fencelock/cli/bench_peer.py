@@ -28,7 +28,7 @@ class Partner:
 
     def __init__(self, url: str | None, name: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "fencelock.cli.partner", name],
+            [sys.executable, "-m", "fencelock.cli.bench_peer", name],
             env={
                 **os.environ,
                 "FENCELOCK_URL": default_url() if url is None else url,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from ..errors import LeaseLost
-from . import codes, terminal
-from .capability import VARIABLE, given, take_over
-from .options import connected
+from ...errors import LeaseLost
+from .. import codes, terminal
+from ..lease_token import VARIABLE, given, take_over
+from ..options import connected
 
 EPILOG = f"""\
 LEASE is what fencelock acquire printed; without it {VARIABLE} is read. Exit code {codes.LOST}: the

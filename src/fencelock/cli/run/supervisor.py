@@ -7,14 +7,14 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import clock, codes
+from .. import clock, codes
+from ..signals import FORWARDED, Signals
 from .child import Child
-from .plan import MARGIN_S, Watch
-from .signals import FORWARDED, Signals
+from .kill_plan import MARGIN_S, Watch
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from ..sync import Lease
+    from ...sync import Lease
 
 TICK_MAX_S = 1.0
 REST_TICK_S = 0.05

@@ -8,15 +8,15 @@ import select
 import sys
 from typing import TYPE_CHECKING
 
-from .. import observe
-from ..errors import NotAcquired
-from . import codes, terminal
-from .codes import failure
-from .options import lock_arguments, wish_of
-from .signals import Signals
+from ... import observe
+from ...errors import NotAcquired
+from .. import codes, terminal
+from ..codes import failure
+from ..options import lock_arguments, wish_of
+from ..signals import Signals
 
 if TYPE_CHECKING:
-    from ..sync import Lease
+    from ...sync import Lease
 
 TICK_S = 1.0
 EPILOG = f"""\
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Hold until stdin closes, a signal comes or the lease is lost."""
-    from .waiting import check_excludes, give_back, obtain, reach
+    from ..acquisition import check_excludes, give_back, obtain, reach
 
     wish = wish_of(options)
     observe.redirect(terminal.say if options.verbose else lambda _: None)

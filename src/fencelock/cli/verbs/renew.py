@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from .._client.validation import check_ttl
-from . import codes, terminal
-from .capability import VARIABLE, given, hand_over, take_over
-from .durations import brief
-from .options import connected, optional
+from ..._client.validation import check_ttl
+from .. import codes, terminal
+from ..durations import brief
+from ..lease_token import VARIABLE, given, hand_over, take_over
+from ..options import connected, optional
 
 EPILOG = f"""\
 LEASE is what fencelock acquire printed; without it {VARIABLE} is read. Exit code {codes.LOST}: the
@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Renew, or say that the lease is lost."""
-    from .. import observe
+    from ... import observe
 
     grant, ttl = given(options.lease), optional(options.ttl)
     ttl = grant.ttl if ttl is None else check_ttl(ttl, "--ttl")

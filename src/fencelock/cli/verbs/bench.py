@@ -7,11 +7,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from . import codes, terminal
-from .options import connected, number_of, url_of
+from .. import codes, terminal
+from ..options import connected, number_of, url_of
 
 if TYPE_CHECKING:
-    from ..sync import Client
+    from ...sync import Client
 
 TTL_S = 30.0
 
@@ -52,7 +52,7 @@ def _pairs(client: Client, options: argparse.Namespace) -> list[float]:
 
 def _handoffs(client: Client, url: str | None, count: int) -> list[float]:
     """Seconds from our release to the return of another process's acquire."""
-    from .partner import Partner
+    from ..bench_peer import Partner
 
     name = f"fencelock-bench-handoff-{os.getpid()}"
     lock = client.lock(name, ttl=TTL_S, timeout=30)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from . import codes, terminal
-from .listing import holding_facts, holdings_table
-from .options import connected, prefix_of
+from .. import codes, terminal
+from ..listing import holding_facts, holdings_table
+from ..options import connected, prefix_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,8 +7,9 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
-from . import codes, groups
-from .lending import Terminal
+from .. import codes
+from . import process_group
+from .foreground import Terminal
 
 _OURS = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, the command should not
 
@@ -35,11 +36,11 @@ class Child:
 
     def send(self, number: int) -> None:
         """Send a signal to the whole group."""
-        groups.send(self.group, number)
+        process_group.send(self.group, number)
 
     def has_rest(self) -> bool:
         """Whether others of its group are left after it has ended."""
-        return groups.alive(self.group)
+        return process_group.alive(self.group)
 
     def look(self) -> bool:
         """Whether it has ended. When it was stopped from the terminal, we stop with it."""

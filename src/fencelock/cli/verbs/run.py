@@ -6,21 +6,21 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from .. import observe
-from ..engines import default_url
-from ..errors import FencelockError, NotAcquired
-from . import clock, codes, terminal
-from .child import CannotRun
-from .durations import brief
-from .order import Order, arguments, read, status_fd
-from .plan import MARGIN_S
-from .signals import Interrupted, Signals
-from .status import Status
-from .supervise import Outcome, Supervisor
-from .watchdog import Watchdog
+from ... import observe
+from ...engines import default_url
+from ...errors import FencelockError, NotAcquired
+from .. import clock, codes, terminal
+from ..durations import brief
+from ..run.child import CannotRun
+from ..run.kill_plan import MARGIN_S
+from ..run.run_request import Order, arguments, read, status_fd
+from ..run.status import Status
+from ..run.supervisor import Outcome, Supervisor
+from ..run.watchdog import Watchdog
+from ..signals import Interrupted, Signals
 
 if TYPE_CHECKING:
-    from ..sync import Client, Lease
+    from ...sync import Client, Lease
 
 __all__ = ["EPILOG", "USAGE", "arguments", "main"]
 
@@ -71,7 +71,7 @@ class _Run:
         self._failing = False
 
     def main(self) -> int:
-        from .waiting import check_excludes, reach
+        from ..acquisition import check_excludes, reach
 
         observe.redirect(self._note)  # what matters of it is said below, once
         unsubscribe = observe.subscribe(self._see)
@@ -93,7 +93,7 @@ class _Run:
 
     def _acquire(self, client: Client) -> Lease | int:
         """Wait for the lock, or return the exit code that says why not."""
-        from .waiting import obtain
+        from ..acquisition import obtain
 
         started = clock.now()
         try:
@@ -133,7 +133,7 @@ class _Run:
 
     def _release(self, lease: Lease, told: bool) -> None:
         """Release; that this failed is no news once a loss was told."""
-        from .waiting import give_back
+        from ..acquisition import give_back
 
         try:
             give_back(lease, self._signals)
@@ -145,7 +145,7 @@ class _Run:
         """What the watchdog needs to release the lock, should we be killed."""
         import json
 
-        from .capability import VARIABLE, packed
+        from ..lease_token import VARIABLE, packed
 
         return json.dumps({VARIABLE: packed(lease), "FENCELOCK_URL": self._url()})
 

@@ -7,12 +7,12 @@ import os
 import signal
 from typing import NamedTuple
 
-from ..errors import UsageError
-from . import codes
-from .codes import WrongLine
-from .durations import brief, seconds
-from .options import Wish, lock_arguments, number_of, optional, wish_of
-from .plan import MARGIN_S, Plan
+from ...errors import UsageError
+from .. import codes
+from ..codes import WrongLine
+from ..durations import brief, seconds
+from ..options import Wish, lock_arguments, number_of, optional, wish_of
+from .kill_plan import MARGIN_S, Plan
 
 GRACE_S = 5.0
 

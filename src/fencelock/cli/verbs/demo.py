@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from . import codes, terminal
+from .. import codes, terminal
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,16 +10,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from .._client.validation import check_ttl
-from ..engines import default_url, parse
-from ..errors import Misconfigured, UsageError
-from ..judge.nemesis import FAULTS, read_faults
-from . import codes, terminal
-from .durations import seconds
-from .options import connected, number_of, url_of
+from ..._client.validation import check_ttl
+from ...engines import default_url, parse
+from ...errors import Misconfigured, UsageError
+from ...judge.nemesis import FAULTS, read_faults
+from .. import codes, terminal
+from ..durations import seconds
+from ..options import connected, number_of, url_of
 
 if TYPE_CHECKING:
-    from ..judge.run import Orders, Progress, Run
+    from ...judge.run import Orders, Progress, Run
 
 SECONDS_MAX = 3600.0
 LIVE_S = 0.2
@@ -90,8 +90,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _orders(options: argparse.Namespace) -> Orders:
-    from ..judge.peers import check_library
-    from ..judge.run import Orders
+    from ...judge.peers import check_library
+    from ...judge.run import Orders
 
     url = url_of(options)
     url = default_url() if url is None else url
@@ -118,8 +118,8 @@ def _orders(options: argparse.Namespace) -> Orders:
 
 
 def _run(orders: Orders, options: argparse.Namespace) -> Run:
-    from .. import observe
-    from ..judge.torture import torture
+    from ... import observe
+    from ...judge.torture import torture
 
     observe.redirect(terminal.say if options.verbose else lambda _: None)
     live = None if options.json else _Live()
@@ -160,7 +160,7 @@ class _Live:
 
 
 def _tell(runs: list[Run], options: argparse.Namespace) -> None:
-    from ..judge import report
+    from ...judge import report
 
     if options.json:
         ours, *others = [report.facts(run) for run in runs]
@@ -194,7 +194,7 @@ def _write(runs: list[Run], history: Path | None, html: Path | None) -> None:
     if history is not None:
         runs[0].history.save(history)
     if html is not None:
-        from ..judge.page import page
+        from ...judge.page import page
 
         html.write_text(page(runs), encoding="utf-8")
 

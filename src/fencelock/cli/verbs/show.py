@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..model import Holding, State
-from . import codes, terminal
-from .durations import brief
-from .listing import holding_facts, table, waiting_facts, words_of
-from .options import connected, name_of
-from .waiting import who
+from ...model import Holding, State
+from .. import codes, terminal
+from ..acquisition import who
+from ..durations import brief
+from ..listing import holding_facts, table, waiting_facts, words_of
+from ..options import connected, name_of
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 
 import pytest
+from fencelock.cli.run.kill_plan import MARGIN_S, Plan, Watch
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fencelock.cli.plan import MARGIN_S, Plan, Watch
 
 TERM, KILL, USR1 = signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1
 USUAL = Plan(TERM, True, 5.0)
