@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 
 import pytest
-from fencelock.cli.run.kill_plan import MARGIN_S, Plan, Watch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fencelock.cli.run.kill_plan import MARGIN_S, KillPlan, Watch
+
 TERM, KILL, USR1 = signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1
-USUAL = Plan(TERM, True, 5.0)
+USUAL = KillPlan(TERM, True, 5.0)
 
 
 def test_nothing_is_due_while_the_end_is_far() -> None:
@@ -56,14 +57,14 @@ def test_a_loss_that_is_noticed_late_still_gives_the_grace() -> None:
 @pytest.mark.parametrize(
     ("plan", "at_loss", "later"),
     [
-        (Plan(None, True, 0.0), [KILL], []),
-        (Plan(None, False, 0.0), [], []),
-        (Plan(USR1, False, 5.0), [USR1], []),
-        (Plan(TERM, True, 0.0), [TERM, KILL], []),
-        (Plan(TERM, True, 5.0), [TERM], [KILL]),
+        (KillPlan(None, True, 0.0), [KILL], []),
+        (KillPlan(None, False, 0.0), [], []),
+        (KillPlan(USR1, False, 5.0), [USR1], []),
+        (KillPlan(TERM, True, 0.0), [TERM, KILL], []),
+        (KillPlan(TERM, True, 5.0), [TERM], [KILL]),
     ],
 )
-def test_each_plan_sends_its_signals(plan: Plan, at_loss: list[int], later: list[int]) -> None:
+def test_each_plan_sends_its_signals(plan: KillPlan, at_loss: list[int], later: list[int]) -> None:
     watch = Watch(plan)
     watch.until = 1000.0
     assert watch.lose(0.0) == at_loss
@@ -91,7 +92,7 @@ def test_whatever_happens_kill_comes_once_and_before_the_end(
     grace: float, until: float, looks: list[float], lost_at: int | None
 ) -> None:
     """Looked at often enough from early enough, all is over a margin before the end."""
-    watch = Watch(Plan(TERM, True, grace))
+    watch = Watch(KillPlan(TERM, True, grace))
     watch.until = until
     now = until - MARGIN_S - grace - 1.0
     sent: list[tuple[float, int]] = []
@@ -109,6 +110,6 @@ def test_whatever_happens_kill_comes_once_and_before_the_end(
 
 def test_words_say_what_was_done() -> None:
     assert USUAL.words() == "the command was sent TERM and gets KILL in 5s"
-    assert Plan(None, True, 0.0).words() == "the command was killed"
-    assert Plan(None, False, 0.0).words() == "the command goes on without it"
-    assert Plan(USR1, False, 1.0).words() == "the command was sent USR1"
+    assert KillPlan(None, True, 0.0).words() == "the command was killed"
+    assert KillPlan(None, False, 0.0).words() == "the command goes on without it"
+    assert KillPlan(USR1, False, 1.0).words() == "the command was sent USR1"

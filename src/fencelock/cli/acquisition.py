@@ -1,4 +1,4 @@
-"""Waiting for a lock, with a live line: place in the queue, who holds it and for how long."""
+"""Acquires a lock for a verb, and shows a live line meanwhile: who holds it, who is ahead."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ..errors import FencelockError, Misconfigured, NotAcquired, OutcomeUnknown
 from ..model import Meta, Scalar, State
 from . import clock, terminal
 from .durations import brief
-from .options import Wish, connected
+from .options import LockRequest, connected
 from .signals import Interrupted, Late, Signals
 
 if TYPE_CHECKING:
     from ..sync import Client, Lease
 
-PATIENCE_S = 0.3  # a wait this short needs no words
+SHOW_AFTER_S = 0.3  # a wait this short needs no words
 EVERY_S = 0.5
-LINE_S = 0.2  # the line is taken away within this, or was not shown
-INTERRUPTED_S = 1.0  # after a signal, a server has this long to hear that we leave
+CLEAR_S = 0.2  # the line is removed within this, or was not shown
+INTERRUPTED_S = 1.0  # after a signal, a server has this long to take our withdrawal
 CLOSE_S = 5.0
 
 
@@ -56,8 +56,8 @@ def check_excludes(client: Client, options: argparse.Namespace) -> None:
     """Refuse locks that no other process could meet, and say which engine was taken unasked."""
     if client.traits.scope == "process":
         raise Misconfigured(
-            f"{client.url} keeps its locks in one process, and this one would have them for "
-            "itself: name a file (sqlite:///locks.db) or a server"
+            f"{client.url} keeps its locks within one process, so this command would exclude "
+            "nobody: name a file (sqlite:///locks.db) or a server"
         )
     named = options.url is not None or "FENCELOCK_URL" in os.environ
     if not named and not options.quiet and not options.json and terminal.is_terminal(sys.stderr):
@@ -77,24 +77,24 @@ def check_portable(client: Client, what: str) -> None:
         )
 
 
-def obtain(client: Client, wish: Wish, signals: Signals, renew: bool = True) -> Lease:
+def obtain(client: Client, request: LockRequest, signals: Signals, renew: bool = True) -> Lease:
     """Wait for the lock; a signal ends that, and closing the client leaves nothing behind."""
     started = clock.now()
     lock = client.lock(
-        wish.name,
-        ttl=wish.ttl,
-        timeout=wish.timeout,
+        request.name,
+        ttl=request.ttl,
+        timeout=request.timeout,
         renew=renew,
-        meta=wish.meta,
+        meta=request.meta,
         on_lost=lambda _: signals.wake(),
     )
     try:
-        with WaitingLine(client, wish, not wish.quiet and wish.timeout != 0):
+        with WaitStatus(client, request, not request.quiet and request.timeout != 0):
             lease = signals.call(lock.acquire, label="acquire")
     except NotAcquired as error:
         waited = clock.now() - started
-        words = signals.call(lambda: _busy(client, wish.name, waited), label="inspect")
-        raise NotAcquired(words, name=wish.name) from error
+        words = signals.call(lambda: _busy(client, request.name, waited), label="inspect")
+        raise NotAcquired(words, name=request.name) from error
     signals.settle()  # closing the client releases what it holds
     return lease
 
@@ -114,13 +114,13 @@ def give_back(lease: Lease, signals: Signals) -> bool:
         raise
 
 
-class WaitingLine:
-    """Shows the line while its body runs, if stderr is a terminal."""
+class WaitStatus:
+    """Show one line about the wait while the body runs, if stderr is a terminal."""
 
-    def __init__(self, client: Client, wish: Wish, wanted: bool) -> None:
+    def __init__(self, client: Client, request: LockRequest, wanted: bool) -> None:
         self._client = client
-        self._name = wish.name
-        self._pid = wish.meta.get("pid", os.getpid())
+        self._name = request.name
+        self._pid = request.meta.get("pid", os.getpid())
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
         if wanted and terminal.is_terminal(sys.stderr):
@@ -138,11 +138,11 @@ class WaitingLine:
     ) -> None:
         self._done.set()
         if self._thread is not None:
-            self._thread.join(LINE_S)
+            self._thread.join(CLEAR_S)
 
     def _show(self) -> None:
         started, shown = clock.now(), False
-        wait = PATIENCE_S
+        wait = SHOW_AFTER_S
         while not self._done.wait(wait):
             try:
                 state = self._client.inspect(self._name)
@@ -157,9 +157,9 @@ class WaitingLine:
 
 
 def describe(state: State, waited: float, pid: Scalar) -> str:
-    """One line about a wait."""
+    """Describe a wait in one line."""
     words = [f"waiting for {state.name!r} for {brief(waited)}"]
-    mine = [place for place, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
+    mine = [position for position, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
     if mine:
         words.append(f"place {mine[0]} of {len(state.waiters)}")
     words += [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
@@ -167,16 +167,16 @@ def describe(state: State, waited: float, pid: Scalar) -> str:
 
 
 def who(meta: Meta) -> str:
-    """A holder or a waiter in few words."""
+    """Name a holder or a waiter: host, process, command."""
     name = f"{meta.get('host', '?')}/{meta.get('pid', '?')}"
     return f"{name} ({meta['command']})" if meta.get("command") else name
 
 
 def _busy(client: Client, name: str, waited: float) -> str:
-    """Say who is in the way, and how to see more."""
+    """Describe who is in the way, and how to see more."""
     import shlex
 
-    words = [f"did not get {name!r}" + (f" in {brief(waited)}" if waited >= 0.05 else "")]
+    words = [f"could not acquire {name!r}" + (f" in {brief(waited)}" if waited >= 0.05 else "")]
     try:
         state = client.inspect(name)
     except FencelockError:

@@ -1,7 +1,7 @@
-"""The other process of ``fencelock bench``: it waits for a lock and says when it got it.
+"""The other process of ``fencelock bench``: it waits for a lock and prints when it acquired it.
 
-Run as a program it reads lines: for each one it waits for the lock, prints the moment, and gives
-the lock back. Both processes read the same monotonic clock of one machine.
+Run as a program it reads lines: for each one it waits for the lock, prints the moment, and releases
+the lock. Both processes read the same monotonic clock of one machine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ QUEUED_S = 5.0  # the longest that joining the queue may take
 UNSEEN_S = 0.05  # where the engine shows no queue: long enough to have joined it
 
 
-class Partner:
-    """Our side: starts the process and asks it to wait."""
+class BenchPeer:
+    """Our side: starts the process and tells it when to wait."""
 
     def __init__(self, url: str | None, name: str) -> None:
         self._process = subprocess.Popen(
@@ -38,7 +38,7 @@ class Partner:
             text=True,
         )
 
-    def __enter__(self) -> Partner:
+    def __enter__(self) -> BenchPeer:
         return self
 
     def __exit__(
@@ -52,7 +52,7 @@ class Partner:
         self._process.communicate()
 
     def take_from(self, client: Client, lock: Lock) -> float:
-        """Let the partner queue behind us, release, and return the seconds it took."""
+        """Let the other process queue behind us, release, and return the seconds it took."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         lease = lock.acquire()
@@ -79,7 +79,7 @@ def _see_queued(client: Client, name: str) -> None:
 
 
 def serve(name: str) -> None:
-    """The partner's side."""
+    """The other process's side."""
     from ..sync import connect
 
     with connect() as client:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .._client.validation import check_name, check_ttl
 from ..model import Grant, check_fence
-from .codes import WrongLine
+from .codes import BadArguments
 
 if TYPE_CHECKING:
     from ..sync import Client, Lease
@@ -37,10 +37,10 @@ def unpack(text: str) -> Grant:
             base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
         )
         if not isinstance(owner, str) or not text.strip().startswith(_PREFIX):
-            raise WrongLine
+            raise BadArguments
         return Grant(check_name(name), owner, check_fence(fence), check_ttl(ttl), 0.0, 0.0)
     except (binascii.Error, ValueError, TypeError, RecursionError):
-        raise WrongLine(
+        raise BadArguments(
             f"this is not a lease: pass what fencelock acquire printed, or set {VARIABLE} to it"
         ) from None
 
@@ -49,7 +49,7 @@ def given(argument: str | None) -> Grant:
     """The lease of the argument, else that of the environment."""
     text = argument or os.environ.get(VARIABLE)
     if not text:
-        raise WrongLine(
+        raise BadArguments(
             f'no lease: run eval "$(fencelock acquire NAME --shell)" first, or pass {VARIABLE}'
         )
     return unpack(text)

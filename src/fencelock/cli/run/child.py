@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from .. import codes
 from . import process_group
-from .foreground import Terminal
+from .foreground import Foreground
 
 _OURS = ("SIGPIPE", "SIGXFSZ")  # Python ignores them, the command should not
 
@@ -32,7 +32,7 @@ class Child:
         self.group = _spawn(command, environment)
         self.code: int | None = None
         """The exit code, 128+N for a death by signal N, once it has ended."""
-        self._terminal = Terminal(self.group)
+        self._terminal = Foreground(self.group)
 
     def send(self, number: int) -> None:
         """Send a signal to the whole group."""

@@ -12,7 +12,7 @@ import signal
 import stat
 
 
-class Terminal:
+class Foreground:
     """The terminal, if there is one and it is ours to lend."""
 
     def __init__(self, group: int) -> None:
@@ -23,7 +23,7 @@ class Terminal:
             self._lend()
 
     def stopped(self, number: int) -> None:
-        """The command was stopped: by Ctrl-Z, or because it asked for a terminal it had not."""
+        """The command was stopped: by Ctrl-Z, or because it used a terminal that was not lent."""
         asks = number in (signal.SIGTTIN, signal.SIGTTOU)
         if asks and self._is_ours():
             self._lend()

@@ -10,7 +10,7 @@ from ..durations import brief
 MARGIN_S = 0.1  # how long before the end of the lease everything must be over
 
 
-class Plan(NamedTuple):
+class KillPlan(NamedTuple):
     """What to do to a command whose lease ends."""
 
     first: int | None
@@ -39,7 +39,7 @@ class Plan(NamedTuple):
 class Watch:
     """What is known of one lease, and what is due."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: KillPlan) -> None:
         self.plan = plan
         self.until: float | None = None
         """The end of the lease."""

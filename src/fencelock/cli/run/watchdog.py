@@ -24,7 +24,7 @@ import select
 import signal
 
 from .. import clock
-from .kill_plan import Plan, Watch
+from .kill_plan import KillPlan, Watch
 from .process_group import alive, find_by_pipe, send
 
 QUIT_S = 1.0  # how long a watchdog may take to go home
@@ -36,7 +36,7 @@ ALONE_S = 0.1  # without a wrapper, see this often whether all is over
 class Watchdog:
     """The wrapper's side."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: KillPlan) -> None:
         orders_in, self._orders = os.pipe()
         self._reports, reports_out = os.pipe()
         self.lease_pipe, lease_end = os.pipe()

@@ -13,7 +13,7 @@ from .. import codes, terminal
 from ..codes import failure
 from ..durations import brief
 from ..lease_token import VARIABLE, hand_over, pack
-from ..options import lock_arguments, wish_of
+from ..options import lock_arguments, lock_request
 from ..signals import Signals
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ends with fencelock release, or after its ttl.
   ...
   fencelock release
 
-Without --shell, the lease alone is printed. It is a secret: who has {VARIABLE} can release the
+Without --shell, the lease alone is printed. It is a secret: whoever has {VARIABLE} can release the
 lock. With --shell a failure is printed too, as (exit CODE), so that eval does not swallow it.
 """
 
@@ -41,19 +41,21 @@ def main(options: argparse.Namespace) -> int:
     """Acquire and hand over to whoever reads our stdout."""
     from ..acquisition import check_excludes, check_portable, obtain, reach
 
-    wish = wish_of(options, pid=os.getppid())  # the script: this process is gone when it holds
+    request = lock_request(
+        options, pid=os.getppid()
+    )  # the script: this process is gone when it holds
     try:
         with Signals() as signals, reach(options, signals) as client:
             check_excludes(client, options)
             check_portable(client, "fencelock acquire")
-            lease = obtain(client, wish, signals, renew=False)
+            lease = obtain(client, request, signals, renew=False)
             _print(options, client, hand_over(client, lease))
     except NotAcquired as error:
-        if not wish.quiet:
+        if not request.quiet:
             terminal.say(str(error))
         if options.json:
-            terminal.emit(failure(error, wish.busy_code))
-        return wish.busy_code
+            terminal.emit(failure(error, request.busy_code))
+        return request.busy_code
     return codes.OK
 
 

@@ -18,13 +18,25 @@ TTL_S = 30.0
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("place", metavar="URL", nargs="?", help="the engine to measure")
-    add("--count", metavar="N", type=number_of(2, 10**6), default=500, help="pairs (default 500)")
-    add("--handoffs", metavar="N", type=number_of(0, 10**4), default=50, help="(default 50)")
+    add("engine_url", metavar="URL", nargs="?", help="the engine to measure")
+    add(
+        "--count",
+        metavar="N",
+        type=number_of(2, 10**6),
+        default=500,
+        help="locks to measure (default 500)",
+    )
+    add(
+        "--handoffs",
+        metavar="N",
+        type=number_of(0, 10**4),
+        default=50,
+        help="hand-offs to measure (default 50)",
+    )
 
 
 def main(options: argparse.Namespace) -> int:
-    """Measure pairs of acquire and release, and the way of a lock from one process to another."""
+    """Measure acquire and release, and the hand-off of a lock to another process."""
     with connected(options) as client:
         pair = _figures(_pairs(client, options))
         across = options.handoffs and client.traits.scope != "process"
@@ -32,8 +44,8 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         terminal.emit({"url": client.url, "pair_us": pair, "handoff_us": handoff})
     else:
-        lines = [client.url, _line("acquire + release", pair)]
-        lines += [_line("hand-off to a process", handoff)] if handoff else []
+        lines = [client.url, _row("acquire + release", pair)]
+        lines += [_row("hand-off to a process", handoff)] if handoff else []
         terminal.lines([terminal.fitting(line) for line in lines])
     return codes.OK
 
@@ -52,12 +64,12 @@ def _pairs(client: Client, options: argparse.Namespace) -> list[float]:
 
 def _handoffs(client: Client, url: str | None, count: int) -> list[float]:
     """Seconds from our release to the return of another process's acquire."""
-    from ..bench_peer import Partner
+    from ..bench_peer import BenchPeer
 
     name = f"fencelock-bench-handoff-{os.getpid()}"
     lock = client.lock(name, ttl=TTL_S, timeout=30)
-    with Partner(url, name) as partner:
-        return [partner.take_from(client, lock) for _ in range(count)]
+    with BenchPeer(url, name) as peer:
+        return [peer.take_from(client, lock) for _ in range(count)]
 
 
 def _figures(spent: list[float]) -> dict[str, float]:
@@ -71,5 +83,5 @@ def _figures(spent: list[float]) -> dict[str, float]:
     }
 
 
-def _line(title: str, figures: dict[str, float]) -> str:
+def _row(title: str, figures: dict[str, float]) -> str:
     return f"  {title:<22} median {figures['median']:>9} µs   p99 {figures['p99']:>9} µs"

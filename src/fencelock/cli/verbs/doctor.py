@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ROUNDS = 5
+REPEATS = 5
 SLOW_S = 0.1  # a step that takes longer makes short leases fail
 TTL_S = 30.0
 _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("place", metavar="URL", nargs="?", help="the engine to examine")
+    parser.add_argument("engine_url", metavar="URL", nargs="?", help="the engine to examine")
 
 
 class Report(NamedTuple):
@@ -65,7 +65,7 @@ def diagnose(options: argparse.Namespace) -> Report:
     """Try every step with a lock of our own, and ask the engine about itself."""
     times: dict[str, float] = {}
     with _timed(times, "connect", lambda: connected(options)) as client:
-        fences = [_round_trip(client, times) for _ in range(ROUNDS)]
+        fences = [_round_trip(client, times) for _ in range(REPEATS)]
         findings = [*_traits(client), _fences(fences), *_slow(times), *_of_engine(client)]
         return Report(client.url, times, findings)
 

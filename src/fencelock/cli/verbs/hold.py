@@ -12,7 +12,7 @@ from ... import observe
 from ...errors import NotAcquired
 from .. import codes, terminal
 from ..codes import failure
-from ..options import lock_arguments, wish_of
+from ..options import lock_arguments, lock_request
 from ..signals import Signals
 
 if TYPE_CHECKING:
@@ -33,30 +33,30 @@ def main(options: argparse.Namespace) -> int:
     """Hold until stdin closes, a signal comes or the lease is lost."""
     from ..acquisition import check_excludes, give_back, obtain, reach
 
-    wish = wish_of(options)
+    request = lock_request(options)
     observe.redirect(terminal.say if options.verbose else lambda _: None)
     try:
         with Signals() as signals, reach(options, signals) as client:
             check_excludes(client, options)
-            lease = obtain(client, wish, signals)
+            lease = obtain(client, request, signals)
             if options.json:
                 terminal.emit({"event": "held", "name": lease.name, "fence": lease.fence})
             else:
                 terminal.out(f"held {lease.name} {lease.fence}")
-            if terminal.is_terminal(sys.stdin) and not wish.quiet:
+            if terminal.is_terminal(sys.stdin) and not request.quiet:
                 terminal.say("Ctrl-D releases it")
             number = _until_the_end(lease, signals)
             released = give_back(lease, signals)
             if not released or lease.reason is not None:
                 lease.check()  # raises: it is lost
     except NotAcquired as error:
-        if not wish.quiet:
+        if not request.quiet:
             terminal.say(str(error))
         if options.json:
-            terminal.emit(failure(error, wish.busy_code))
-        return wish.busy_code
+            terminal.emit(failure(error, request.busy_code))
+        return request.busy_code
     if options.json:
-        terminal.emit({"event": "released", "name": wish.name, "fence": lease.fence})
+        terminal.emit({"event": "released", "name": request.name, "fence": lease.fence})
     return codes.SIGNALLED + number if number else codes.OK
 
 

@@ -10,7 +10,7 @@ from ..._client.validation import check_reason
 from ...model import Holding
 from .. import codes, terminal
 from ..acquisition import who
-from ..codes import WrongLine
+from ..codes import BadArguments
 from ..durations import brief
 from ..listing import holding_facts
 from ..options import connected, name_of
@@ -28,14 +28,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", metavar="NAME", help="the lock")
     add("--reason", metavar="TEXT", required=True, help="what the holder is told")
-    add("--yes", action="store_true", help="do not ask")
+    add("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def main(options: argparse.Namespace) -> int:
     """Revoke after asking."""
     name, reason = name_of(options.name), check_reason(options.reason)
     if not options.yes and not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
-        raise WrongLine("revoke asks before it acts, and nobody is there to answer: pass --yes")
+        raise BadArguments("revoke asks before it acts, and nobody is there to answer: pass --yes")
     with connected(options) as client:
         holders = client.holders(name)
         if holders and not options.yes and not _agrees(holders[0]):

@@ -13,7 +13,7 @@ from .. import clock, codes, terminal
 from ..durations import brief
 from ..run.child import CannotRun
 from ..run.kill_plan import MARGIN_S
-from ..run.run_request import Order, arguments, read, status_fd
+from ..run.run_request import RunRequest, arguments, read, status_fd
 from ..run.status import Status
 from ..run.supervisor import Outcome, Supervisor
 from ..run.watchdog import Watchdog
@@ -45,11 +45,11 @@ def main(options: argparse.Namespace) -> int:
     status = Status(status_fd(options), options.name)
     code = codes.FAILED
     try:
-        order = read(options)
-        watchdog = Watchdog(order.plan)  # before any thread is started and any engine opened
+        request = read(options)
+        watchdog = Watchdog(request.plan)  # before any thread is started and any engine opened
         try:
             with Signals() as signals:
-                code = _Run(order, status, signals, watchdog).main()
+                code = _Run(request, status, signals, watchdog).main()
         finally:
             watchdog.close()
     except FencelockError as error:
@@ -63,8 +63,10 @@ def main(options: argparse.Namespace) -> int:
 class _Run:
     """One command under one lock."""
 
-    def __init__(self, order: Order, status: Status, signals: Signals, watchdog: Watchdog) -> None:
-        self._order = order
+    def __init__(
+        self, request: RunRequest, status: Status, signals: Signals, watchdog: Watchdog
+    ) -> None:
+        self._request = request
         self._status = status
         self._signals = signals
         self._watchdog = watchdog
@@ -76,8 +78,8 @@ class _Run:
         observe.redirect(self._note)  # what matters of it is said below, once
         unsubscribe = observe.subscribe(self._see)
         try:
-            with reach(self._order.options, self._signals) as client:
-                check_excludes(client, self._order.options)
+            with reach(self._request.options, self._signals) as client:
+                check_excludes(client, self._request.options)
                 lease = self._acquire(client)
                 if isinstance(lease, int):
                     return lease
@@ -97,12 +99,12 @@ class _Run:
 
         started = clock.now()
         try:
-            lease = obtain(client, self._order.wish, self._signals)
+            lease = obtain(client, self._request.lock, self._signals)
         except NotAcquired as error:
             self._status.outcome, self._status.error = "not_acquired", str(error)
-            if self._order.wish.busy_code != codes.OK:
+            if self._request.lock.busy_code != codes.OK:
                 self._warn(str(error))
-            return self._order.wish.busy_code
+            return self._request.lock.busy_code
         finally:
             self._status.wait_s = clock.now() - started
         self._status.fence = lease.fence
@@ -111,12 +113,12 @@ class _Run:
 
     def _hold(self, lease: Lease, engine: str) -> int:
         """Run the command under the lease."""
-        order, status, started = self._order, self._status, clock.now()
+        request, status, started = self._request, self._status, clock.now()
         supervisor = Supervisor(
-            lease, self._signals, self._watchdog, order.max_runtime, order.grace, self._warn
+            lease, self._signals, self._watchdog, request.max_runtime, request.grace, self._warn
         )
         try:
-            outcome = supervisor.run(order.command, self._environment(lease, engine))
+            outcome = supervisor.run(request.command, self._environment(lease, engine))
             status.ran(outcome)
         except CannotRun as error:
             self._warn(str(error))
@@ -150,7 +152,7 @@ class _Run:
         return json.dumps({VARIABLE: packed(lease), "FENCELOCK_URL": self._url()})
 
     def _url(self) -> str:
-        url: str | None = self._order.options.url
+        url: str | None = self._request.options.url
         return default_url() if url is None else url
 
     def _environment(self, lease: Lease, engine: str) -> dict[str, str]:
@@ -170,14 +172,14 @@ class _Run:
         if event.kind == "renew_failed" and not self._failing:
             self._failing = True
             self._warn(
-                f"{event.name!r} could not be renewed and is tried again while the lease lasts: "
+                f"{event.name!r} could not be renewed; trying again while the lease lasts: "
                 f"{event.detail}"
             )
 
     def _warn(self, message: str) -> None:
-        if not self._order.wish.quiet:
+        if not self._request.lock.quiet:
             terminal.say(message)
 
     def _note(self, message: str) -> None:
-        if self._order.verbose:
+        if self._request.verbose:
             terminal.say(message)

@@ -13,7 +13,12 @@ ENGINES = ("mysql", "postgresql")
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("engine", metavar="ENGINE", choices=ENGINES, help=", ".join(ENGINES))
-    add("--table", metavar="NAME", default="fencelock", help="how the tables' names begin")
+    add(
+        "--table",
+        metavar="NAME",
+        default="fencelock",
+        help="what the tables' names begin with (default fencelock)",
+    )
 
 
 def main(options: argparse.Namespace) -> int:

@@ -64,8 +64,8 @@ def words(state: State) -> list[str]:
             lines.append(f"  meta     {terminal.fitting(extra)}")
     if state.waiters:
         rows = [
-            (str(place), who(waiting.meta), brief(waiting.age), words_of(waiting.meta))
-            for place, waiting in enumerate(state.waiters, 1)
+            (str(position), who(waiting.meta), brief(waiting.age), words_of(waiting.meta))
+            for position, waiting in enumerate(state.waiters, 1)
         ]
         lines += ["", *table(("PLACE", "WAITER", "FOR", ""), rows)]
     return lines

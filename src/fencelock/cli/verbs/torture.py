@@ -1,4 +1,4 @@
-"""``fencelock torture URL``: break clients and links on purpose, and see what the locks promise."""
+"""``fencelock torture URL``: break clients and connections on purpose; see whether locks hold."""
 
 from __future__ import annotations
 
@@ -45,18 +45,30 @@ no fault came in so short a time, else that of the error."""
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("place", metavar="URL", nargs="?", help="the engine to torture")
+    add("engine_url", metavar="URL", nargs="?", help="the engine to torture")
     add("--seconds", metavar="DUR", default="20s", help="for how long (default 20s)")
     add(
         "--faults",
         metavar="LIST",
         default="pause,kill,lose,partition",
-        help="what goes wrong, with commas (default: all)",
+        help="what goes wrong, separated by commas (default: all)",
     )
-    add("--clients", metavar="N", type=number_of(2, 64), default=4, help="processes (default 4)")
+    add(
+        "--clients",
+        metavar="N",
+        type=number_of(2, 64),
+        default=4,
+        help="client processes (default 4)",
+    )
     add("--ttl", metavar="DUR", default="1s", help="length of a lease (default 1s)")
     add("--library", metavar="NAME", help="do the same to another library, for comparison")
-    add("--seed", metavar="N", type=number_of(0, 10**9), default=1, help="(default 1)")
+    add(
+        "--seed",
+        metavar="N",
+        type=number_of(0, 10**9),
+        default=1,
+        help="seed of what is random (default 1)",
+    )
     add("--history", metavar="FILE", help="write what happened, one JSON object per line")
     add("--html", metavar="FILE", help="write a page that shows what happened")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ...model import Holding
 from .. import clock, codes, terminal
-from ..codes import WrongLine
+from ..codes import BadArguments
 from ..durations import brief, seconds
 from ..listing import holding_facts, holdings_table
 from ..options import number_of, prefix_of
@@ -31,7 +31,9 @@ def main(options: argparse.Namespace) -> int:
 
     prefix, interval = prefix_of(options.prefix), seconds(options.interval)
     if interval < INTERVAL_MIN_S:
-        raise WrongLine(f"--interval is at least {brief(INTERVAL_MIN_S)}, not {options.interval}")
+        raise BadArguments(
+            f"--interval is at least {brief(INTERVAL_MIN_S)}, not {options.interval}"
+        )
     show = _Table(prefix) if not options.json and terminal.is_terminal(sys.stdout) else _Stream()
     with Signals() as signals, reach(options, signals) as client:
         looks = 0
