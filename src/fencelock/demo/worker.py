@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import signal
 import sqlite3
 import sys
@@ -111,7 +112,8 @@ def sell_seat(lock: fencelock.Lock, store: SeatStore, customer: str) -> Outcome:
 
 def tell(what: str, **facts: object) -> None:
     """Write one line to the parent, in one piece: all workers share the pipe."""
-    print(json.dumps({"worker": sys.argv[1], "what": what, **facts}), flush=True)
+    line = json.dumps({"worker": sys.argv[1], "what": what, **facts}) + "\n"
+    os.write(sys.stdout.fileno(), line.encode())
 
 
 def wait_for_parent() -> None:
