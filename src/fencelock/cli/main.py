@@ -33,7 +33,7 @@ VERBS: dict[str, str] = {
     "revoke": "take a lock from its holder",
     "doctor": "see whether locking works here, and what would break a promise",
     "bench": "measure how fast locks are here",
-    "torture": "break clients and connections on purpose, and see whether locks hold",
+    "torture": "break clients and connections, and see whether locks hold",
     "demo": "see a frozen holder being refused",
     "schema": "print the tables that an engine needs in a database",
     "completion": "print a completion script for a shell",

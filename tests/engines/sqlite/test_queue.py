@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.engines.sqlite import listener, transactions
+from fencelock.engines import waiters
+from fencelock.engines.sqlite import transactions
 from fencelock.model import Busy, Grant, Request
 from fencelock.world import World
 from tests.engines.sqlite.stage import flavors, opened, play, until
@@ -58,7 +59,7 @@ def test_a_queue_row_that_nobody_waits_with_is_not_kept_alive(
     flavor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H31: while others of the same client wait on, whose rows are refreshed."""
-    monkeypatch.setattr(listener, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(waiters, "HEARTBEAT_S", 0.1)
 
     async def scenario(world: World) -> None:
         engine = await opened(world, tmp_path / "locks.db")

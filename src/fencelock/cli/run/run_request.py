@@ -40,14 +40,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--on-lost",
         metavar="HOW",
         default="term",
-        help="the lease is lost: term (default), kill, warn, signal:NAME",
+        help="when the lease is lost: term (default), kill, warn, signal:NAME",
     )
     add("--max-runtime", metavar="DUR", help="stop the command after this long")
     add(
         "--status-fd",
         metavar="N",
         type=number_of(0, 65535),
-        help="write a JSON object about the run there",
+        help="write a JSON object about the run to it",
     )
     add("-c", dest="line", metavar="LINE", help="run a line with the shell, instead of a command")
 

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ...errors import FencelockError
 from ...world import Adopted, Job, Signal, World, sleep
+from ..waiters import HEARTBEAT_S, Waiters
 from .transactions import Handover, Transactions
 from .wire.inbox import Delivery, Inbox, InboxFolder
 
 SCAN_S = 0.3  # how long a death can go unnoticed
-HEARTBEAT_S = 10.0  # between two refreshments of the queue rows
 POLL_MIN_S, POLL_MAX_S = 0.001, 0.05  # where there is no push
 CLOSE_S = 2.0
 
@@ -35,7 +35,7 @@ class Listener:
         self._mutex = world.mutex()
         self._folder = InboxFolder(path)
         self._inbox: Inbox | None = None
-        self._signals: dict[str, Signal] = {}
+        self._waiters = Waiters(world.now)
         self._queued: dict[str, str] = {}
         """The name whose queue each owner may have a row in."""
         self._abandoned: dict[str, None] = {}
@@ -68,12 +68,12 @@ class Listener:
                 self._ticket = ticket = object()
                 listening = self._listen(self._inbox, ticket)
                 self._job = self._world.spawn(listening, "fencelock-listener")
-        self._signals[owner] = signal
+        self._waiters.watch(owner, signal)
         self._wanted.set()
 
     def unwatch(self, owner: str) -> None:
         """Forget the signal of an owner that waits no more."""
-        self._signals.pop(owner, None)
+        self._waiters.unwatch(owner)
 
     def joining(self, owner: str, name: str) -> None:
         """Note that an owner is about to join the queue of a name."""
@@ -91,7 +91,7 @@ class Listener:
     async def push(self, handover: Handover | None) -> None:
         """Tell a waiter that it was given the lock; a dead one is passed over at once."""
         while handover is not None:
-            if self._wake(handover.owner):
+            if self._waiters.wake(handover.owner):
                 return
             delivery = self._folder.send(handover.inbox, handover.owner.encode())
             if delivery is not Delivery.DEAD:
@@ -131,7 +131,6 @@ class Listener:
     async def _run(
         self, inbox: Inbox, ticket: object, wait: Callable[[Inbox, float], Awaitable[None]]
     ) -> None:
-        heartbeat_at = 0.0
         while not self._closing and self._ticket is ticket:
             if not self._has_waiters():
                 self._wanted.clear()
@@ -140,17 +139,16 @@ class Listener:
                 continue
             try:
                 now = self._world.now()
-                if now >= heartbeat_at:
-                    heartbeat_at = now + HEARTBEAT_S
+                if self._waiters.heartbeat_due(now):
                     await self._heartbeat(inbox, now)
-                await wait(inbox, min(heartbeat_at, self._next_expiry))
+                await wait(inbox, min(self._waiters.heartbeat_at, self._next_expiry))
                 await self._withdraw_abandoned()
                 await self._scan(inbox, self._world.now())
             except FencelockError:  # the waiters meet the same trouble in their own calls
                 await sleep(self._world, SCAN_S)
 
     def _has_waiters(self) -> bool:
-        return bool(self._signals or self._queued)
+        return bool(self._waiters or self._queued)
 
     def _may_wait(self) -> bool:
         """Whether there is nothing to do but to receive."""
@@ -208,13 +206,12 @@ class Listener:
 
     async def _heartbeat(self, inbox: Inbox, now: float) -> None:
         """Refresh our queue rows; whoever has lost one must try again."""
-        self._abandoned |= dict.fromkeys(o for o in list(self._queued) if o not in self._signals)
+        self._abandoned |= dict.fromkeys(o for o in list(self._queued) if o not in self._waiters)
         await self._withdraw_abandoned()
         alive = await self._blocking(self._transactions.refresh, now, inbox.id)
-        if alive < len(self._signals):
-            inbox.heal()
-            for owner in list(self._signals):
-                self._wake(owner)
+        if alive < len(self._waiters):
+            inbox.heal()  # before they try again: another may push to it at once
+            self._waiters.wake_all()
 
     async def _withdraw_abandoned(self) -> None:
         """Take those out of the queue who wait no more: their withdrawal has failed, or is late.
@@ -223,7 +220,7 @@ class Listener:
         """
         for owner in list(self._abandoned):
             name = self._queued.get(owner)
-            if name is not None and owner not in self._signals:
+            if name is not None and owner not in self._waiters:
                 _, handover = await self._blocking(
                     self._transactions.leave, self._world.now(), name, owner
                 )
@@ -235,12 +232,6 @@ class Listener:
     def _notify(self, owners: Sequence[str]) -> None:
         """Wake the owners that were handed a lock; give it back for those who wait no more."""
         for owner in owners:
-            if not self._wake(owner) and owner in self._queued:
+            if not self._waiters.wake(owner) and owner in self._queued:
                 self._abandoned[owner] = None
                 self._interrupt.set()
-
-    def _wake(self, owner: str) -> bool:
-        signal = self._signals.get(owner)
-        if signal is not None:
-            signal.set()
-        return signal is not None
