@@ -10,7 +10,7 @@ import pytest
 from fencelock import AcquireTimeout, FencelockError, OutcomeUnknown, aio
 from fencelock.engines.etcd import contending, link, replies
 from fencelock.engines.etcd.engine import EtcdEngine
-from fencelock.wires.grpc.call import Refused
+from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 
@@ -140,7 +140,7 @@ def test_a_lock_that_was_taken_without_an_answer_is_found_again(
             answer = await call(*arguments)
             if not taken and f"{prefix}0".encode() in arguments[3]:
                 taken.append(replies.read_success(answer))
-                raise Refused(code, "on its way back")
+                raise RpcError(code, "on its way back")
             return answer
 
         monkeypatch.setattr(wire, "call", unheard)
@@ -157,28 +157,28 @@ def test_a_lock_that_was_taken_without_an_answer_is_found_again(
 class Script:
     """A wire that refuses once, as it is told, and answers from then on."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: RpcError) -> None:
         self._refused = [refused]
         self.heard: list[tuple[int, int, str]] = []
         self.left: list[tuple[int, int]] = []
 
     async def call(
-        self, member: int, lane: int, method: str, request: bytes, within: float, about: Any
+        self, member: int, channel: int, method: str, request: bytes, within: float, about: Any
     ) -> bytes:
-        self.heard.append((member, lane, method))
+        self.heard.append((member, channel, method))
         if method == link.TXN and self._refused:
             raise self._refused.pop()
         return b"\x12\x05token" if method == link.AUTHENTICATE else b"done"
 
-    def leave(self, member: int, lane: int) -> None:
-        self.left.append((member, lane))
+    def leave(self, member: int, channel: int) -> None:
+        self.left.append((member, channel))
 
 
 async def outcome(
     by_the_short_way: bool, user: str | None, code: str, words: str, unsent: bool = False
 ) -> tuple[object, int, list[tuple[int, int, str]], list[tuple[int, int]]]:
     """What becomes of a transaction whose first try is refused, and where it went meanwhile."""
-    wire: Any = Script(Refused(code, f"it says {words}", unsent))
+    wire: Any = Script(RpcError(code, f"it says {words}", unsent))
     way = link.Link(wire, ["a:1", "b:2", "c:3"], 6.0, time.monotonic, user, "secret")
     await way.call(link.RANGE, b"")  # logs in
     ended: object
@@ -187,7 +187,7 @@ async def outcome(
             turn = way.turn
             try:
                 ended = await way.transact(turn, b"request")
-            except Refused as error:
+            except RpcError as error:
                 ended = await way.settle(error, turn, b"request")
         else:
             ended = await way.call(link.TXN, b"request")

@@ -10,7 +10,7 @@ from fencelock import Expired, LeaseLost, Revoked, aio
 from fencelock.engines.etcd import link, session, tenancy
 from fencelock.engines.etcd.engine import EtcdEngine
 from fencelock.model import Busy, Request
-from fencelock.wires.grpc.call import Refused
+from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 
@@ -183,7 +183,7 @@ def test_an_answer_that_never_came_leaves_no_orphan(
         async def delayed(*arguments: Any) -> bytes:
             if f"{prefix}0".encode() in arguments[3]:  # the end of the range that joining compares
                 late.append(arguments)
-                raise Refused("DEADLINE_EXCEEDED", "on its way")
+                raise RpcError("DEADLINE_EXCEEDED", "on its way")
             return await call(*arguments)
 
         monkeypatch.setattr(wire, "call", delayed)
@@ -306,7 +306,7 @@ def test_a_late_request_does_not_bring_a_released_lock_back(
         async def delayed(*arguments: Any) -> bytes:
             if not late and f"{prefix}0".encode() in arguments[3]:
                 late.append(arguments)
-                raise Refused("UNAVAILABLE", "Socket closed")
+                raise RpcError("UNAVAILABLE", "Socket closed")
             return await call(*arguments)
 
         monkeypatch.setattr(wire, "call", delayed)
@@ -373,7 +373,7 @@ def test_a_keep_alive_alone_does_not_keep_a_lease(
             if arguments[2] == link.LEASE_KEEP_ALIVE:
                 kept_alive.append("")
                 return await call(*arguments)
-            raise Refused("DEADLINE_EXCEEDED", "no majority")
+            raise RpcError("DEADLINE_EXCEEDED", "no majority")
 
         monkeypatch.setattr(wire, "call", cut_off)
         assert await lease.lost.wait(10)

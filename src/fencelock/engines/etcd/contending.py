@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...model import Busy, Grant, Request
-from ...wires.grpc.call import Refused
+from ...wires.grpc.call import RpcError
 from ...world import Signal, World
 from . import replies, requests
 from .link import RANGE, TXN, LeaseGone, Link
@@ -99,7 +99,7 @@ class Contending:
         try:
             try:
                 answer = await link.transact(turn, join)
-            except Refused as error:
+            except RpcError as error:
                 answer = await link.settle(error, turn, join)
             except BaseException:
                 link.gave_up(turn, asked_at)

@@ -18,10 +18,10 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ...wires.grpc.call import Metadata, Refused
+from ...wires.grpc.call import Metadata, RpcError
 from . import replies, requests
 
-WORK, RENEWAL = 0, 1  # lanes: a renewal never queues behind other work
+WORK, RENEWAL = 0, 1  # channels: a renewal never queues behind other work
 TRY_MIN_S = 0.5
 SILENCE_S = 0.6  # a caller's own time may be over long before that of a request
 
@@ -80,9 +80,9 @@ class Wire(Protocol):
     """Carries bytes to the members of a cluster, and decides nothing. One for each flavor."""
 
     def call(
-        self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
+        self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> Coroutine[Any, Any, bytes]:
-        """One request, one answer, or Refused when the time is up at the latest."""
+        """One request, one answer, or RpcError when the time is up at the latest."""
         ...
 
     def stream(
@@ -90,13 +90,13 @@ class Wire(Protocol):
         member: int,
         method: str,
         about: Metadata,
-        hear: Callable[[bytes], None],
-        end: Callable[[], None],
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[], None],
     ) -> Stream:
-        """Open a stream; ``hear`` is called with each message and ``end`` once at its end."""
+        """Open a stream; ``on_message`` gets each message, ``on_end`` is called once."""
         ...
 
-    def leave(self, member: int, lane: int) -> None:
+    def leave(self, member: int, channel: int) -> None:
         """Use this connection no more: it may be dead without saying so. Calls on it may end."""
         ...
 
@@ -127,13 +127,13 @@ class Link:
         self._about: Metadata = ()
 
     def transact(self, turn: int, request: bytes) -> Coroutine[Any, Any, bytes]:
-        """Send a transaction by the shortest way. Refused is for ``settle`` to judge."""
+        """Send a transaction by the shortest way. RpcError is for ``settle`` to judge."""
         if self._login is not None and not self._about:
             return self.call(TXN, request)
         member = turn % len(self.members)
         return self.wire.call(member, WORK, TXN, request, self.try_s, self._about)
 
-    async def settle(self, error: Refused, turn: int, request: bytes) -> bytes:
+    async def settle(self, error: RpcError, turn: int, request: bytes) -> bytes:
         """Go on after a transaction was refused: return the answer of another try, or raise."""
         verdict = self._heed(error, turn, WORK)
         if verdict == "token" and self._login is not None:
@@ -149,7 +149,7 @@ class Link:
         request: bytes,
         *,
         reads: bool = False,
-        lane: int = WORK,
+        channel: int = WORK,
         within: float | None = None,
         tries: int = 0,
     ) -> bytes:
@@ -160,11 +160,11 @@ class Link:
             turn, asked_at = self.turn, self._now()
             try:
                 if self._login is not None and not self._about:
-                    await self._log_in(turn, lane, within)
+                    await self._log_in(turn, channel, within)
                 member = turn % len(self.members)
-                return await self.wire.call(member, lane, method, request, within, self._about)
-            except Refused as error:
-                verdict = self._heed(error, turn, lane)
+                return await self.wire.call(member, channel, method, request, within, self._about)
+            except RpcError as error:
+                verdict = self._heed(error, turn, channel)
                 if verdict == "token" and self._login is not None and not renewed_token:
                     renewed_token, self._about = True, ()
                     continue
@@ -174,22 +174,22 @@ class Link:
                 if not again or tries > len(self.members) or silent == len(self.members):
                     raise self._trouble(error, verdict, turn, reads) from error
             except BaseException:
-                self.gave_up(turn, asked_at, lane)
+                self.gave_up(turn, asked_at, channel)
                 raise
 
-    def gave_up(self, turn: int, asked_at: float, lane: int = WORK) -> None:
+    def gave_up(self, turn: int, asked_at: float, channel: int = WORK) -> None:
         """Somebody was cancelled or interrupted: a member that was silent meanwhile is left."""
         if self._now() - asked_at >= SILENCE_S:
             self.turn_from(turn)
-            self.wire.leave(turn % len(self.members), lane)
+            self.wire.leave(turn % len(self.members), channel)
 
-    def _heed(self, error: Refused, turn: int, lane: int) -> Verdict:
+    def _heed(self, error: RpcError, turn: int, channel: int) -> Verdict:
         """Find out what an error means, and leave a member that is in trouble."""
         verdict = judge(error)
         if verdict in (*AGAIN, "unknown"):
             self.turn_from(turn)
         if error.code == "DEADLINE_EXCEEDED":
-            self.wire.leave(turn % len(self.members), lane)
+            self.wire.leave(turn % len(self.members), channel)
         return verdict
 
     def turn_from(self, turn: int) -> None:
@@ -197,10 +197,10 @@ class Link:
         if self.turn == turn:
             self.turn = turn + 1
 
-    def stream(self, hear: Callable[[bytes], None], end: Callable[[], None]) -> Stream:
+    def stream(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> Stream:
         """Open a watch stream that ends when its member has no leader."""
         about = (*self._about, ("hasleader", "true"))
-        return self.wire.stream(self.turn % len(self.members), WATCH, about, hear, end)
+        return self.wire.stream(self.turn % len(self.members), WATCH, about, on_message, on_end)
 
     async def ask(self, member: int, method: str, request: bytes, within: float) -> bytes:
         """Ask one certain member, for those who look at the cluster itself."""
@@ -208,16 +208,16 @@ class Link:
             if self._login is not None and not self._about:
                 await self._log_in(member, WORK, within)
             return await self.wire.call(member, WORK, method, request, within, self._about)
-        except Refused as error:
+        except RpcError as error:
             raise self._trouble(error, judge(error), member, True) from error
 
-    async def _log_in(self, turn: int, lane: int, within: float) -> None:
+    async def _log_in(self, turn: int, channel: int, within: float) -> None:
         assert self._login is not None
         member = turn % len(self.members)
-        answer = await self.wire.call(member, lane, AUTHENTICATE, self._login, within, ())
+        answer = await self.wire.call(member, channel, AUTHENTICATE, self._login, within, ())
         self._about = (("token", replies.read_token(answer)),)
 
-    def _trouble(self, error: Refused, verdict: Verdict, turn: int, reads: bool) -> FencelockError:
+    def _trouble(self, error: RpcError, verdict: Verdict, turn: int, reads: bool) -> FencelockError:
         member = self.members[turn % len(self.members)]
         said = f"etcd at {member} says {error.code}: {error.details[:300]}"
         if error.unsent:
@@ -236,7 +236,7 @@ class Link:
         return Misconfigured(f"{said}; nothing happened")
 
 
-def judge(error: Refused) -> Verdict:
+def judge(error: RpcError) -> Verdict:
     """What an error means for the request that met it."""
     if error.unsent:
         return "not sent"

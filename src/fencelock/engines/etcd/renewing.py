@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...model import Gone, Grant, granted
-from ...wires.grpc.call import Refused
+from ...wires.grpc.call import RpcError
 from ...world import World
 from . import replies, requests
 from .link import LEASE_GRANT, RANGE, TXN, LeaseGone, Link
@@ -133,7 +133,7 @@ class Renewing:
         link, turn, asked_at = self._link, self._link.turn, self._world.now()
         try:
             answer = await link.transact(turn, leave)
-        except Refused as error:
+        except RpcError as error:
             answer = await link.settle(error, turn, leave)
         except BaseException:
             link.gave_up(turn, asked_at)

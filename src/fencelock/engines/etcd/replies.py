@@ -14,7 +14,7 @@ from .protobuf import fields, signed
 class KeyValue(NamedTuple):
     key: bytes
     created: int
-    """Create revision: the place in the queue, and the fence."""
+    """Create revision: the offset in the queue, and the fence."""
     value: bytes
     lease: int
 
@@ -124,31 +124,31 @@ def read_success(data: bytes) -> int:
     once and in this order, and with the word that it is one. That is read here in one go, without
     calls; whatever looks different is read field by field.
     """
-    revision, shift, place = 0, 0, 3
+    revision, shift, offset = 0, 0, 3
     try:
-        while data[place] > 127:  # the cluster
-            place += 1
-        member = place + 1
-        place += 2
-        while data[place] > 127:
-            place += 1
-        number = place + 1
-        place += 2
-        while (byte := data[place]) > 127:
+        while data[offset] > 127:  # the cluster
+            offset += 1
+        member = offset + 1
+        offset += 2
+        while data[offset] > 127:
+            offset += 1
+        number = offset + 1
+        offset += 2
+        while (byte := data[offset]) > 127:
             revision |= (byte & 127) << shift
             shift += 7
-            place += 1
+            offset += 1
         revision |= byte << shift
-        term = place + 1
-        place += 2
-        while data[place] > 127:
-            place += 1
+        term = offset + 1
+        offset += 2
+        while data[offset] > 127:
+            offset += 1
         tags = data[0], data[2], data[member], data[number], data[term]
         if (
             tags == _HEADER_TAGS
-            and data[1] == place - 1  # where the header ends
-            and data[place + 1] == 0x10
-            and data[place + 2] == 1
+            and data[1] == offset - 1  # where the header ends
+            and data[offset + 1] == 0x10
+            and data[offset + 2] == 1
             and shift < 63
         ):
             return revision

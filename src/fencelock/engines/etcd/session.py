@@ -94,7 +94,7 @@ class Sessions:
         request = requests.lease_named(session.lease)
         within = min(self._link.try_s, max(session.ttl / 4, 0.5))
         answer = await self._link.call(
-            LEASE_KEEP_ALIVE, request, reads=True, lane=RENEWAL, within=within
+            LEASE_KEEP_ALIVE, request, reads=True, channel=RENEWAL, within=within
         )
         if replies.read_lease(answer).ttl <= 0:
             self.end(session)
@@ -193,7 +193,7 @@ class Sessions:
             requests.same_value(key, value),
         ]
         await self._link.call(
-            TXN, requests.txn(ours, [requests.do_delete(requests.delete(key))]), lane=RENEWAL
+            TXN, requests.txn(ours, [requests.do_delete(requests.delete(key))]), channel=RENEWAL
         )
 
     async def _revoke(self, session: Session) -> None:

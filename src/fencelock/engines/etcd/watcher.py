@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from ...wires.grpc.call import Refused
+from ...wires.grpc.call import RpcError
 from ...world import World
 from . import protobuf, replies, requests
 from .link import Link, Stream
@@ -122,7 +122,7 @@ class Watcher:
                 self._stream = self._link.stream(
                     lambda data: self._hear(epoch, data), lambda: self._broke(epoch)
                 )
-            except Refused:
+            except RpcError:
                 return None
         return self._stream
 

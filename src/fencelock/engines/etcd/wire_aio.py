@@ -1,14 +1,14 @@
-"""The wire for asyncio: one connection for each member and lane, shared by all tasks."""
+"""The wire for asyncio: one connection for each member and channel, shared by all tasks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ...wires.grpc.call import Metadata, Refused, cannot_connect
-from ...wires.grpc.line_aio import Line, connect
+from ...wires.grpc.call import Metadata, RpcError, cannot_connect
+from ...wires.grpc.client_aio import AioClient, connect
 from ...wires.grpc.server import Server
-from ...wires.grpc.stream_aio import Stream
+from ...wires.grpc.stream_aio import AioStream
 from ...wires.grpc.tls import Tls, context_of
 from .link import WORK
 
@@ -22,70 +22,70 @@ class AioWire:
         context = None if tls is None else context_of(tls)
         self._servers = [Server.at(member, context) for member in members]
         self._loop = asyncio.get_running_loop()
-        self._lines: dict[tuple[int, int], Line] = {}
-        self._left: set[Line] = set()
+        self._clients: dict[tuple[int, int], AioClient] = {}
+        self._left: set[AioClient] = set()
         """Those that are used no more, while something on them may still go on."""
-        self._connecting: dict[tuple[int, int], asyncio.Task[Line]] = {}
+        self._connecting: dict[tuple[int, int], asyncio.Task[AioClient]] = {}
         self._closed = False
 
     async def call(
-        self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
+        self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> bytes:
-        line = self._lines.get((member, lane))
-        head = self._servers[member].heads.of(method, within, about)
-        if line is None or not line.usable:
+        client = self._clients.get((member, channel))
+        head = self._servers[member].headers.block(method, within, about)
+        if client is None or not client.usable:
             due = self._loop.time() + within
-            line = await self._connected(member, lane, within)
+            client = await self._connected(member, channel, within)
             within = max(due - self._loop.time(), 0.01)
-        return await line.call(head, request, within)
+        return await client.call(head, request, within)
 
-    async def _connected(self, member: int, lane: int, within: float) -> Line:
+    async def _connected(self, member: int, channel: int, within: float) -> AioClient:
         """A connection, which those who come meanwhile share; they may be cancelled, it goes on."""
-        place = (member, lane)
-        line = self._lines.get(place)
-        if line is not None and line.usable:
-            return line
+        key = (member, channel)
+        client = self._clients.get(key)
+        if client is not None and client.usable:
+            return client
         if self._closed:
-            raise Refused("UNAVAILABLE", "the client is closed", unsent=True)
-        task = self._connecting.get(place)
+            raise RpcError("UNAVAILABLE", "the client is closed", unsent=True)
+        task = self._connecting.get(key)
         if task is None:
-            task = self._connecting[place] = self._loop.create_task(self._connect(place, within))
-            task.add_done_callback(lambda task: self._connected_or_not(place, task))
+            task = self._connecting[key] = self._loop.create_task(self._connect(key, within))
+            task.add_done_callback(lambda task: self._connected_or_not(key, task))
         done, _ = await asyncio.wait((task,), timeout=within)
         if not done or task.cancelled():
             raise cannot_connect(TimeoutError())
         return task.result()
 
-    def _connected_or_not(self, place: tuple[int, int], task: asyncio.Task[Line]) -> None:
-        del self._connecting[place]
+    def _connected_or_not(self, key: tuple[int, int], task: asyncio.Task[AioClient]) -> None:
+        del self._connecting[key]
         if not task.cancelled():
             task.exception()  # looked at: all who waited for it may have been cancelled
 
-    async def _connect(self, place: tuple[int, int], within: float) -> Line:
-        line = await connect(self._servers[place[0]], within)
-        self.leave(*place)
-        self._lines[place] = line
+    async def _connect(self, key: tuple[int, int], within: float) -> AioClient:
+        client = await connect(self._servers[key[0]], within)
+        self.leave(*key)
+        self._clients[key] = client
         if self._closed:
-            line.close()
-        return line
+            client.close()
+        return client
 
     def stream(
         self,
         member: int,
         method: str,
         about: Metadata,
-        hear: Callable[[bytes], None],
-        end: Callable[[], None],
-    ) -> Stream:
-        head = self._servers[member].heads.of(method, None, about)
-        return Stream(self._connected(member, WORK, CONNECT_S), head, hear, end)
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> AioStream:
+        head = self._servers[member].headers.block(method, None, about)
+        return AioStream(self._connected(member, WORK, CONNECT_S), head, on_message, on_end)
 
-    def leave(self, member: int, lane: int) -> None:
-        self._left = {line for line in self._left if not line.closed}
-        line = self._lines.pop((member, lane), None)
-        if line is not None:
-            line.retire()
-            self._left.add(line)
+    def leave(self, member: int, channel: int) -> None:
+        self._left = {client for client in self._left if not client.closed}
+        client = self._clients.pop((member, channel), None)
+        if client is not None:
+            client.retire()
+            self._left.add(client)
 
     async def close(self) -> None:
         self._close()
@@ -97,9 +97,9 @@ class AioWire:
         self._closed = True
         for task in self._connecting.values():
             task.cancel()
-        for line in (*self._lines.values(), *self._left):
-            line.close()
-        self._lines.clear()
+        for client in (*self._clients.values(), *self._left):
+            client.close()
+        self._clients.clear()
         self._left.clear()
 
     def close_nowait(self) -> None:

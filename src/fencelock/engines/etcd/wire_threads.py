@@ -1,4 +1,4 @@
-"""The wire for threads: one connection for each member and lane, used by the threads that ask."""
+"""The wire for threads: one connection for each member and channel, shared by all threads."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic, sleep
 
-from ...wires.grpc.call import Metadata, Refused, cannot_connect
-from ...wires.grpc.line_threads import Line
+from ...wires.grpc.call import Metadata, RpcError, cannot_connect
+from ...wires.grpc.client_threads import ThreadsClient
 from ...wires.grpc.server import Server
-from ...wires.grpc.stream_threads import Stream
+from ...wires.grpc.stream_threads import ThreadsStream
 from ...wires.grpc.tls import Tls, context_of
 
 LOOK_S = 0.005
@@ -26,69 +26,69 @@ class ThreadsWire:
         context = None if tls is None else context_of(tls)
         self._servers = [Server.at(member, context) for member in members]
         self._left = left
-        self._lines: dict[tuple[int, int], Line] = {}
+        self._clients: dict[tuple[int, int], ThreadsClient] = {}
         self._doors: dict[tuple[int, int], threading.Lock] = {}
-        """Only one thread connects at a time to one place."""
+        """Only one thread connects at a time to one key."""
         self._closed = False
 
     async def call(
-        self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
+        self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> bytes:
-        line = self._lines.get((member, lane))
-        head = self._servers[member].heads.of(method, within, about)
+        client = self._clients.get((member, channel))
+        head = self._servers[member].headers.block(method, within, about)
         left = self._left()
         if left < within:
             within = left
             if within <= 0:
                 raise cannot_connect(TimeoutError())
-        if line is None or not line.is_alive():
+        if client is None or not client.is_alive():
             due = monotonic() + within
-            line = self._connect((member, lane), due)
+            client = self._connect((member, channel), due)
             within = max(due - monotonic(), 0.01)
-        return line.call(head, request, within)
+        return client.call(head, request, within)
 
-    def _connect(self, place: tuple[int, int], due: float) -> Line:
+    def _connect(self, key: tuple[int, int], due: float) -> ThreadsClient:
         """A connection, which those who come meanwhile share.
 
         They look now and then whether it is there: a signal handler that raises could leave a lock
         locked that is taken within a time limit, but not one of a ``with``.
         """
-        door = self._doors.setdefault(place, threading.Lock())
+        door = self._doors.setdefault(key, threading.Lock())
         while door.locked():
             if monotonic() >= due:
                 raise cannot_connect(TimeoutError())
             sleep(LOOK_S)
         with door:
-            return self._connected(place, due)
+            return self._connected(key, due)
 
-    def _connected(self, place: tuple[int, int], due: float) -> Line:
+    def _connected(self, key: tuple[int, int], due: float) -> ThreadsClient:
         if self._closed:
-            raise Refused("UNAVAILABLE", "the client is closed", unsent=True)
-        line = self._lines.get(place)
-        if line is None or not line.is_alive():
-            if line is not None:
-                line.retire()
+            raise RpcError("UNAVAILABLE", "the client is closed", unsent=True)
+        client = self._clients.get(key)
+        if client is None or not client.is_alive():
+            if client is not None:
+                client.retire()
             left = max(due - monotonic(), 0.01)
-            line = self._lines[place] = Line(self._servers[place[0]], left)
+            client = self._clients[key] = ThreadsClient(self._servers[key[0]], left)
         if self._closed:  # meanwhile
-            line.close()
-        return line
+            client.close()
+        return client
 
     def stream(
         self,
         member: int,
         method: str,
         about: Metadata,
-        hear: Callable[[bytes], None],
-        end: Callable[[], None],
-    ) -> Stream:
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> ThreadsStream:
         server = self._servers[member]
-        return Stream(server, server.heads.of(method, None, about), hear, end)
+        return ThreadsStream(server, server.headers.block(method, None, about), on_message, on_end)
 
-    def leave(self, member: int, lane: int) -> None:
-        line = self._lines.pop((member, lane), None)
-        if line is not None:
-            line.retire()
+    def leave(self, member: int, channel: int) -> None:
+        client = self._clients.pop((member, channel), None)
+        if client is not None:
+            client.retire()
 
     async def close(self) -> None:
         self.close_nowait()
@@ -96,6 +96,6 @@ class ThreadsWire:
     def close_nowait(self) -> None:
         """Close all connections; calls that are under way end at once."""
         self._closed = True
-        while self._lines:
-            _, line = self._lines.popitem()
-            line.close()
+        while self._clients:
+            _, client = self._clients.popitem()
+            client.close()

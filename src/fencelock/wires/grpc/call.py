@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
 from typing import TypeAlias
 
-from .hpack import Malformed, write_block
+from .hpack import Malformed
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -29,10 +28,9 @@ BY_STATUS = {
     "503": "UNAVAILABLE",
     "504": "UNAVAILABLE",
 }
-KEPT_MAX = 64
 
 
-class Refused(Exception):
+class RpcError(Exception):
     """A call that did not end well: the code of gRPC, and what was said."""
 
     def __init__(self, code: str, details: str, unsent: bool = False, late: bool = False) -> None:
@@ -45,41 +43,11 @@ class Refused(Exception):
         """The server was silent for as long as it was given."""
 
 
-def cannot_connect(error: OSError) -> Refused:
+def cannot_connect(error: OSError) -> RpcError:
     """What to say of a server that was not reached; errors of TLS are of that kind, too."""
     late = isinstance(error, TimeoutError)
     why = "no answer in time" if late else error.strerror or str(error)
-    return Refused("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)
-
-
-class Heads:
-    """What stands before a request to one server, made once for each kind."""
-
-    def __init__(self, authority: str, secure: bool) -> None:
-        self._authority = authority
-        self._scheme = "https" if secure else "http"
-        self._made: dict[tuple[str, float | None, Metadata], bytes] = {}
-
-    def of(self, method: str, within: float | None, about: Metadata) -> bytes:
-        """The block of headers; ``within`` is the time after which the server may give up."""
-        return self._made.get((method, within, about)) or self._make(method, within, about)
-
-    def _make(self, method: str, within: float | None, about: Metadata) -> bytes:
-        headers = [
-            (":method", "POST"),
-            (":scheme", self._scheme),
-            (":path", method),
-            (":authority", self._authority),
-            ("te", "trailers"),
-            ("content-type", "application/grpc"),
-            ("user-agent", "fencelock"),
-        ]
-        if within is not None:
-            headers.append(("grpc-timeout", f"{max(1, ceil(within * 1000))}m"))
-        if len(self._made) >= KEPT_MAX:
-            self._made.clear()
-        made = self._made[method, within, about] = write_block((*headers, *about))
-        return made
+    return RpcError("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)
 
 
 def prefixed(message: bytes) -> bytes:
@@ -88,7 +56,7 @@ def prefixed(message: bytes) -> bytes:
 
 
 class Call:
-    """One call. It expects one answer; whoever expects more has its own ``heard``."""
+    """One call. It expects one answer; whoever expects more has its own ``on_message``."""
 
     __slots__ = (
         "answer",
@@ -116,7 +84,7 @@ class Call:
         """How many bytes have come since the server was last told to go on."""
         self.rest = b""
         self.answer: bytes | None = None
-        self.refused: Refused | None = None
+        self.refused: RpcError | None = None
         self.done = False
 
     def take(self, data: bytes) -> None:
@@ -129,11 +97,11 @@ class Call:
                 raise Malformed("a message is compressed, which was not asked for")
             if len(data) < end:
                 break
-            self.heard(data[5:end])
+            self.on_message(data[5:end])
             data = data[end:]
         self.rest = data
 
-    def heard(self, message: bytes) -> None:
+    def on_message(self, message: bytes) -> None:
         """A message has come."""
         self.answer = message
 
@@ -144,20 +112,20 @@ class Call:
             self.end(None)
         elif status is not None:
             code = _BY_NUMBER.get(status, "UNKNOWN")
-            self.end(Refused(code, _unquoted(headers.get("grpc-message", ""))))
+            self.end(RpcError(code, _unquoted(headers.get("grpc-message", ""))))
         else:
             http = headers.get(":status", "none")
             code = BY_STATUS.get(http, "UNKNOWN")
-            self.end(Refused(code, f"what answered is no gRPC server (HTTP status {http})"))
+            self.end(RpcError(code, f"what answered is no gRPC server (HTTP status {http})"))
 
-    def end(self, refused: Refused | None) -> None:
+    def end(self, refused: RpcError | None) -> None:
         """It is over, well or not; only the first end counts."""
         if not self.done:
             self.refused = refused
             self.done = True
-            self.ended()
+            self.on_end()
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """For whoever waits for the end."""
 
     def result(self) -> bytes:
@@ -165,7 +133,7 @@ class Call:
         if self.refused is not None:
             raise self.refused
         if self.answer is None:
-            raise Refused("INTERNAL", "the server ended the call without an answer")
+            raise RpcError("INTERNAL", "the server ended the call without an answer")
         return self.answer
 
 

@@ -6,12 +6,13 @@ from struct import Struct
 
 from .hpack import Malformed
 
-DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
-END, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
-CALLS_MAX, INITIAL_WINDOW = 3, 4  # settings of the server
-NOT_BEGUN, CANCEL = 7, 8  # reasons of a reset
+DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE = 0, 1, 3, 4, 5
+PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 6, 7, 8, 9
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE = 3, 4  # settings of the server
+REFUSED_STREAM, CANCEL = 7, 8  # reasons of a reset
 FRAME_MAX, BLOCK_MAX = 16_384, 65_536
-ALL = 2**31 - 1  # the largest window, and the last number of a call
+INT31_MAX = 2**31 - 1  # the largest window, and the last number of a call
 WINDOW_FIRST, WINDOW_LOW = 65_535, 2**30
 
 # A server in Go sends a ping with each answer, to learn how fast the connection is, unless the last
@@ -19,14 +20,14 @@ WINDOW_FIRST, WINDOW_LOW = 65_535, 2**30
 PONG_S = 0.1
 SILENCE_S, DEATH_S = 10.0, 3.0  # when to send a ping of ours, and when to give up; etcd allows 5 s
 
-HEAD = Struct(">BHBBI")  # size in two parts, kind, flags, number of the call
+FRAME_HEADER = Struct(">BHBBI")  # size in two parts, kind, flags, number of the call
 _REASONS = ("no error", "protocol error", "internal error", "flow control error")
 
 
 def frame(kind: int, flags: int, number: int, payload: bytes) -> bytes:
     """One frame as it travels."""
     size = len(payload)
-    return HEAD.pack(size >> 16, size & 0xFFFF, kind, flags, number) + payload
+    return FRAME_HEADER.pack(size >> 16, size & 0xFFFF, kind, flags, number) + payload
 
 
 def _setting(key: int, value: int) -> bytes:
@@ -34,11 +35,16 @@ def _setting(key: int, value: int) -> bytes:
 
 
 PING_OUT = frame(PING, 0, 0, b"fencelck")
-GREETING = (
+PREFACE = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     # No table of headers, no pushes, as much as the server likes.
-    + frame(SETTINGS, 0, 0, _setting(1, 0) + _setting(2, 0) + _setting(INITIAL_WINDOW, ALL))
-    + frame(WINDOW, 0, 0, (ALL - WINDOW_FIRST).to_bytes(4, "big"))
+    + frame(
+        SETTINGS,
+        0,
+        0,
+        _setting(1, 0) + _setting(2, 0) + _setting(INITIAL_WINDOW_SIZE, INT31_MAX),
+    )
+    + frame(WINDOW_UPDATE, 0, 0, (INT31_MAX - WINDOW_FIRST).to_bytes(4, "big"))
 )
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from .call import Call, Refused
-from .channel_threads import Channel
+from .call import Call, RpcError
 from .frames import DEATH_S, SILENCE_S
 from .hpack import Malformed
 from .server import Server
+from .socket_threads import FrameSocket
 
 CONNECT_S = 3.0
 
 
-class _Flow(Call):
+class _StreamCall(Call):
     """A call whose messages are kept until the connection's mutex is free."""
 
     __slots__ = ("news",)
@@ -27,22 +27,26 @@ class _Flow(Call):
         super().__init__(head, None, goes_on=True)
         self.news: list[bytes] = []
 
-    def heard(self, message: bytes) -> None:
+    def on_message(self, message: bytes) -> None:
         self.news.append(message)
 
 
-class Stream:
+class ThreadsStream:
     """Messages both ways, until either side ends it."""
 
     def __init__(
-        self, server: Server, head: bytes, hear: Callable[[bytes], None], end: Callable[[], None]
+        self,
+        server: Server,
+        head: bytes,
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[], None],
     ) -> None:
         self._server = server
-        self._call = _Flow(head)
-        self._hear = hear
-        self._end = end
+        self._call = _StreamCall(head)
+        self._on_message = on_message
+        self._on_end = on_end
         self._mutex = threading.Lock()
-        self._channel: Channel | None = None
+        self._socket: FrameSocket | None = None
         self._early: list[bytes] = []
         """What is to be said once there is a connection."""
         self._closed = False
@@ -54,53 +58,53 @@ class Stream:
 
     def send(self, message: bytes) -> None:
         with self._mutex:
-            if self._channel is None:
+            if self._socket is None:
                 self._early.append(message)
             else:
-                self._channel.send(self._call, message)
+                self._socket.send(self._call, message)
 
     def close(self) -> None:
         with self._mutex:
             self._closed = True
-            if self._channel is not None:
-                self._channel.close()
+            if self._socket is not None:
+                self._socket.close()
 
     def _run(self) -> None:
         try:
-            channel = self._begin()
+            sock = self._begin()
             try:
-                self._listen(channel)
+                self._listen(sock)
             finally:
-                channel.close()
-                channel.let_go()
-        except (OSError, Malformed, Refused):
+                sock.close()
+                sock.let_go()
+        except (OSError, Malformed, RpcError):
             pass  # however it ended: who listened looks for itself
         finally:
-            self._end()
+            self._on_end()
 
-    def _begin(self) -> Channel:
-        channel = Channel(self._server, CONNECT_S)
+    def _begin(self) -> FrameSocket:
+        sock = FrameSocket(self._server, CONNECT_S)
         with self._mutex:
-            self._channel = channel
+            self._socket = sock
             if self._closed:
-                channel.close()
-            channel.begin(self._call)
+                sock.close()
+            sock.begin(self._call)
             for message in self._early:
-                channel.send(self._call, message)
-        return channel
+                sock.send(self._call, message)
+        return sock
 
-    def _listen(self, channel: Channel) -> None:
+    def _listen(self, sock: FrameSocket) -> None:
         asked = False
         while not self._call.done:
             try:
-                channel.read(DEATH_S if asked else SILENCE_S)
-                channel.pong()
+                sock.read(DEATH_S if asked else SILENCE_S)
+                sock.pong()
                 asked = False
             except (BlockingIOError, TimeoutError):
                 if asked:
                     return  # no sign of life
-                channel.ping()
+                sock.ping()
                 asked = True
             news, self._call.news = self._call.news, []
             for message in news:
-                self._hear(message)
+                self._on_message(message)

@@ -22,11 +22,11 @@ READ_MAX = 65_536
 SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
 
 
-class Channel:
+class FrameSocket:
     """One connection. All but reading is done under its mutex."""
 
     def __init__(self, server: Server, within: float) -> None:
-        """Connect; Refused says why not."""
+        """Connect; RpcError says why not."""
         self.mutex = threading.Lock()
         self.frames = Connection()
         self.usable = True
@@ -84,9 +84,9 @@ class Channel:
         data = self.receive(READ_MAX)
         if not data:
             raise ConnectionResetError("the server closed the connection")
-        self.hear(data)
+        self.received(data)
 
-    def hear(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         with self.mutex:
             if self._seal is not None:
                 data = self._seal.unseal(data)
