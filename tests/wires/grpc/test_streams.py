@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fencelock.engines.etcd.link import Stream
+from fencelock.engines.etcd.cluster import Stream
 from fencelock.wires.grpc import client_aio, stream_aio, stream_threads
 from fencelock.wires.grpc.server import Server
 from fencelock.wires.grpc.socket_threads import FrameSocket

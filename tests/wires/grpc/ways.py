@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from fencelock.engines.etcd.link import Stream, Wire
-from fencelock.engines.etcd.wire_aio import AioWire
-from fencelock.engines.etcd.wire_threads import ThreadsWire
+from fencelock.engines.etcd.cluster import Stream, Wire
+from fencelock.engines.etcd.wire.aio import AioWire
+from fencelock.engines.etcd.wire.threads import ThreadsWire
 from fencelock.wires.grpc import client_aio, client_threads, stream_aio, stream_threads
 from fencelock.wires.grpc.call import Metadata, RpcError
 from fencelock.wires.grpc.server import Server

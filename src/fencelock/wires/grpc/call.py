@@ -1,4 +1,4 @@
-"""One call of gRPC: its headers, its messages and how it ended. Nothing here does I/O."""
+"""Keep the state of one gRPC call: its messages and how it ended. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ BY_STATUS = {
 
 
 class RpcError(Exception):
-    """A call that did not end well: the code of gRPC, and what was said."""
+    """A call that failed: the status code of gRPC and its message."""
 
     def __init__(self, code: str, details: str, unsent: bool = False, late: bool = False) -> None:
         super().__init__(f"{code}: {details}")
         self.code = code
         self.details = details
         self.unsent = unsent
-        """It is certain that the server did nothing about it."""
+        """Whether it is certain that the server did nothing about it."""
         self.late = late or code == "DEADLINE_EXCEEDED"
-        """The server was silent for as long as it was given."""
+        """Whether the server was silent for as long as it was given."""
 
 
 def cannot_connect(error: OSError) -> RpcError:
-    """What to say of a server that was not reached; errors of TLS are of that kind, too."""
+    """Make the error for a server that was not reached, or that TLS failed with."""
     late = isinstance(error, TimeoutError)
     why = "no answer in time" if late else error.strerror or str(error)
     return RpcError("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)
 
 
 def prefixed(message: bytes) -> bytes:
-    """A message as it travels: not compressed, and with its length."""
+    """Encode a message with its length, not compressed."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
 class Call:
-    """One call. It expects one answer; whoever expects more has its own ``on_message``."""
+    """One call with one answer; a call with more of them overrides ``on_message``."""
 
     __slots__ = (
         "answer",
@@ -88,7 +88,7 @@ class Call:
         self.done = False
 
     def take(self, data: bytes) -> None:
-        """Bytes of the answer have come: a message, a part of one, or several."""
+        """Take received bytes of the answer: a message, a part of one, or several."""
         if self.rest:
             data = self.rest + data
         while len(data) >= 5:
@@ -102,11 +102,11 @@ class Call:
         self.rest = data
 
     def on_message(self, message: bytes) -> None:
-        """A message has come."""
+        """Take a received message."""
         self.answer = message
 
     def conclude(self, headers: Mapping[str, str]) -> None:
-        """The last headers have come: they say how it ended."""
+        """End the call as its trailers say."""
         status = headers.get("grpc-status")
         if status == "0":
             self.end(None)
@@ -119,17 +119,17 @@ class Call:
             self.end(RpcError(code, f"what answered is no gRPC server (HTTP status {http})"))
 
     def end(self, refused: RpcError | None) -> None:
-        """It is over, well or not; only the first end counts."""
+        """End the call, well or not; only the first end counts."""
         if not self.done:
             self.refused = refused
             self.done = True
             self.on_end()
 
     def on_end(self) -> None:
-        """For whoever waits for the end."""
+        """Called once at the end; for subclasses."""
 
     def result(self) -> bytes:
-        """The answer, once it is over."""
+        """Return the answer of a call that is over, or raise its error."""
         if self.refused is not None:
             raise self.refused
         if self.answer is None:

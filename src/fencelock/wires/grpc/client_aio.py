@@ -1,4 +1,4 @@
-"""One connection that all tasks of an event loop share, for calls and for streams."""
+"""Share one connection between all tasks of an event loop, for calls and for streams."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class AioClient(Receiver):
             self._watch(min(left))
 
     def begin(self, stream: Call) -> None:
-        """Open a stream; from now on the server is asked for a sign of life when it is silent."""
+        """Open a stream; from now on a silent server is sent a ping."""
         self._streams.add(stream)
         self._frames.open(stream)
         self.flush()

@@ -1,6 +1,6 @@
-"""One connection that all threads share for their calls, without a thread of its own.
+"""Share one connection between all threads that call, without a thread of its own.
 
-Whoever waits for an answer reads, if nobody else does, and hears for all; once it has its own
+Whoever waits for an answer reads, if nobody else does, and receives for all; once it has its own
 answer it wakes another who waits, to go on reading. So a thread that is alone sends and receives
 for itself, and many have their requests under way at once.
 
@@ -72,7 +72,7 @@ class ThreadsClient:
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody reads, and hears for all."""
+        """Whether somebody reads, and receives for all."""
         return bool(self._reader)
 
     def _wait(self, call: _ThreadsCall, due: float) -> None:
@@ -100,7 +100,7 @@ class ThreadsClient:
                     continue  # nothing came
         except (OSError, Malformed) as error:
             sock.close(str(error))
-        except BaseException:  # something may have been read and not been heard
+        except BaseException:  # something may have been read and not been taken
             sock.close("interrupted")
             raise
         finally:
@@ -120,12 +120,12 @@ class ThreadsClient:
                 return
 
     def _hand_on(self) -> None:
-        """Whoever gives up may have been appointed just now, and not have heard of it."""
+        """Whoever gives up may have been appointed just now, and not know of it."""
         if not self._reader:
             self._appoint()
 
     def is_alive(self) -> bool:
-        """False if no call can begin here, such as after the server hung up unheard."""
+        """False if no call can begin here, such as after the server hung up unnoticed."""
         recently = monotonic() - self._used_at < LOOK_AGAIN_S
         if not recently and _DONT_WAIT is not None:
             turn = object()
@@ -137,7 +137,7 @@ class ThreadsClient:
         return self._socket.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:
-        """Hear what came while nobody waited for anything."""
+        """Read what came while nobody waited for anything."""
         try:
             while data := self._socket.receive(READ_MAX, flags):
                 self._socket.received(data)

@@ -1,6 +1,6 @@
-"""One connection of HTTP/2 (RFC 9113), the client's side, without I/O.
+"""Keep the state of one HTTP/2 connection (RFC 9113), the client's side, without I/O.
 
-Whoever owns it sends what is in ``out`` and feeds what comes. The server may send as much as it
+Its owner sends what is in ``out`` and feeds what it receives. The server may send as much as it
 likes, because answers are read whole anyway; what we send keeps to the limits of the server.
 """
 
@@ -105,7 +105,7 @@ class Connection:
                 self._pump(call)
 
     def cancel(self, call: Call) -> None:
-        """Want no more of a call. What the server still says of it is not heard."""
+        """Cancel a call. What the server still says of it is dropped."""
         if self.calls.pop(call.number, None) is not None:
             self.out.append(frame(RST_STREAM, 0, call.number, CANCEL.to_bytes(4, "big")))
             self._begin_others()
@@ -113,7 +113,7 @@ class Connection:
             self._queue.remove(call)
 
     def fail(self, why: str) -> None:
-        """The connection is no more: all calls end."""
+        """End all calls: the connection is no more."""
         self.leaving = self.leaving or why
         calls = self.under_way()
         self.calls.clear()
@@ -123,7 +123,7 @@ class Connection:
             call.end(RpcError("UNAVAILABLE", why, unsent))
 
     def feed(self, data: bytes) -> None:
-        """Bytes have come from the server. Malformed means that the connection must be ended."""
+        """Take received bytes. Malformed means that the connection must be ended."""
         if self._rest:
             data = self._rest + data
         offset, end = 0, len(data)
@@ -268,7 +268,7 @@ class Connection:
     def _drop(self, call: Call) -> None:
         """The server has said all about a call."""
         if self.calls.pop(call.number, None) is None:
-            return  # whoever heard its last message wanted no more of it
+            return  # it was cancelled when its last message came
         if call.goes_on or call.body:
             self.out.append(frame(RST_STREAM, 0, call.number, CANCEL.to_bytes(4, "big")))
         if self._queue:

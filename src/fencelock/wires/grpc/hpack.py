@@ -1,4 +1,4 @@
-"""The headers of HTTP/2 (RFC 7541), by sides that remember nothing.
+"""Read and write the headers of HTTP/2 (RFC 7541) without a dynamic table.
 
 Each side may keep a table of headers that came before. We ask the server to use none, and use none
 ourselves. So a block of headers means the same wherever it stands: what we send is made once for

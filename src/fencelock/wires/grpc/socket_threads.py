@@ -1,7 +1,7 @@
-"""A connection for threads: a blocking socket, TLS if wanted, and the frames above it.
+"""Send and receive HTTP/2 frames over a blocking socket, with TLS if wanted.
 
-One thread may read while others send. Who does what is decided in ``line_threads.py``, for calls,
-and in ``stream_threads.py``.
+One thread may read while others send. Which one reads is decided in ``client_threads.py``, for
+calls, and in ``stream_threads.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, 
 
 
 class FrameSocket:
-    """One connection. All but reading is done under its mutex."""
+    """One connection of threads. All but reading is done under its mutex."""
 
     def __init__(self, server: Server, within: float) -> None:
         """Connect; RpcError says why not."""
@@ -59,11 +59,11 @@ class FrameSocket:
         self._do(self.frames.send, call, message)
 
     def cancel(self, call: Call) -> None:
-        """Want no more of a call."""
+        """Cancel a call."""
         self._do(self.frames.cancel, call)
 
     def ping(self) -> None:
-        """Ask for a sign of life."""
+        """Send a ping."""
         self._do(self.frames.out.append, PING_OUT)
 
     def _do(self, change: Callable[..., None], *about: object) -> None:
@@ -77,7 +77,7 @@ class FrameSocket:
                 raise
 
     def read(self, within: float) -> None:
-        """Wait for something from the server, and hear it. TimeoutError: nothing came; any other
+        """Wait for bytes from the server, and take them. TimeoutError: nothing came; any other
         OSError: the connection is broken."""
         if not self._wait(within):
             raise TimeoutError
@@ -141,5 +141,5 @@ class FrameSocket:
                 pass  # it is not connected any more
 
     def let_go(self) -> None:
-        """Nobody uses it any more."""
+        """Close the socket itself, once nobody reads it."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""A stream for asyncio, on the connection that the calls have, too."""
+"""Open a stream for asyncio, on the connection that calls share."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AioStream:
     ) -> None:
         self._call = _StreamCall(head, on_message, on_end)
         self._early: list[bytes] = []
-        """What is to be said once there is a connection."""
+        """Messages to be sent once there is a connection."""
         self._client: AioClient | None = None
         self._task = asyncio.ensure_future(self._begin(client))
 

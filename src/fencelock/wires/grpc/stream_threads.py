@@ -1,7 +1,7 @@
-"""A stream for threads: a connection of its own, and a thread that reads it.
+"""Open a stream for threads: on a connection of its own, which a thread reads.
 
 The thread connects, too: Ctrl-C strikes the main thread only, and so never between the parts of
-that. A server that says nothing is asked for a sign of life now and then.
+that. A silent server is sent a ping now and then.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ThreadsStream:
         self._mutex = threading.Lock()
         self._socket: FrameSocket | None = None
         self._early: list[bytes] = []
-        """What is to be said once there is a connection."""
+        """Messages to be sent once there is a connection."""
         self._closed = False
         try:
             threading.Thread(target=self._run, name="fencelock-watch", daemon=True).start()
@@ -94,17 +94,17 @@ class ThreadsStream:
         return sock
 
     def _listen(self, sock: FrameSocket) -> None:
-        asked = False
+        pinged = False
         while not self._call.done:
             try:
-                sock.read(DEATH_S if asked else SILENCE_S)
+                sock.read(DEATH_S if pinged else SILENCE_S)
                 sock.pong()
-                asked = False
+                pinged = False
             except (BlockingIOError, TimeoutError):
-                if asked:
+                if pinged:
                     return  # no sign of life
                 sock.ping()
-                asked = True
+                pinged = True
             news, self._call.news = self._call.news, []
             for message in news:
                 self._on_message(message)

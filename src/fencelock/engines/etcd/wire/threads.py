@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic, sleep
 
-from ...wires.grpc.call import Metadata, RpcError, cannot_connect
-from ...wires.grpc.client_threads import ThreadsClient
-from ...wires.grpc.server import Server
-from ...wires.grpc.stream_threads import ThreadsStream
-from ...wires.grpc.tls import Tls, context_of
+from ....wires.grpc.call import Metadata, RpcError, cannot_connect
+from ....wires.grpc.client_threads import ThreadsClient
+from ....wires.grpc.server import Server
+from ....wires.grpc.stream_threads import ThreadsStream
+from ....wires.grpc.tls import Tls, context_of
 
 LOOK_S = 0.005
 

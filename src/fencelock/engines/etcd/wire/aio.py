@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from ...wires.grpc.call import Metadata, RpcError, cannot_connect
-from ...wires.grpc.client_aio import AioClient, connect
-from ...wires.grpc.server import Server
-from ...wires.grpc.stream_aio import AioStream
-from ...wires.grpc.tls import Tls, context_of
-from .link import WORK
+from ....wires.grpc.call import Metadata, RpcError, cannot_connect
+from ....wires.grpc.client_aio import AioClient, connect
+from ....wires.grpc.server import Server
+from ....wires.grpc.stream_aio import AioStream
+from ....wires.grpc.tls import Tls, context_of
+from ....wires.single_flight_aio import AioSingleFlight
+from ..cluster import WORK
 
 CONNECT_S = 3.0  # for a stream
 
@@ -25,7 +26,7 @@ class AioWire:
         self._clients: dict[tuple[int, int], AioClient] = {}
         self._left: set[AioClient] = set()
         """Those that are used no more, while something on them may still go on."""
-        self._connecting: dict[tuple[int, int], asyncio.Task[AioClient]] = {}
+        self._connecting = AioSingleFlight[AioClient]("fencelock-connect")
         self._closed = False
 
     async def call(
@@ -47,19 +48,11 @@ class AioWire:
             return client
         if self._closed:
             raise RpcError("UNAVAILABLE", "the client is closed", unsent=True)
-        task = self._connecting.get(key)
-        if task is None:
-            task = self._connecting[key] = self._loop.create_task(self._connect(key, within))
-            task.add_done_callback(lambda task: self._connected_or_not(key, task))
+        task, _ = self._connecting.join(key, lambda: self._connect(key, within))
         done, _ = await asyncio.wait((task,), timeout=within)
         if not done or task.cancelled():
             raise cannot_connect(TimeoutError())
         return task.result()
-
-    def _connected_or_not(self, key: tuple[int, int], task: asyncio.Task[AioClient]) -> None:
-        del self._connecting[key]
-        if not task.cancelled():
-            task.exception()  # looked at: all who waited for it may have been cancelled
 
     async def _connect(self, key: tuple[int, int], within: float) -> AioClient:
         client = await connect(self._servers[key[0]], within)
@@ -89,14 +82,12 @@ class AioWire:
 
     async def close(self) -> None:
         self._close()
-        if self._connecting:
-            await asyncio.wait(list(self._connecting.values()))
+        await self._connecting.join_all()
         await asyncio.sleep(0)  # transports close in the next turn of the loop
 
     def _close(self) -> None:
         self._closed = True
-        for task in self._connecting.values():
-            task.cancel()
+        self._connecting.cancel()
         for client in (*self._clients.values(), *self._left):
             client.close()
         self._clients.clear()
