@@ -8,7 +8,7 @@ from typing import Any
 
 from fencelock.wires.grpc.call import RpcError
 from fencelock.wires.grpc.client_aio import AioClient
-from fencelock.wires.grpc.frames import CANCEL, GOAWAY, RST_STREAM, frame
+from fencelock.wires.grpc.connection import CANCEL, GOAWAY, RST_STREAM, frame
 from fencelock.wires.grpc.stream_aio import AioStream
 from tests.faults.flavors import SOON
 

@@ -101,7 +101,7 @@ class Wire(Protocol):
 
 
 class Cluster:
-    """One client's way to one cluster."""
+    """The members of one cluster, as one client calls them."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class Cluster:
         return verdict
 
     def switch_from(self, epoch: int) -> None:
-        """Speak to the next member, unless somebody else has turned already."""
+        """Switch to the next member, unless somebody else has already."""
         if self.epoch == epoch:
             self.epoch = epoch + 1
 

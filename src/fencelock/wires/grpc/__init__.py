@@ -7,7 +7,7 @@ small messages to a server that is known by its address, so much is left out: co
 services, balancing, retries, proxies.
 
 ``hpack.py`` reads and writes headers, ``call.py`` is the state of one call, ``connection.py`` that
-of a connection, in the frames of ``frames.py``; none of them does I/O. ``client_threads.py`` and
+of a connection and its frames; none of them does I/O. ``client_threads.py`` and
 ``client_aio.py`` are the connections that callers share, ``stream_threads.py`` and
 ``stream_aio.py`` the calls with many messages.
 """

@@ -1,11 +1,12 @@
-"""Keep the state of one gRPC call: its messages and how it ended. Nothing here does I/O."""
+"""Keep the state of one gRPC call: its headers, messages and how it ended. Nothing does I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import TypeAlias
 
-from .hpack import Malformed
+from .hpack import Malformed, write_block
 
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -29,6 +30,8 @@ BY_STATUS = {
     "504": "UNAVAILABLE",
 }
 
+KEPT_MAX = 64
+
 
 class RpcError(Exception):
     """A call that failed: the status code of gRPC and its message."""
@@ -48,6 +51,36 @@ def cannot_connect(error: OSError) -> RpcError:
     late = isinstance(error, TimeoutError)
     why = "no answer in time" if late else error.strerror or str(error)
     return RpcError("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)
+
+
+class HeaderCache:
+    """Header blocks of requests to one server, each encoded once."""
+
+    def __init__(self, authority: str, secure: bool) -> None:
+        self._authority = authority
+        self._scheme = "https" if secure else "http"
+        self._made: dict[tuple[str, float | None, Metadata], bytes] = {}
+
+    def block(self, method: str, within: float | None, about: Metadata) -> bytes:
+        """Return a header block; ``within`` is the time after which the server may give up."""
+        return self._made.get((method, within, about)) or self._make(method, within, about)
+
+    def _make(self, method: str, within: float | None, about: Metadata) -> bytes:
+        headers = [
+            (":method", "POST"),
+            (":scheme", self._scheme),
+            (":path", method),
+            (":authority", self._authority),
+            ("te", "trailers"),
+            ("content-type", "application/grpc"),
+            ("user-agent", "fencelock"),
+        ]
+        if within is not None:
+            headers.append(("grpc-timeout", f"{max(1, ceil(within * 1000))}m"))
+        if len(self._made) >= KEPT_MAX:
+            self._made.clear()
+        made = self._made[method, within, about] = write_block((*headers, *about))
+        return made
 
 
 def prefixed(message: bytes) -> bytes:

@@ -7,8 +7,7 @@ from typing import cast
 
 from ..buffered_protocol import Receiver
 from .call import Call, RpcError, cannot_connect
-from .connection import Connection
-from .frames import DEATH_S, PING_OUT, PONG_S, SILENCE_S
+from .connection import DEATH_S, PING_OUT, PONG_S, SILENCE_S, Connection
 from .hpack import Malformed
 from .server import Server
 from .tls import see_agreed

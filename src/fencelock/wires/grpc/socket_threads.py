@@ -13,8 +13,7 @@ from time import monotonic
 
 from ..socket_timeout import set_timeout, waiting_for
 from .call import Call, cannot_connect
-from .connection import Connection
-from .frames import PING_OUT, PONG_S
+from .connection import PING_OUT, PONG_S, Connection
 from .server import Server
 from .tls import Seal
 

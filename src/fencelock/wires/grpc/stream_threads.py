@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 
 from .call import Call, RpcError
-from .frames import DEATH_S, SILENCE_S
+from .connection import DEATH_S, SILENCE_S
 from .hpack import Malformed
 from .server import Server
 from .socket_threads import FrameSocket

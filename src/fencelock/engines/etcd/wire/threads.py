@@ -27,8 +27,8 @@ class ThreadsWire:
         self._servers = [Server.at(member, context) for member in members]
         self._left = left
         self._clients: dict[tuple[int, int], ThreadsClient] = {}
-        self._doors: dict[tuple[int, int], threading.Lock] = {}
-        """Only one thread connects at a time to one key."""
+        self._connect_locks: dict[tuple[int, int], threading.Lock] = {}
+        """One for each member and channel: only one thread connects at a time."""
         self._closed = False
 
     async def call(
@@ -53,12 +53,12 @@ class ThreadsWire:
         They look now and then whether it is there: a signal handler that raises could leave a lock
         locked that is taken within a time limit, but not one of a ``with``.
         """
-        door = self._doors.setdefault(key, threading.Lock())
-        while door.locked():
+        connecting = self._connect_locks.setdefault(key, threading.Lock())
+        while connecting.locked():
             if monotonic() >= due:
                 raise cannot_connect(TimeoutError())
             sleep(LOOK_S)
-        with door:
+        with connecting:
             return self._connected(key, due)
 
     def _connected(self, key: tuple[int, int], due: float) -> ThreadsClient:
