@@ -60,41 +60,41 @@ def opening(number: int, size: int) -> bytes:
 
 def fields(data: bytes) -> Iterator[Field]:
     """The fields of a message in the order they stand."""
-    place, end = 0, len(data)
+    offset, end = 0, len(data)
     try:
-        while place < end:
-            tag, place = _varint_at(data, place)
+        while offset < end:
+            tag, offset = _varint_at(data, offset)
             number, kind = tag >> 3, tag & 7
             if kind == INT:
-                value, place = _varint_at(data, place)
+                value, offset = _varint_at(data, offset)
                 yield number, value, EMPTY
             elif kind == _BYTES:
-                size, place = _varint_at(data, place)
-                if place + size > end:
+                size, offset = _varint_at(data, offset)
+                if offset + size > end:
                     raise Malformed("a field ends behind its message")
-                yield number, 0, data[place : place + size]
-                place += size
+                yield number, 0, data[offset : offset + size]
+                offset += size
             elif kind in (_FIXED64, _FIXED32):
-                place += 8 if kind == _FIXED64 else 4
+                offset += 8 if kind == _FIXED64 else 4
             else:
                 raise Malformed(f"a field has the unknown kind {kind}")
     except IndexError:
         raise Malformed("a message was cut short") from None
 
 
-def _varint_at(data: bytes, place: int) -> tuple[int, int]:
-    value = data[place]
-    place += 1
+def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
+    value = data[offset]
+    offset += 1
     if value < 128:
-        return value, place
+        return value, offset
     value &= 127
     shift = 7
     while True:
-        byte = data[place]
-        place += 1
+        byte = data[offset]
+        offset += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value, place
+            return value, offset
         shift += 7
         if shift > 63:
             raise Malformed("an integer has more than 64 bits")

@@ -1,4 +1,4 @@
-"""One connection that all tasks of an event loop share, for calls and for streams."""
+"""Share one connection between all tasks of an event loop, for calls and for streams."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 from typing import cast
 
 from ..buffered_protocol import Receiver
-from .call import Call, Refused, cannot_connect
-from .connection import Connection
-from .frames import DEATH_S, PING_OUT, PONG_S, SILENCE_S
+from .call import Call, RpcError, cannot_connect
+from .connection import DEATH_S, PING_OUT, PONG_S, SILENCE_S, Connection
 from .hpack import Malformed
 from .server import Server
 from .tls import see_agreed
@@ -17,7 +16,7 @@ LINGER_S = 0.1  # after a cancellation
 LEAVE_S = 10.0  # calls on a connection that is left have ended by then
 
 
-class _Call(Call):
+class _AioCall(Call):
     """A call that a task waits for."""
 
     __slots__ = ("due", "future")
@@ -27,12 +26,12 @@ class _Call(Call):
         self.due = due
         self.future: asyncio.Future[None] | None = None
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         if self.future is not None and not self.future.done():
             self.future.set_result(None)
 
 
-class Line(Receiver):
+class AioClient(Receiver):
     """The connection, and who waits for what on it."""
 
     def __init__(self) -> None:
@@ -43,7 +42,7 @@ class Line(Receiver):
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.TimerHandle | None = None
         self._pong: asyncio.TimerHandle | None = None
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._streams: set[Call] = set()
 
     @property
@@ -56,13 +55,13 @@ class Line(Receiver):
         return not self._usable
 
     async def call(self, head: bytes, message: bytes, within: float) -> bytes:
-        """Send a request and wait for its answer; Refused when the time is up at the latest.
+        """Send a request and wait for its answer; RpcError when the time is up at the latest.
 
         A task that is cancelled waits a little for an answer that is on its way: a request that is
         dropped half-way may still be served, after what undoes it.
         """
         due = self._loop.time() + within
-        call = _Call(head, message, due)
+        call = _AioCall(head, message, due)
         self._frames.open(call)
         self.flush()
         if self._timer is None or self._timer.when() > due:
@@ -94,7 +93,7 @@ class Line(Receiver):
         )  # uvloop's are of no class of asyncio
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at = self._loop.time()
+        self._received_at = self._loop.time()
         try:
             self._frames.feed(data)
         except Malformed as error:
@@ -127,17 +126,17 @@ class Line(Receiver):
         """See whose time is up."""
         self._timer = None
         now = self._loop.time()
-        waiting = [call for call in self._frames.under_way() if isinstance(call, _Call)]
+        waiting = [call for call in self._frames.under_way() if isinstance(call, _AioCall)]
         for call in waiting:
             if call.due <= now:
                 self._frames.cancel(call)
-                call.end(Refused("DEADLINE_EXCEEDED", "no answer in time"))
+                call.end(RpcError("DEADLINE_EXCEEDED", "no answer in time"))
         self.flush()
         if left := [call.due for call in waiting if not call.done]:
             self._watch(min(left))
 
     def begin(self, stream: Call) -> None:
-        """Open a stream; from now on the server is asked for a sign of life when it is silent."""
+        """Open a stream; from now on a silent server is sent a ping."""
         self._streams.add(stream)
         self._frames.open(stream)
         self.flush()
@@ -156,16 +155,16 @@ class Line(Receiver):
     def _see_life(self) -> None:
         self._beat = None
         self._streams = {stream for stream in self._streams if not stream.done}
-        silent = self._loop.time() - self._heard_at
+        silent = self._loop.time() - self._received_at
         if self._streams and silent < SILENCE_S:
             self._beat = self._loop.call_later(SILENCE_S - silent, self._see_life)
         elif self._streams:
             self._frames.out.append(PING_OUT)
             self.flush()
-            self._beat = self._loop.call_later(DEATH_S, self._see_death, self._heard_at)
+            self._beat = self._loop.call_later(DEATH_S, self._see_death, self._received_at)
 
-    def _see_death(self, heard_at: float) -> None:
-        if self._heard_at == heard_at:
+    def _see_death(self, received_at: float) -> None:
+        if self._received_at == received_at:
             self.close("the server shows no sign of life")
         else:
             self._see_life()
@@ -190,11 +189,11 @@ class Line(Receiver):
             self._frames.fail(why)
 
 
-async def connect(server: Server, within: float) -> Line:
-    """A connection to a server; Refused says why there is none."""
+async def connect(server: Server, within: float) -> AioClient:
+    """A connection to a server; RpcError says why there is none."""
     host, port, tls, _ = server
     name = None if tls is None else host
-    made = Line()
+    made = AioClient()
     try:
         async with asyncio.timeout(within):
             transport, _ = await asyncio.get_running_loop().create_connection(

@@ -1,6 +1,6 @@
-"""What a lock asks of etcd, as bytes: the handful of requests that it needs.
+"""Encode the requests that a lock sends to etcd, each by a function.
 
-Each is built by a function. Field numbers are those of etcd's ``rpc.proto`` and ``kv.proto``, which
+Field numbers are those of etcd's ``rpc.proto`` and ``kv.proto``, which
 are frozen. Nothing here does I/O.
 """
 
@@ -9,6 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .protobuf import INT, integer, message, text, varint
+
+RANGE = "/etcdserverpb.KV/Range"
+TXN = "/etcdserverpb.KV/Txn"
+LEASE_GRANT = "/etcdserverpb.Lease/LeaseGrant"
+LEASE_REVOKE = "/etcdserverpb.Lease/LeaseRevoke"
+LEASE_LOOK = "/etcdserverpb.Lease/LeaseTimeToLive"
+# A stream in etcd's API. One request and the end of the requests is one answer and the end of the
+# answers, which is what an ordinary call looks like.
+LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
+WATCH = "/etcdserverpb.Watch/Watch"
+AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
+STATUS = "/etcdserverpb.Maintenance/Status"
+MEMBERS = "/etcdserverpb.Cluster/MemberList"
 
 CREATED, VALUED, LEASED = 1, 3, 4  # what a comparison is about: create revision, value, lease
 _COMPARED_FIELD = {CREATED: 5, LEASED: 8}
@@ -80,10 +93,6 @@ def do_delete(request: bytes) -> bytes:
     return message(3, request)
 
 
-def do_txn(request: bytes) -> bytes:
-    return message(4, request)
-
-
 def txn(compare: Sequence[bytes], success: Sequence[bytes], failure: Sequence[bytes] = ()) -> bytes:
     """A transaction of comparisons and of operations made by ``do_…``."""
     body = b"".join([message(1, one) for one in compare])
@@ -96,7 +105,7 @@ def lease_grant(ttl: int) -> bytes:
 
 
 def lease_named(lease: int) -> bytes:
-    """The request to revoke, keep alive or ask about a lease."""
+    """The request to revoke, keep alive or look up a lease."""
     return integer(1, lease)
 
 

@@ -1,7 +1,7 @@
-"""A connection for threads: a blocking socket, TLS if wanted, and the frames above it.
+"""Send and receive HTTP/2 frames over a blocking socket, with TLS if wanted.
 
-One thread may read while others send. Who does what is decided in ``line_threads.py``, for calls,
-and in ``stream_threads.py``.
+One thread may read while others send. Which one reads is decided in ``client_threads.py``, for
+calls, and in ``stream_threads.py``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from time import monotonic
 
 from ..socket_timeout import set_timeout, waiting_for
 from .call import Call, cannot_connect
-from .connection import Connection
-from .frames import PING_OUT, PONG_S
+from .connection import PING_OUT, PONG_S, Connection
 from .server import Server
 from .tls import Seal
 
@@ -22,11 +21,11 @@ READ_MAX = 65_536
 SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
 
 
-class Channel:
-    """One connection. All but reading is done under its mutex."""
+class FrameSocket:
+    """One connection of threads. All but reading is done under its mutex."""
 
     def __init__(self, server: Server, within: float) -> None:
-        """Connect; Refused says why not."""
+        """Connect; RpcError says why not."""
         self.mutex = threading.Lock()
         self.frames = Connection()
         self.usable = True
@@ -59,11 +58,11 @@ class Channel:
         self._do(self.frames.send, call, message)
 
     def cancel(self, call: Call) -> None:
-        """Want no more of a call."""
+        """Cancel a call."""
         self._do(self.frames.cancel, call)
 
     def ping(self) -> None:
-        """Ask for a sign of life."""
+        """Send a ping."""
         self._do(self.frames.out.append, PING_OUT)
 
     def _do(self, change: Callable[..., None], *about: object) -> None:
@@ -77,16 +76,16 @@ class Channel:
                 raise
 
     def read(self, within: float) -> None:
-        """Wait for something from the server, and hear it. TimeoutError: nothing came; any other
+        """Wait for bytes from the server, and take them. TimeoutError: nothing came; any other
         OSError: the connection is broken."""
         if not self._wait(within):
             raise TimeoutError
         data = self.receive(READ_MAX)
         if not data:
             raise ConnectionResetError("the server closed the connection")
-        self.hear(data)
+        self.received(data)
 
-    def hear(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         with self.mutex:
             if self._seal is not None:
                 data = self._seal.unseal(data)
@@ -141,5 +140,5 @@ class Channel:
                 pass  # it is not connected any more
 
     def let_go(self) -> None:
-        """Nobody uses it any more."""
+        """Close the socket itself, once nobody reads it."""
         self._socket.close()

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from fencelock.engines.etcd import protobuf, replies, requests
-from fencelock.engines.etcd.link import RANGE, TXN, Link
-from fencelock.engines.etcd.looking import LONG, Ahead, Looking
-from fencelock.engines.etcd.naming import Naming
-from fencelock.engines.etcd.replies import Found, KeyValue
-from fencelock.engines.etcd.tenancy import LATELY_S, Place, Session
+from fencelock.engines.etcd.cluster import Cluster
+from fencelock.engines.etcd.keys import Keys
+from fencelock.engines.etcd.lease import LATELY_S, Lease
+from fencelock.engines.etcd.messages import protobuf, replies, requests
+from fencelock.engines.etcd.messages.replies import KeyValue, RangeReply
+from fencelock.engines.etcd.messages.requests import RANGE, TXN
+from fencelock.engines.etcd.own_keys import OwnKey
+from fencelock.engines.etcd.queue import LONG, Ahead, Queue
 from fencelock.worlds.threads import drive
 
 REVISION, LEASE = 900, 7
@@ -37,7 +39,7 @@ def told_both(near: list[KeyValue], first: list[KeyValue]) -> bytes:
     return header + b"".join(protobuf.message(3, read) for read in reads)
 
 
-class Told(Link):
+class Told(Cluster):
     """A link whose answers stand before anybody asks."""
 
     def __init__(self, *answers: bytes) -> None:
@@ -49,21 +51,21 @@ class Told(Link):
         return self.answers.pop(0)
 
 
-def place_of(pair: KeyValue) -> Place:
-    place = Place("owner", pair.key, b"mine", Session(LEASE, 30.0, 0.0), 0.0)
-    place.created = pair.created
-    return place
+def own_key(pair: KeyValue) -> OwnKey:
+    own = OwnKey("owner", pair.key, b"mine", Lease(LEASE, 30.0, 0.0), 0.0)
+    own.created = pair.created
+    return own
 
 
-MINE, NAMING = key_of(100), Naming(b"")
+MINE, KEYS = key_of(100), Keys(b"")
 MANY = [key_of(number) for number in range(1, LONG + 2)]
 
 
 def ahead(*answers: bytes) -> tuple[Ahead, list[str]]:
-    line = Told(*answers)
-    found = drive(Looking(line, NAMING).ahead("seat", place_of(MINE)))
-    assert line.answers == []
-    return found, [method for method, _ in line.asked]
+    told_by = Told(*answers)
+    found = drive(Queue(told_by, KEYS).ahead("seat", own_key(MINE)))
+    assert told_by.answers == []
+    return found, [method for method, _ in told_by.asked]
 
 
 def test_who_has_nobody_before_it_reads_one_key() -> None:
@@ -107,9 +109,12 @@ def test_names_below_make_it_read_all() -> None:
 
 
 def joined(last_two: list[KeyValue], first: KeyValue, total: int = 5) -> Ahead | None:
-    finds = [Found(REVISION, last_two, True, total), Found(REVISION, [first], True, total)]
-    outcome = replies.Outcome(REVISION, False, [*finds, Found(REVISION, [MINE], False, 1)])
-    return Looking(Told(), NAMING).joined("seat", place_of(MINE), outcome)
+    finds = [
+        RangeReply(REVISION, last_two, True, total),
+        RangeReply(REVISION, [first], True, total),
+    ]
+    outcome = replies.TxnReply(REVISION, False, [*finds, RangeReply(REVISION, [MINE], False, 1)])
+    return Queue(Told(), KEYS).joined("seat", own_key(MINE), outcome)
 
 
 def test_a_newcomer_knows_who_is_before_it() -> None:
@@ -132,21 +137,21 @@ def test_who_joins_beside_names_below_must_look(inner: KeyValue) -> None:
 
 
 def test_the_ends_are_asked_for_by_age() -> None:
-    ways = NAMING.ways("seat")
+    reads = KEYS.requests("seat")
     newest = requests.range_of(b"seat/", b"seat0", limit=2, newest_first=True, keys_only=True)
-    assert ways.last_two == newest
+    assert reads.last_two == newest
     assert newest != requests.range_of(
         b"seat/", b"seat0", limit=2, oldest_first=True, keys_only=True
     )
 
 
 def test_a_lease_that_another_is_extending_is_left_to_it() -> None:
-    session = Session(LEASE, 30.0, 0.0)
-    assert not session.wants_extension(session.fresh_until)
-    late = session.fresh_until + 1.0
-    assert session.wants_extension(late)
-    session.tried_at = late
-    assert not session.wants_extension(late + LATELY_S)
-    assert session.wants_extension(late + LATELY_S + 0.1)
-    session.tried_at = 16.0
-    assert session.wants_extension(16.0), "little of it is left"
+    lease = Lease(LEASE, 30.0, 0.0)
+    assert not lease.wants_extension(lease.fresh_until)
+    late = lease.fresh_until + 1.0
+    assert lease.wants_extension(late)
+    lease.tried_at = late
+    assert not lease.wants_extension(late + LATELY_S)
+    assert lease.wants_extension(late + LATELY_S + 0.1)
+    lease.tried_at = 16.0
+    assert lease.wants_extension(16.0), "little of it is left"

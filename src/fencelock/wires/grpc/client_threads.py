@@ -1,6 +1,6 @@
-"""One connection that all threads share for their calls, without a thread of its own.
+"""Share one connection between all threads that call, without a thread of its own.
 
-Whoever waits for an answer reads, if nobody else does, and hears for all; once it has its own
+Whoever waits for an answer reads, if nobody else does, and receives for all; once it has its own
 answer it wakes another who waits, to go on reading. So a thread that is alone sends and receives
 for itself, and many have their requests under way at once.
 
@@ -14,16 +14,16 @@ import socket
 import threading
 from time import monotonic
 
-from .call import Call, Refused
-from .channel_threads import READ_MAX, Channel
+from .call import Call, RpcError
 from .hpack import Malformed
 from .server import Server
+from .socket_threads import READ_MAX, FrameSocket
 
 LOOK_AGAIN_S = 0.01  # a connection that was used so lately is taken to be alive
 _DONT_WAIT = getattr(socket, "MSG_DONTWAIT", None)
 
 
-class _Call(Call):
+class _ThreadsCall(Call):
     """A call that a thread waits for."""
 
     __slots__ = ("wake",)
@@ -33,34 +33,34 @@ class _Call(Call):
         self.wake: threading.Lock | None = None
         """Released when there is something to do for whoever waits."""
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         if self.wake is not None:
             _release(self.wake)
 
 
-class Line:
+class ThreadsClient:
     """The connection, and who reads it."""
 
     def __init__(self, server: Server, within: float) -> None:
-        self._channel = Channel(server, within)
-        self._frames = self._channel.frames
+        self._socket = FrameSocket(server, within)
+        self._frames = self._socket.frames
         self._reader: dict[bool, object] = {}
         """Who reads, if anybody: taken in one step, by ``setdefault``."""
         self._used_at = monotonic()
         self._retired = False
 
     def call(self, head: bytes, message: bytes, within: float) -> bytes:
-        """Send a request and wait for its answer; Refused when the time is up at the latest."""
-        call, due = _Call(head, message), monotonic() + within
+        """Send a request and wait for its answer; RpcError when the time is up at the latest."""
+        call, due = _ThreadsCall(head, message), monotonic() + within
         try:
-            self._channel.begin(call)
+            self._socket.begin(call)
             self._wait(call, due)
             if not call.done:
-                self._channel.cancel(call)
-                call.end(Refused("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
+                self._socket.cancel(call)
+                call.end(RpcError("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
                 self._hand_on()
         except BaseException:  # of a signal handler: leave nothing to this call
-            with self._channel.mutex:
+            with self._socket.mutex:
                 self._frames.cancel(call)
             self._step_down(call)
             raise
@@ -72,10 +72,10 @@ class Line:
 
     @property
     def is_read(self) -> bool:
-        """Whether somebody reads, and hears for all."""
+        """Whether somebody reads, and receives for all."""
         return bool(self._reader)
 
-    def _wait(self, call: _Call, due: float) -> None:
+    def _wait(self, call: _ThreadsCall, due: float) -> None:
         if self._reader.setdefault(True, call) is call:
             self._lead(call, due)
             return
@@ -91,41 +91,41 @@ class Line:
 
     def _lead(self, call: Call, due: float) -> None:
         """Read for all until a call is over, or its time."""
-        channel = self._channel
+        sock = self._socket
         try:
             while not call.done and (left := due - monotonic()) > 0:
                 try:
-                    channel.read(left)
+                    sock.read(left)
                 except (BlockingIOError, TimeoutError):
                     continue  # nothing came
         except (OSError, Malformed) as error:
-            channel.close(str(error))
-        except BaseException:  # something may have been read and not been heard
-            channel.close("interrupted")
+            sock.close(str(error))
+        except BaseException:  # something may have been read and not been taken
+            sock.close("interrupted")
             raise
         finally:
-            if not channel.usable:
-                channel.let_go()
+            if not sock.usable:
+                sock.let_go()
             self._reader.pop(True, None)
             if not self._frames.idle:
                 self._appoint(call)
 
     def _appoint(self, but: Call | None = None) -> None:
         """Let another one read, if there is one who waits."""
-        with self._channel.mutex:
+        with self._socket.mutex:
             waiting = self._frames.under_way()
         for call in waiting:
-            if isinstance(call, _Call) and call.wake is not None and call is not but:
+            if isinstance(call, _ThreadsCall) and call.wake is not None and call is not but:
                 _release(call.wake)
                 return
 
     def _hand_on(self) -> None:
-        """Whoever gives up may have been appointed just now, and not have heard of it."""
+        """Whoever gives up may have been appointed just now, and not know of it."""
         if not self._reader:
             self._appoint()
 
     def is_alive(self) -> bool:
-        """False if no call can begin here, such as after the server hung up unheard."""
+        """False if no call can begin here, such as after the server hung up unnoticed."""
         recently = monotonic() - self._used_at < LOOK_AGAIN_S
         if not recently and _DONT_WAIT is not None:
             turn = object()
@@ -134,38 +134,38 @@ class Line:
                     self._catch_up(_DONT_WAIT)
             finally:  # a call may have begun meanwhile, and have left the reading to us
                 self._step_down(turn)
-        return self._channel.usable and not self._frames.leaving
+        return self._socket.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:
-        """Hear what came while nobody waited for anything."""
+        """Read what came while nobody waited for anything."""
         try:
-            while data := self._channel.receive(READ_MAX, flags):
-                self._channel.hear(data)
+            while data := self._socket.receive(READ_MAX, flags):
+                self._socket.received(data)
             raise ConnectionResetError("the server closed the connection")
         except BlockingIOError:
             pass  # nothing: as it should be
         except (OSError, Malformed) as error:
-            self._channel.close(str(error))
-            self._channel.let_go()
+            self._socket.close(str(error))
+            self._socket.let_go()
         except BaseException:
-            self._channel.close("interrupted")
+            self._socket.close("interrupted")
             raise
 
     def retire(self) -> None:
         """Let no more calls begin, and close with the end of the last."""
         self._retired = True
-        with self._channel.mutex:
+        with self._socket.mutex:
             self._frames.leaving = self._frames.leaving or "the connection was left"
         if self._frames.idle:
             self.close()
 
     def close(self) -> None:
         """End the connection, and all calls on it."""
-        self._channel.close()
+        self._socket.close()
         turn = object()
         try:
             if self._reader.setdefault(True, turn) is turn:  # else who reads is woken, and lets go
-                self._channel.let_go()
+                self._socket.let_go()
         finally:
             self._step_down(turn)
 

@@ -1,4 +1,4 @@
-"""What etcd answers, read from bytes into named tuples.
+"""Decode the replies of etcd into named tuples.
 
 Field numbers are those of etcd's ``rpc.proto`` and ``kv.proto``, which are frozen. Nothing here
 does I/O.
@@ -14,12 +14,12 @@ from .protobuf import fields, signed
 class KeyValue(NamedTuple):
     key: bytes
     created: int
-    """Create revision: the place in the queue, and the fence."""
+    """Create revision: the offset in the queue, and the fence."""
     value: bytes
     lease: int
 
 
-class Found(NamedTuple):
+class RangeReply(NamedTuple):
     """The answer to a range: a part of the store at one revision."""
 
     revision: int
@@ -29,23 +29,23 @@ class Found(NamedTuple):
     """How many there are, when not all were wanted."""
 
 
-class Outcome(NamedTuple):
+class TxnReply(NamedTuple):
     """The answer to a transaction."""
 
     revision: int
     succeeded: bool
-    found: list[Found]
+    found: list[RangeReply]
     """What its ranges have read, in order; puts and deletes are left out."""
 
 
-class Lease(NamedTuple):
+class LeaseReply(NamedTuple):
     id: int
     ttl: int
     """What is left; 0 or less when there is no such lease."""
     granted_ttl: int = 0
 
 
-class News(NamedTuple):
+class WatchReply(NamedTuple):
     """What a watch stream says."""
 
     watch: int
@@ -64,7 +64,7 @@ def read_revision(header: bytes) -> int:
     return 0
 
 
-def read_pair(data: bytes) -> KeyValue:
+def read_key_value(data: bytes) -> KeyValue:
     key, created, value, lease = b"", 0, b"", 0
     for number, whole, part in fields(data):
         if number == 1:
@@ -78,24 +78,24 @@ def read_pair(data: bytes) -> KeyValue:
     return KeyValue(key, created, value, lease)
 
 
-def read_range(data: bytes) -> Found:
+def read_range(data: bytes) -> RangeReply:
     revision, more, total = 0, False, 0
     pairs: list[KeyValue] = []
     for number, whole, part in fields(data):
         if number == 1:
             revision = read_revision(part)
         elif number == 2:
-            pairs.append(read_pair(part))
+            pairs.append(read_key_value(part))
         elif number == 3:
             more = bool(whole)
         elif number == 4:
             total = whole
-    return Found(revision, pairs, more, total)
+    return RangeReply(revision, pairs, more, total)
 
 
-def read_txn(data: bytes) -> Outcome:
+def read_txn(data: bytes) -> TxnReply:
     revision, succeeded = 0, False
-    found: list[Found] = []
+    found: list[RangeReply] = []
     for number, whole, part in fields(data):
         if number == 1:
             revision = read_revision(part)
@@ -103,7 +103,7 @@ def read_txn(data: bytes) -> Outcome:
             succeeded = bool(whole)
         elif number == 3:
             found += [read_range(inner) for kind, _, inner in fields(part) if kind == 1]
-    return Outcome(revision, succeeded, found)
+    return TxnReply(revision, succeeded, found)
 
 
 def succeeded(data: bytes) -> bool:
@@ -124,31 +124,31 @@ def read_success(data: bytes) -> int:
     once and in this order, and with the word that it is one. That is read here in one go, without
     calls; whatever looks different is read field by field.
     """
-    revision, shift, place = 0, 0, 3
+    revision, shift, offset = 0, 0, 3
     try:
-        while data[place] > 127:  # the cluster
-            place += 1
-        member = place + 1
-        place += 2
-        while data[place] > 127:
-            place += 1
-        number = place + 1
-        place += 2
-        while (byte := data[place]) > 127:
+        while data[offset] > 127:  # the cluster
+            offset += 1
+        member = offset + 1
+        offset += 2
+        while data[offset] > 127:
+            offset += 1
+        number = offset + 1
+        offset += 2
+        while (byte := data[offset]) > 127:
             revision |= (byte & 127) << shift
             shift += 7
-            place += 1
+            offset += 1
         revision |= byte << shift
-        term = place + 1
-        place += 2
-        while data[place] > 127:
-            place += 1
+        term = offset + 1
+        offset += 2
+        while data[offset] > 127:
+            offset += 1
         tags = data[0], data[2], data[member], data[number], data[term]
         if (
             tags == _HEADER_TAGS
-            and data[1] == place - 1  # where the header ends
-            and data[place + 1] == 0x10
-            and data[place + 2] == 1
+            and data[1] == offset - 1  # where the header ends
+            and data[offset + 1] == 0x10
+            and data[offset + 2] == 1
             and shift < 63
         ):
             return revision
@@ -161,17 +161,17 @@ def read_success(data: bytes) -> int:
 _HEADER_TAGS = (0x0A, 0x08, 0x10, 0x18, 0x20)
 
 
-def read_lease(data: bytes) -> Lease:
+def read_lease(data: bytes) -> LeaseReply:
     """The answer to a grant, a keep-alive or a question about a lease."""
     named = {number: signed(value) for number, value, part in fields(data) if not part}
-    return Lease(named.get(2, 0), named.get(3, 0), named.get(4, 0))
+    return LeaseReply(named.get(2, 0), named.get(3, 0), named.get(4, 0))
 
 
 def read_token(data: bytes) -> str:
     return next((part.decode() for number, _, part in fields(data) if number == 2), "")
 
 
-def read_news(data: bytes) -> News:
+def read_watch(data: bytes) -> WatchReply:
     watch, revision, created, ended = 0, 0, False, False
     deleted: list[bytes] = []
     for number, whole, part in fields(data):
@@ -186,5 +186,59 @@ def read_news(data: bytes) -> News:
         elif number == 11:
             event = list(fields(part))
             if any(kind == 1 and value == 1 for kind, value, _ in event):
-                deleted += [read_pair(pair).key for kind, _, pair in event if kind == 2]
-    return News(watch, revision, created, ended, deleted)
+                deleted += [read_key_value(pair).key for kind, _, pair in event if kind == 2]
+    return WatchReply(watch, revision, created, ended, deleted)
+
+
+class Status(NamedTuple):
+    version: str
+    member: int
+    leader: int
+    size: int
+    errors: list[str]
+    is_learner: bool
+
+
+def read_status(data: bytes) -> Status:
+    version, member, leader, size, learner = "", 0, 0, 0, False
+    errors: list[str] = []
+    for number, whole, part in fields(data):
+        if number == 1:
+            member = next((value for kind, value, _ in fields(part) if kind == 2), 0)
+        elif number == 2:
+            version = part.decode()
+        elif number == 3:
+            size = whole
+        elif number == 4:
+            leader = whole
+        elif number == 8:
+            errors.append(part.decode())
+        elif number == 10:
+            learner = bool(whole)
+    return Status(version, member, leader, size, errors, learner)
+
+
+class Member(NamedTuple):
+    id: int
+    name: str
+    client_urls: list[str]
+    is_learner: bool
+
+
+def read_members(data: bytes) -> list[Member]:
+    return [_read_member(part) for number, _, part in fields(data) if number == 2]
+
+
+def _read_member(data: bytes) -> Member:
+    member, name, learner = 0, "", False
+    urls: list[str] = []
+    for number, whole, part in fields(data):
+        if number == 1:
+            member = whole
+        elif number == 2:
+            name = part.decode()
+        elif number == 4:
+            urls.append(part.decode())
+        elif number == 5:
+            learner = bool(whole)
+    return Member(member, name, urls, learner)

@@ -1,8 +1,9 @@
-"""The way to a cluster: which member is spoken to, and what its errors mean.
+"""Choose the member of a cluster that a call goes to, and map its errors to ours.
 
-A call goes to one member and has a deadline. When that member cannot serve, the next one is turned
-to; a call that changes something is repeated there only when it was certainly not heard. The table
-below is the one place where errors of gRPC and etcd are read. How bytes travel is the wire's.
+A call goes to one member and has a deadline. When that member cannot serve, the client switches to
+the next one; a call that changes something is repeated there only when it was certainly not
+received. Errors of gRPC and etcd are read by the table below and nowhere else. How bytes travel is
+the wire's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ...engine import Address
 from ...errors import (
     Denied,
     EngineError,
@@ -18,26 +20,19 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ...wires.grpc.call import Metadata, Refused
-from . import replies, requests
+from ...wires.grpc.call import Metadata, RpcError
+from ...wires.grpc.tls import Tls
+from ...world import World
+from ..options import REQUEST_TIMEOUT_S, common, tls
+from .messages import replies, requests
+from .messages.requests import AUTHENTICATE, RANGE, TXN, WATCH
 
-WORK, RENEWAL = 0, 1  # lanes: a renewal never queues behind other work
+PORT = 2379
+OPTIONS = common("prefix", "request_timeout", "tls", "ca", "cert", "key")
+
+WORK, RENEWAL = 0, 1  # channels to each member: a renewal never queues behind other work
 TRY_MIN_S = 0.5
 SILENCE_S = 0.6  # a caller's own time may be over long before that of a request
-
-RANGE = "/etcdserverpb.KV/Range"
-TXN = "/etcdserverpb.KV/Txn"
-DELETE = "/etcdserverpb.KV/DeleteRange"
-LEASE_GRANT = "/etcdserverpb.Lease/LeaseGrant"
-LEASE_REVOKE = "/etcdserverpb.Lease/LeaseRevoke"
-LEASE_LOOK = "/etcdserverpb.Lease/LeaseTimeToLive"
-# A stream in etcd's API. One request and the end of the requests is one answer and the end of the
-# answers, which is what an ordinary call looks like.
-LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
-WATCH = "/etcdserverpb.Watch/Watch"
-AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
-STATUS = "/etcdserverpb.Maintenance/Status"
-MEMBERS = "/etcdserverpb.Cluster/MemberList"
 
 Verdict: TypeAlias = Literal["not sent", "elsewhere", "unknown", "token", "lease", "denied", "no"]
 AGAIN: tuple[Verdict, ...] = ("not sent", "elsewhere")
@@ -80,9 +75,9 @@ class Wire(Protocol):
     """Carries bytes to the members of a cluster, and decides nothing. One for each flavor."""
 
     def call(
-        self, member: int, lane: int, method: str, request: bytes, within: float, about: Metadata
+        self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> Coroutine[Any, Any, bytes]:
-        """One request, one answer, or Refused when the time is up at the latest."""
+        """One request, one answer, or RpcError when the time is up at the latest."""
         ...
 
     def stream(
@@ -90,13 +85,13 @@ class Wire(Protocol):
         member: int,
         method: str,
         about: Metadata,
-        hear: Callable[[bytes], None],
-        end: Callable[[], None],
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[], None],
     ) -> Stream:
-        """Open a stream; ``hear`` is called with each message and ``end`` once at its end."""
+        """Open a stream; ``on_message`` gets each message, ``on_end`` is called once."""
         ...
 
-    def leave(self, member: int, lane: int) -> None:
+    def leave(self, member: int, channel: int) -> None:
         """Use this connection no more: it may be dead without saying so. Calls on it may end."""
         ...
 
@@ -105,8 +100,8 @@ class Wire(Protocol):
     def close_nowait(self) -> None: ...
 
 
-class Link:
-    """One client's way to one cluster."""
+class Cluster:
+    """The members of one cluster, as one client calls them."""
 
     def __init__(
         self,
@@ -119,29 +114,48 @@ class Link:
     ) -> None:
         self.wire = wire
         self.members = members
-        self.turn = 0
+        self.epoch = 0
         """Grows with every change of the member: what was learned before may be out of date."""
         self.try_s = max(request_timeout / len(members), TRY_MIN_S)
         self._now = now
         self._login = None if user is None else requests.authenticate(user, password or "")
         self._about: Metadata = ()
 
-    def transact(self, turn: int, request: bytes) -> Coroutine[Any, Any, bytes]:
-        """Send a transaction by the shortest way. Refused is for ``settle`` to judge."""
-        if self._login is not None and not self._about:
-            return self.call(TXN, request)
-        member = turn % len(self.members)
-        return self.wire.call(member, WORK, TXN, request, self.try_s, self._about)
+    @classmethod
+    def at(cls, world: World, address: Address) -> Cluster:
+        """Read an address and its options, and choose the wire of this flavor."""
+        members, files = _members_of(address), tls(address.options)
+        wire = _wire(world, members, None if files is None else Tls(*files))
+        request_timeout = float(str(address.options.get("request_timeout", REQUEST_TIMEOUT_S)))
+        return cls(wire, members, request_timeout, world.now, address.user, address.password)
 
-    async def settle(self, error: Refused, turn: int, request: bytes) -> bytes:
+    async def see_majority(self, key: bytes) -> None:
+        """Read one key: the read is linearizable, so a majority has answered."""
+        await self.call(RANGE, requests.range_of(key, count_only=True), reads=True)
+
+    async def transact(self, request: bytes, asked_at: float) -> bytes:
+        """Send a transaction by the shortest way, for a caller that began at ``asked_at``."""
+        epoch = self.epoch
+        try:
+            if self._login is not None and not self._about:
+                return await self.call(TXN, request)
+            member = epoch % len(self.members)
+            return await self.wire.call(member, WORK, TXN, request, self.try_s, self._about)
+        except RpcError as error:
+            return await self._retry(error, epoch, request)
+        except BaseException:
+            self._gave_up(epoch, asked_at)
+            raise
+
+    async def _retry(self, error: RpcError, epoch: int, request: bytes) -> bytes:
         """Go on after a transaction was refused: return the answer of another try, or raise."""
-        verdict = self._heed(error, turn, WORK)
+        verdict = self._failed(error, epoch, WORK)
         if verdict == "token" and self._login is not None:
             self._about = ()
             return await self.call(TXN, request)
         if verdict in AGAIN:
             return await self.call(TXN, request, tries=1)
-        raise self._trouble(error, verdict, turn, False) from error
+        raise self._error(error, verdict, epoch, False) from error
 
     async def call(
         self,
@@ -149,7 +163,7 @@ class Link:
         request: bytes,
         *,
         reads: bool = False,
-        lane: int = WORK,
+        channel: int = WORK,
         within: float | None = None,
         tries: int = 0,
     ) -> bytes:
@@ -157,14 +171,14 @@ class Link:
         within = self.try_s if within is None else within
         silent, renewed_token = 0, False
         while True:
-            turn, asked_at = self.turn, self._now()
+            epoch, asked_at = self.epoch, self._now()
             try:
                 if self._login is not None and not self._about:
-                    await self._log_in(turn, lane, within)
-                member = turn % len(self.members)
-                return await self.wire.call(member, lane, method, request, within, self._about)
-            except Refused as error:
-                verdict = self._heed(error, turn, lane)
+                    await self._log_in(epoch, channel, within)
+                member = epoch % len(self.members)
+                return await self.wire.call(member, channel, method, request, within, self._about)
+            except RpcError as error:
+                verdict = self._failed(error, epoch, channel)
                 if verdict == "token" and self._login is not None and not renewed_token:
                     renewed_token, self._about = True, ()
                     continue
@@ -172,53 +186,53 @@ class Link:
                 silent += error.late
                 again = verdict in AGAIN or (reads and verdict == "unknown")
                 if not again or tries > len(self.members) or silent == len(self.members):
-                    raise self._trouble(error, verdict, turn, reads) from error
+                    raise self._error(error, verdict, epoch, reads) from error
             except BaseException:
-                self.gave_up(turn, asked_at, lane)
+                self._gave_up(epoch, asked_at, channel)
                 raise
 
-    def gave_up(self, turn: int, asked_at: float, lane: int = WORK) -> None:
+    def _gave_up(self, epoch: int, asked_at: float, channel: int = WORK) -> None:
         """Somebody was cancelled or interrupted: a member that was silent meanwhile is left."""
         if self._now() - asked_at >= SILENCE_S:
-            self.turn_from(turn)
-            self.wire.leave(turn % len(self.members), lane)
+            self.switch_from(epoch)
+            self.wire.leave(epoch % len(self.members), channel)
 
-    def _heed(self, error: Refused, turn: int, lane: int) -> Verdict:
+    def _failed(self, error: RpcError, epoch: int, channel: int) -> Verdict:
         """Find out what an error means, and leave a member that is in trouble."""
-        verdict = judge(error)
+        verdict = classify(error)
         if verdict in (*AGAIN, "unknown"):
-            self.turn_from(turn)
+            self.switch_from(epoch)
         if error.code == "DEADLINE_EXCEEDED":
-            self.wire.leave(turn % len(self.members), lane)
+            self.wire.leave(epoch % len(self.members), channel)
         return verdict
 
-    def turn_from(self, turn: int) -> None:
-        """Speak to the next member, unless somebody else has turned already."""
-        if self.turn == turn:
-            self.turn = turn + 1
+    def switch_from(self, epoch: int) -> None:
+        """Switch to the next member, unless somebody else has already."""
+        if self.epoch == epoch:
+            self.epoch = epoch + 1
 
-    def stream(self, hear: Callable[[bytes], None], end: Callable[[], None]) -> Stream:
+    def stream(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> Stream:
         """Open a watch stream that ends when its member has no leader."""
         about = (*self._about, ("hasleader", "true"))
-        return self.wire.stream(self.turn % len(self.members), WATCH, about, hear, end)
+        return self.wire.stream(self.epoch % len(self.members), WATCH, about, on_message, on_end)
 
-    async def ask(self, member: int, method: str, request: bytes, within: float) -> bytes:
-        """Ask one certain member, for those who look at the cluster itself."""
+    async def call_member(self, member: int, method: str, request: bytes, within: float) -> bytes:
+        """Call one certain member, for those who look at the cluster itself."""
         try:
             if self._login is not None and not self._about:
                 await self._log_in(member, WORK, within)
             return await self.wire.call(member, WORK, method, request, within, self._about)
-        except Refused as error:
-            raise self._trouble(error, judge(error), member, True) from error
+        except RpcError as error:
+            raise self._error(error, classify(error), member, True) from error
 
-    async def _log_in(self, turn: int, lane: int, within: float) -> None:
+    async def _log_in(self, epoch: int, channel: int, within: float) -> None:
         assert self._login is not None
-        member = turn % len(self.members)
-        answer = await self.wire.call(member, lane, AUTHENTICATE, self._login, within, ())
+        member = epoch % len(self.members)
+        answer = await self.wire.call(member, channel, AUTHENTICATE, self._login, within, ())
         self._about = (("token", replies.read_token(answer)),)
 
-    def _trouble(self, error: Refused, verdict: Verdict, turn: int, reads: bool) -> FencelockError:
-        member = self.members[turn % len(self.members)]
+    def _error(self, error: RpcError, verdict: Verdict, epoch: int, reads: bool) -> FencelockError:
+        member = self.members[epoch % len(self.members)]
         said = f"etcd at {member} says {error.code}: {error.details[:300]}"
         if error.unsent:
             said = f"etcd at {member}: {error.details[:300]}"
@@ -236,7 +250,7 @@ class Link:
         return Misconfigured(f"{said}; nothing happened")
 
 
-def judge(error: Refused) -> Verdict:
+def classify(error: RpcError) -> Verdict:
     """What an error means for the request that met it."""
     if error.unsent:
         return "not sent"
@@ -244,3 +258,27 @@ def judge(error: Refused) -> Verdict:
         if code in ("", error.code) and words in error.details:
             return verdict
     raise AssertionError("unreachable")
+
+
+def _members_of(address: Address) -> list[str]:
+    """The members of the cluster, as ``host:port``."""
+    if not address.hosts:
+        raise Misconfigured("etcd:// needs a host: write etcd://host:2379 or etcd://h1,h2,h3")
+    if address.path not in ("", "/"):
+        raise Misconfigured(
+            f"{address.public} has a path, and etcd has no databases: "
+            "write ?prefix=... to have all keys begin with something"
+        )
+    return [f"{host}:{port or PORT}" for host, port in address.hosts]
+
+
+def _wire(world: World, members: Sequence[str], files: Tls | None) -> Wire:
+    if world.flavor == "asyncio":
+        from .wire.aio import AioWire
+
+        return AioWire(members, files)
+    if world.flavor == "threads":
+        from .wire.threads import ThreadsWire
+
+        return ThreadsWire(members, files, lambda: world.limit() - world.now())
+    raise Misconfigured("etcd cannot be simulated: use memory:// there")
