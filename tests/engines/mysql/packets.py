@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from fencelock.engines.mysql.batching import Batches
+from fencelock.engines.mysql.group_commit import Batches
 from fencelock.engines.mysql.lease import LeaseMode
 from tests.faults.flavors import Job, Lab
 from tests.servers.mariadb import SqlServer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fencelock import EngineError
-from fencelock.engines.mysql import batching
-from fencelock.engines.mysql.batching import HELD_UP_S
+from fencelock.engines.mysql import group_commit
+from fencelock.engines.mysql.group_commit import HELD_UP_S
 from fencelock.model import Busy, Grant, Request
 from tests.engines.mysql.packets import NAMES, NEVER_S, Packet, mode_of, warm
 from tests.faults.flavors import Lab, run
@@ -17,7 +17,7 @@ from tests.servers.proxy import Proxy
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is made to stand in line stays there until the test lets it go."""
-    monkeypatch.setattr(batching, "HELD_UP_S", NEVER_S)
+    monkeypatch.setattr(group_commit, "HELD_UP_S", NEVER_S)
 
 
 def test_many_names_are_one_round_trip(flavor: str, server: SqlServer, table: str) -> None:
@@ -127,7 +127,7 @@ def test_a_line_that_does_not_move_goes_another_way(
     flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many callers as there are lanes wait for rows that a transaction has locked."""
-    monkeypatch.setattr(batching, "HELD_UP_S", HELD_UP_S)
+    monkeypatch.setattr(group_commit, "HELD_UP_S", HELD_UP_S)
 
     async def scenario(lab: Lab) -> None:
         client = await warm(lab, server, table)

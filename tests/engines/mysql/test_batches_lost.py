@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencelock import OutcomeUnknown
-from fencelock.engines.mysql import batching
+from fencelock.engines.mysql import group_commit
 from fencelock.model import Grant, Request
 from tests.engines.mysql.packets import NAMES, NEVER_S, Packet, mode_of, warm
 from tests.faults.flavors import Lab, run
@@ -19,7 +19,7 @@ from tests.servers.proxy import Proxy
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is made to stand in line stays there until the test lets it go."""
-    monkeypatch.setattr(batching, "HELD_UP_S", NEVER_S)
+    monkeypatch.setattr(group_commit, "HELD_UP_S", NEVER_S)
 
 
 def test_a_lost_answer_is_unknown_to_each_and_resolved_by_each(

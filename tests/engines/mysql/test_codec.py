@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.engines.mysql.codec import Answer, Garbled, Reply, ServerError, question, short
+from fencelock.engines.mysql.wire.codec import Answer, Garbled, Reply, ServerError, question, short
 
 
 def packet(sequence: int, body: bytes) -> bytes:

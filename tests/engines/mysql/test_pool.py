@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencelock import Unavailable
-from fencelock.engines.mysql.pool import Pool
+from fencelock.engines.mysql.wire.pool import Pool
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import mariadb
 from tests.servers.shared import shared

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import fencelock
-from fencelock.engines.mysql import handing, statements
-from fencelock.engines.mysql.pool import Pool
-from fencelock.engines.mysql.statements import Statements
+from fencelock.engines.mysql import handing, lease_sql
+from fencelock.engines.mysql.lease_sql import Statements
+from fencelock.engines.mysql.wire.pool import Pool
 from fencelock.model import Busy, Grant, Request
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import DATABASE, SqlServer
@@ -283,7 +283,7 @@ def test_what_is_handed_to_one_who_has_left_is_given_back_at_once(
     flavor: str, server: SqlServer, table: str, waiters: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its client lives, and could not take its place in the queue away when it gave up."""
-    for module in (handing, statements):  # else it would lapse soon
+    for module in (handing, lease_sql):  # else it would lapse soon
         monkeypatch.setattr(module, "CLAIM_US", 60_000_000)
 
     async def scenario(lab: Lab) -> None:

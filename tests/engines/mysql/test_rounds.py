@@ -14,8 +14,8 @@ import pytest
 
 import fencelock
 from fencelock import aio
-from fencelock.engines.mysql import holds
-from fencelock.engines.mysql.getlock import GetLock
+from fencelock.engines.mysql import held_locks
+from fencelock.engines.mysql.get_lock import GetLock
 from fencelock.engines.mysql.tables import ADVISORY
 from tests.faults.flavors import Job, Lab, run
 from tests.servers.mariadb import SqlServer
@@ -92,7 +92,7 @@ def sessions_of(server: SqlServer, names: list[str]) -> list[int | None]:
 def test_many_locks_are_taken_and_given_back_in_one_round_trip_each(
     flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holds, "SHOW_S", 60.0)  # nothing else is to be said meanwhile
+    monkeypatch.setattr(held_locks, "SHOW_S", 60.0)  # nothing else is to be said meanwhile
     with Proxy(server.port) as proxy:
 
         async def scenario(lab: Lab) -> None:
@@ -260,9 +260,9 @@ def test_a_row_that_cannot_be_removed_keeps_no_other_lock(
         leases = await crowd.take()
         farewell = crowd.holds._holders.farewell
 
-        def failing(holds: list[Any]) -> str:
-            sql: str = farewell(holds)
-            mine = any(hold.lock == crowd.names[0] for hold in holds)
+        def failing(held_locks: list[Any]) -> str:
+            sql: str = farewell(held_locks)
+            mine = any(hold.lock == crowd.names[0] for hold in held_locks)
             return f"SELECT 1 FROM {table}_none;{sql}" if mine else sql
 
         with monkeypatch.context() as patch:

@@ -21,19 +21,18 @@ from collections.abc import Awaitable, Sequence
 from ...errors import Unsupported
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World, sleep
-from .asks import Asks
-from .getlock import GetLock
-from .holders import Holders
-from .holds import Holds
-from .lines import Line, Lines
-from .link import Link
+from .get_lock import GetLock
+from .held_locks import Holds
+from .holder_table import Holders
+from .lock_requests import Asks
 from .mode import Mode
 from .names import lock_name
-from .pool import Pool
 from .server import Server
-from .sessions import Hold, Session, Sessions, idle_limit
 from .settings import Settings
-from .wire import Wire
+from .wait_queues import Line, Lines
+from .wire.connection import Link, Wire
+from .wire.pool import Pool
+from .wire.session_pool import Hold, Session, Sessions, idle_limit
 
 MOMENT_S = 0.03  # how long a waiter blocks by itself
 BLOCK_S = 5  # how long one statement waits in the server's queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ...model import Gone, Grant, Holding
-from .codec import Row
+from .wire.codec import Row
 
 
 def holding(row: Row) -> Holding:

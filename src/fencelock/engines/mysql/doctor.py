@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from ...model import Finding
 from ...world import World
-from .codec import Row
-from .link import Link
 from .literals import NOW
 from .server import Server, look
 from .settings import Settings
 from .tables import NEEDED
+from .wire.codec import Row
+from .wire.connection import Link
 
 AHEAD_MAX_S = 1.0
 ROOM_MIN = 20  # connections

@@ -30,7 +30,7 @@ from .lease import LeaseMode
 from .mode import Mode
 from .row import RowMode
 from .server import look
-from .wire import Wire
+from .wire.connection import Wire
 
 _MODES: dict[str, type[Mode]] = {"lease": LeaseMode, "advisory": AdvisoryMode, "row": RowMode}
 
@@ -131,9 +131,9 @@ def _wire(flavor: Flavor) -> Wire:
             raise Misconfigured(
                 'mysql:// needs the package aiomysql with asyncio: pip install "fencelock[mysql]"'
             )
-        from . import wire_aio
+        from .wire import connection_aio
 
-        return wire_aio
-    from . import wire_threads
+        return connection_aio
+    from .wire import connection_threads
 
-    return wire_threads
+    return connection_threads

@@ -27,16 +27,15 @@ from ...model import (
 )
 from ...world import Signal, World
 from .answers import gone, holding, number, words
-from .batching import Batches
-from .link import Link
+from .group_commit import Batches
+from .lease_sql import Statements
 from .listener import Listener
 from .literals import text
 from .mode import Mode
-from .pool import Pool
 from .server import Server
 from .settings import Settings
-from .statements import Statements
-from .wire import Wire
+from .wire.connection import Link, Wire
+from .wire.pool import Pool
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 CONTENDED_MAX = 1000

@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable
 
 from ...errors import FencelockError
 from ...world import Job, Signal, World, sleep
-from .codec import ServerError
-from .faults import INTERRUPTED
+from .errors import INTERRUPTED
 from .handing import BELL, Handing
-from .link import Link
-from .pool import Dial
 from .settings import Settings
+from .wire.codec import ServerError
+from .wire.connection import Link
+from .wire.pool import Dial
 
 NAP_S = 0.25  # how long a death, or a bell that could not be rung, can go unnoticed
 ALIVE_S = 10.0  # how often the waiters are said to be alive

@@ -12,7 +12,7 @@ from ...model import Busy, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
 from .server import Server
 from .settings import Settings
-from .wire import Wire
+from .wire.connection import Wire
 
 
 def _nobody(owners: Collection[str], gone: Gone) -> None:

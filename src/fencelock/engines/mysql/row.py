@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from ...model import Busy, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World
-from .codec import ServerError
-from .faults import DEADLOCK, LOCK_WAIT, refused
+from .errors import DEADLOCK, LOCK_WAIT, refused
 from .row_keeping import Hold, RowKeeping
+from .row_waiters import Waiters
 from .server import Server
 from .settings import Settings
-from .transaction import Transaction
-from .waiters import Waiters
-from .wire import Wire
+from .wire.codec import ServerError
+from .wire.connection import Wire
+from .wire.transaction import Transaction
 
 NOWAIT = 3572  # how MySQL says that a row is locked; MariaDB says LOCK_WAIT
 LOOK_S = 5.0

@@ -7,17 +7,16 @@ from collections.abc import Awaitable, Sequence
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Gone, Grant, Request, granted
 from ...world import Signal, World
-from .codec import ServerError
-from .faults import refused
-from .link import Link
+from .errors import refused
 from .mode import Mode
-from .pool import Pool
-from .rows import Rows
+from .row_sql import Rows
 from .sentinel import Sentinel
 from .settings import Settings
-from .transaction import Transaction
-from .transactions import Transactions
-from .wire import Wire
+from .wire.codec import ServerError
+from .wire.connection import Link, Wire
+from .wire.pool import Pool
+from .wire.transaction import Transaction
+from .wire.transaction_pool import Transactions
 
 END_S = 1  # how long the server may take to end a transaction that has run out
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...errors import Misconfigured
-from .codec import ServerError
-from .faults import NO_DATABASE, NO_TABLE, refused
-from .link import Link
+from .errors import NO_DATABASE, NO_TABLE, refused
 from .settings import Settings
 from .tables import DATABASE, NEEDED, missing_tables
+from .wire.codec import ServerError
+from .wire.connection import Link
 
 _ASKED = (
     "version",

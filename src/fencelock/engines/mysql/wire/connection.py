@@ -1,11 +1,14 @@
-"""What protocol code knows of a connection: it can be asked, and it can be over."""
+"""What the engines know of a connection, and of the module that makes one."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from ....wires.disconnect_monitor import Hangups
+from ....world import World
+from ..settings import Settings
 from .codec import Reply
-from .settings import Settings
+from .transaction import Transaction
 
 IDLE_S = 3600  # how long the server keeps a session of ours that carries no lock
 
@@ -42,6 +45,26 @@ class Link(Protocol):
 
     def close(self) -> None:
         """Say good-bye without waiting for an answer."""
+        ...
+
+
+class Wire(Protocol):
+    """A module that connects: ``connection_threads`` or ``connection_aio``."""
+
+    async def dial(self, world: World, settings: Settings, greeting: str = "") -> Link:
+        """Connect and set the session up."""
+        ...
+
+    def lanes(self, pool: int) -> int:
+        """How many questions are under way, of so many links, before callers share one."""
+        ...
+
+    def hangups(self) -> Hangups:
+        """Who tells that the server has closed a connection."""
+        ...
+
+    async def join(self, world: World, settings: Settings) -> Transaction:
+        """Connect for a transaction that the caller may join."""
         ...
 
 

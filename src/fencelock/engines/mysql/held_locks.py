@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from ...errors import EngineError, FencelockError
 from ...model import Grant, Request, granted
 from ...world import World
-from .getlock import release_sql
-from .holders import SHOW_S, Holders, literal
+from .get_lock import release_sql
+from .holder_table import SHOW_S, Holders, literal
 from .names import lock_name
-from .rounds import Round, Rounds
 from .sentinel import NEVER, Sentinel
-from .sessions import Hold, Lent, Session, Sessions, idle_limit
 from .settings import Settings
+from .shared_packets import Round, Rounds
+from .wire.session_pool import Hold, Lent, Session, Sessions, idle_limit
 
 MANY = 250  # given back in one packet
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import EngineError
-from .codec import Reply, ServerError
-from .faults import INTERRUPTED
-from .holders import literal
+from .errors import INTERRUPTED
+from .holder_table import literal
 from .literals import NOW
 from .server import Server
-from .sessions import badge
+from .wire.codec import Reply, ServerError
+from .wire.session_pool import badge
 
 
 class GetLock:

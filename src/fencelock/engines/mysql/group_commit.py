@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...world import World
-from .codec import Reply
 from .literals import text
-from .pool import Pool
+from .wire.codec import Reply
+from .wire.pool import Pool
 
 BATCH_MAX = 64
 BYTES_MAX = 1 << 18  # of a packet: the least that servers take is 1 MiB

@@ -11,13 +11,13 @@ import threading
 from secrets import token_hex
 from typing import Any
 
-from ...errors import UsageError
-from ...world import World
+from ....errors import UsageError
+from ....world import World
+from ..errors import unanswered, unreachable
+from ..settings import Settings
 from .codec import IN_TRANSACTION, ServerError
-from .faults import unanswered, unreachable
-from .link import hello
-from .settings import Settings
-from .wire_threads import connect, hang_up, time_left
+from .connection import hello
+from .connection_threads import connect, hang_up, time_left
 
 TOLD = (
     "this transaction is the lock: leaving the lock's block commits it, and an error that leaves "

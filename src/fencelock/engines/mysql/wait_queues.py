@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from ...errors import FencelockError, OutcomeUnknown
 from ...model import Request
 from ...world import Job, Signal, World, sleep
-from .pool import Pool
-from .sessions import badge
+from .wire.pool import Pool
+from .wire.session_pool import badge
 
 STUMBLE_S = 0.1
 BREATH_S = 0.001

@@ -14,9 +14,9 @@ from ...model import Grant, Holding, Request
 from ...world import World
 from .literals import NOW, micros, text
 from .looks import UNUSED_US
-from .pool import Pool
-from .sessions import idle_limit
-from .transaction import Transaction
+from .wire.pool import Pool
+from .wire.session_pool import idle_limit
+from .wire.transaction import Transaction
 
 BLOCK_S = 10  # how long one statement waits in the server's queue
 TIDY_S = 30.0

@@ -11,12 +11,12 @@ from functools import cache
 from secrets import token_hex
 from typing import Any
 
-from ...wires.disconnect_monitor import Hangups
-from ...world import NO_LIMIT, World
+from ....wires.disconnect_monitor import Hangups
+from ....world import NO_LIMIT, World
+from ..errors import not_connected, unanswered, unreachable
+from ..settings import Settings
 from .codec import QUIT, Answer, Garbled, Reply, question, short
-from .faults import not_connected, unanswered, unreachable
-from .link import badge_sql, hello, wear
-from .settings import Settings
+from .connection import badge_sql, hello, wear
 from .transaction import Transaction
 
 CHUNK = 1 << 16

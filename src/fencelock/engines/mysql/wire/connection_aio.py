@@ -13,15 +13,15 @@ from importlib import import_module
 from secrets import token_hex
 from typing import Any
 
-from ...wires.buffered_protocol import Receiver
-from ...wires.disconnect_monitor import Hangups
-from ...world import World
+from ....wires.buffered_protocol import Receiver
+from ....wires.disconnect_monitor import Hangups
+from ....world import World
+from ..errors import not_connected, unanswered, unreachable
+from ..settings import Settings
 from .codec import QUIT, Answer, Garbled, Reply, question, short
-from .faults import not_connected, unanswered, unreachable
-from .link import badge_sql, hello, wear
-from .settings import Settings
+from .connection import badge_sql, hello, wear
+from .connection_threads import context, tls_or_nothing
 from .transaction import Transaction
-from .wire_threads import context, tls_or_nothing
 
 LANES = 2
 MOMENT_S = 0.1  # how long a caller that is cancelled waits for its answer

@@ -14,11 +14,11 @@ from functools import lru_cache
 from ...errors import FencelockError
 from ...model import Holding
 from ...world import World, sleep
-from .gate import Gate
+from .fair_mutex import Gate
 from .literals import NOW, micros, text
 from .names import lock_name
-from .pool import Pool
-from .sessions import Hold, badge
+from .wire.pool import Pool
+from .wire.session_pool import Hold, badge
 
 SHOW_S = 0.05  # a hold that lasts so long is written down
 ON_ITS_WAY_S = 5.0

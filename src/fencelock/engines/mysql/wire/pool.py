@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from weakref import WeakSet
 
-from ...errors import OutcomeUnknown, Unavailable
-from ...world import Signal, World, sleep
+from ....errors import OutcomeUnknown, Unavailable
+from ....world import Signal, World, sleep
+from ..errors import DEADLOCK, refused
+from ..settings import Settings
 from .codec import Reply, ServerError
-from .faults import DEADLOCK, refused
-from .link import Link
-from .settings import Settings
+from .connection import Link
 
 FRESH_S = 1.0  # a link that was used so lately is not looked at before it is used again
 TRIES = 10  # for statements that met others in a deadlock

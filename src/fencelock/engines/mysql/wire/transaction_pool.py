@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...errors import FencelockError
-from ...wires.disconnect_monitor import Hangups
-from ...world import World
+from ....errors import FencelockError
+from ....wires.disconnect_monitor import Hangups
+from ....world import World
+from ..sentinel import NEVER
+from ..settings import Settings
 from .codec import ServerError
-from .sentinel import NEVER
-from .settings import Settings
+from .connection import Wire
 from .transaction import Transaction
-from .wire import Wire
 
 SPARE_S = 5.0  # how long a connection that was needed is kept beyond the size of the pool
 

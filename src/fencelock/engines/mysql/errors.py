@@ -14,7 +14,7 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from .codec import ServerError
+from .wire.codec import ServerError
 
 DEADLOCK, LOCK_WAIT = 1213, 1205
 NO_TABLE, NO_DATABASE = 1146, 1049

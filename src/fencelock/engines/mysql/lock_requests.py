@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Grant, Request, granted
 from ...world import Signal, World
-from .getlock import GetLock, is_interrupted, release_sql
-from .holds import Holds
-from .rounds import Round, Rounds
-from .sessions import Lent, Room, Session, Sessions, idle_limit
+from .get_lock import GetLock, is_interrupted, release_sql
+from .held_locks import Holds
+from .shared_packets import Round, Rounds
+from .wire.session_pool import Lent, Room, Session, Sessions, idle_limit
 
 SETTLE_S = 5.0
 MANY = 32  # in one packet: more would end together if their session did

@@ -10,13 +10,13 @@ import asyncio
 from secrets import token_hex
 from typing import Any
 
-from ...world import World
+from ....world import World
+from ..errors import unanswered, unreachable
+from ..settings import Settings
 from .codec import IN_TRANSACTION, ServerError
-from .faults import unanswered, unreachable
-from .link import hello
-from .settings import Settings
+from .connection import hello
+from .connection_aio import MOMENT_S, connect, drop
 from .transaction_threads import is_reading, refuse
-from .wire_aio import MOMENT_S, connect, drop
 
 
 async def _refuse_later(*_: object) -> None:

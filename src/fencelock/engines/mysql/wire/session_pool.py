@@ -13,15 +13,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakSet
 
-from ...errors import OutcomeUnknown, Unavailable
-from ...wires.disconnect_monitor import Hangups
-from ...world import World
+from ....errors import OutcomeUnknown, Unavailable
+from ....wires.disconnect_monitor import Hangups
+from ....world import World
+from ..errors import refused
+from ..fair_mutex import Gate, Turn
+from ..settings import Settings
 from .codec import Reply, ServerError
-from .faults import refused
-from .gate import Gate, Turn
-from .link import IDLE_S, Link, hello
-from .settings import Settings
-from .wire import Wire
+from .connection import IDLE_S, Link, Wire, hello
 
 BRIEF_S = 0.03
 LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost

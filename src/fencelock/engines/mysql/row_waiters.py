@@ -7,13 +7,13 @@ from collections.abc import Callable, Container
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...model import Request
 from ...world import Job, Signal, World, sleep
-from .codec import ServerError
-from .faults import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
-from .pool import Pool
-from .rows import BLOCK_S, Rows
+from .errors import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
+from .row_sql import BLOCK_S, Rows
 from .settings import Settings
-from .transaction import Transaction
-from .transactions import Transactions
+from .wire.codec import ServerError
+from .wire.pool import Pool
+from .wire.transaction import Transaction
+from .wire.transaction_pool import Transactions
 
 STEP_S = 0.1
 BREATH_S = 0.001
