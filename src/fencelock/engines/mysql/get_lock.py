@@ -1,41 +1,71 @@
-"""How locks and their fences are got in one packet, in the words of either server.
+"""The SQL of ``mode=advisory``: ``GET_LOCK`` and fences, for either kind of server.
 
 MariaDB draws the fence from a sequence in the same expression, and waits for fractions of seconds.
 MySQL has neither: there a counter in the server's memory is the second statement of the packet, and
 a wait of less than a second is a longer one whose statement is ended in time.
-
-Several are answered in one value: a column for each would cost more to describe than to fill.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from ...errors import EngineError
+from ...model import Holding
 from .errors import INTERRUPTED
-from .holder_table import literal
-from .literals import NOW
-from .server import Server
+from .literals import NOW, micros, text
+from .names import lock_name
 from .wire.codec import Reply, ServerError
-from .wire.session_pool import badge
+
+LEFT_US = 60_000_000  # how long after its end a row about a holder may lie there
 
 
-class GetLock:
-    """The words for one server, over the tables of one prefix."""
+@lru_cache(10_000)
+def literal(lock: str) -> str:
+    """The name of a lock of the server, for SQL."""
+    return f"_utf8mb4 {text(lock)}"
 
-    def __init__(self, server: Server, table: str) -> None:
-        self._mariadb, self._table = server.is_mariadb, table
-        self._draw = f"NEXTVAL({table}_sequence)"
-        self._count = f"UPDATE {table}_fences SET fence=LAST_INSERT_ID"
+
+def identity_lock(session: object) -> str:
+    """The lock by which a session of ours is known: whoever has it is no stranger."""
+    return f"CONCAT('fencelock:session:',{session})"
+
+
+class HolderRow(NamedTuple):
+    """What is written about a hold, for whoever wants to know."""
+
+    name: str
+    owner: str
+    session: int
+    fence: int
+    ttl: float
+    age: float
+    left: float
+    meta: str
+
+
+class GetLockSql:
+    """The statements for one server, over the tables of one prefix."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+        self._holders = f"{table}_holders"
+        self.is_mariadb = True
+        """Whose server it is, once that is known."""
+
+    # Taking and giving back
 
     @property
-    def greeting(self) -> str:
-        """How each session begins: fences are lifted above the clock and above the lasting mark.
+    def session_setup(self) -> str:
+        """Begin a session: fences are lifted above the clock and above the lasting mark.
 
-        The mark is then committed, which puts on disk what a sequence has only promised to.
+        The mark is then committed, which puts on disk what a sequence has only promised to. The
+        last reply has the number of the session.
         """
         mark = f"{self._table}_fence"
-        if self._mariadb:
+        if self.is_mariadb:
             drawn = "0"
             lift = (  # SETVAL takes nothing but a number, and never goes back
                 f"SET @mark=(SELECT GREATEST(fence,{NOW}) FROM {mark} WHERE id=1);"
@@ -49,54 +79,94 @@ class GetLock:
             )
         return (
             f"{lift};UPDATE {mark} SET fence=GREATEST(fence,{NOW},{drawn}) WHERE id=1;"
-            f"DO GET_LOCK({badge('CONNECTION_ID()')},0)"
+            f"DO GET_LOCK({identity_lock('CONNECTION_ID()')},0);SELECT CONNECTION_ID()"
         )
 
-    def sql(self, lock: str, wait: float) -> str:
-        """Ask for a lock, and wait so long for it."""
+    def acquire(self, lock: str, wait: float) -> str:
+        """Take a lock, and wait so long for it. ``read_fence`` reads the replies."""
         name = literal(lock)
-        if self._mariadb:
-            return f"SELECT IF(GET_LOCK({name},{wait})=1,{self._draw},0)"
-        count = f"{self._count}(GREATEST(fence+1,{NOW}))"
+        if self.is_mariadb:
+            return f"SELECT IF(GET_LOCK({name},{wait})=1,NEXTVAL({self._table}_sequence),0)"
+        count = f"UPDATE {self._table}_fences SET fence=LAST_INSERT_ID(GREATEST(fence+1,{NOW}))"
         seconds = int(wait)
         if wait == seconds:
             return f"SELECT GET_LOCK({name},{seconds});{count}"
         brief = f"/*+ MAX_EXECUTION_TIME({wait * 1000:.0f}) */"
         return f"SELECT {brief} GET_LOCK({name},{seconds + 1});{count}"
 
-    def sql_for_all(self, locks: Sequence[str]) -> str:
-        """Ask for several locks, and wait for none."""
-        if self._mariadb:
-            draw = self._draw
-            tries = ",".join([f"IF(GET_LOCK({literal(lock)},0)=1,{draw},0)" for lock in locks])
-            return f"SELECT CONCAT_WS(',',{tries}) g"
-        tries = ",".join([f"GET_LOCK({literal(lock)},0)<=>1" for lock in locks])
-        return f"SELECT CONCAT({tries}) g;{self._count}(GREATEST(fence,{NOW})+{len(locks)})"
-
-    def fences(self, replies: list[Reply], count: int) -> list[int] | None:
-        """The fence for each of so many, or 0; None when the counter has lost its row."""
-        got = (replies[0].rows[0][0] or b"").decode()
-        if self._mariadb:
-            return [int(fence) for fence in got.split(",")]
-        if "1" not in got:
-            return [0] * count
-        last = replies[1].insert_id
-        if not last:
-            return None
-        return [last - place if one == "1" else 0 for place, one in enumerate(got)]
-
-    def fence(self, replies: list[Reply]) -> int | None:
+    def read_fence(self, replies: list[Reply]) -> int | None:
         """The fence, or 0 when the lock was not given; None when the counter has lost its row."""
-        if self._mariadb:
+        if self.is_mariadb:
             return int(replies[0].rows[0][0] or 0)
         if replies[0].rows != [(b"1",)]:
             return 0
         return replies[1].insert_id or None
 
+    def release(self, lock: str, shown_owner: str = "") -> str:
+        """Give a lock back; one that the session does not have stays as it is.
 
-def release_sql(locks: Sequence[str]) -> str:
-    """Give locks back; one that the session does not have stays as it is."""
-    return "DO " + ",".join([f"RELEASE_LOCK({literal(lock)})" for lock in locks])
+        The row about its holder goes first, if there is one.
+        """
+        hide = ""
+        if shown_owner:
+            hide = f"DELETE FROM {self._holders} WHERE owner={text(shown_owner)};"
+        return f"{hide}DO RELEASE_LOCK({literal(lock)})"
+
+    def users(self, locks: Sequence[str]) -> str:
+        """Read which sessions have these locks. ``read_users`` reads the replies."""
+        return "SELECT " + ",".join(f"IS_USED_LOCK({literal(lock)})" for lock in locks)
+
+    def interrupt(self, session: int) -> str:
+        """End the statement of a session of ours, and no other's."""
+        return f"KILL QUERY IS_USED_LOCK({identity_lock(session)})"
+
+    # Who holds
+
+    def show(self, rows: Sequence[HolderRow]) -> str:
+        """Write about holders."""
+        values = ",".join(
+            f"({text(r.name)},{text(r.owner)},{r.session},{r.fence},{micros(r.ttl)},"
+            f"{NOW}-{micros(r.age)},{NOW}+{micros(r.left)},{text(r.meta)})"
+            for r in rows
+        )
+        return (
+            f"DELETE FROM {self._holders} WHERE expires_at<{NOW}-{LEFT_US} LIMIT 100;"
+            f"REPLACE INTO {self._holders}"
+            f" (name,owner,session,fence,ttl,since,expires_at,meta) VALUES {values}"
+        )
+
+    def holder(self, name: str) -> str:
+        """Read which session has a lock, and the row about it. ``read_holder`` reads the replies.
+
+        MySQL takes no NULL for a name, where MariaDB answers NULL.
+        """
+        return (
+            f"SET @s=IS_USED_LOCK({literal(lock_name(name))});"
+            f"SELECT @s,IS_USED_LOCK({identity_lock('COALESCE(@s,0)')});"
+            f"SELECT session,fence,ttl,{NOW}-since,expires_at-{NOW},meta FROM {self._holders}"
+            f" WHERE name={text(name)}"
+        )
+
+
+def read_users(replies: list[Reply]) -> list[int]:
+    """The session that has each lock, or 0."""
+    return [int(used or 0) for used in replies[-1].rows[0]]
+
+
+def read_holder(name: str, replies: list[Reply]) -> tuple[Holding | None, bool]:
+    """Who holds a name, and whether a row about it is still to come.
+
+    Of a session that is not one of ours, only its number is known.
+    """
+    _, used, rows = replies
+    session, ours = used.rows[0]
+    if session is None:
+        return None, False
+    for number, fence, ttl, age, left, meta in rows.rows:
+        if number == session:
+            facts = (int(ttl or 0) / 1e6, int(age or 0) / 1e6, int(left or 0) / 1e6)
+            return Holding(name, int(fence or 0), *facts, json.loads(meta or b"{}")), False
+    return Holding(name, 0, 0.0, 0.0, 0.0, {"session": int(session)}), ours == session
 
 
 def is_interrupted(error: EngineError) -> bool:

@@ -1,13 +1,12 @@
-"""The links of one client: few, used again, and lent to one caller at a time.
+"""The connections of one client: few, used again, and lent to one caller at a time.
 
 An exception of a signal handler may end a caller between any two steps. So room is not counted up
-and down: a link, or the right to connect one, takes room for as long as somebody knows it.
+and down: a connection, or the right to make one, takes room for as long as somebody knows it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
 from weakref import WeakSet
 
 from ....errors import OutcomeUnknown, Unavailable
@@ -15,78 +14,78 @@ from ....world import Signal, World, sleep
 from ..errors import DEADLOCK, refused
 from ..settings import Settings
 from .codec import Reply, ServerError
-from .connection import Link
+from .connection import Connection, Wire
 
-FRESH_S = 1.0  # a link that was used so lately is not looked at before it is used again
+FRESH_S = 1.0  # a connection that was used so lately is not looked at before it is used again
 TRIES = 10  # for statements that met others in a deadlock
-LOOK_S = 0.1  # how often who waits for a link looks whether one was lost
+LOOK_S = 0.1  # how often who waits for a connection looks whether one was lost
 END_S = 1.0  # how long the server may take to end a session that was given up
 ENDING_S = 0.01
 
-Dial = Callable[[], Awaitable[Link]]
+
+class _Slot:
+    """The right to make one connection."""
 
 
-class _Room:
-    """The right to connect one link."""
+class _Waiter:
+    """One who waits for a connection, or was given one at once."""
 
-
-class _Place:
-    """A place in the line for a link."""
-
-    def __init__(self, link: tuple[Link, float] | None = None, room: _Room | None = None) -> None:
-        self.link = link
+    def __init__(
+        self, connection: tuple[Connection, float] | None = None, slot: _Slot | None = None
+    ) -> None:
+        self.connection = connection
         """What it was given, and when that was last used."""
-        self.room = room
+        self.slot = slot
         self.signal: Signal | None = None
 
-    def call(self) -> None:
+    def wake(self) -> None:
         if self.signal is not None:
             self.signal.set()
 
 
 class Pool:
-    """At most so many links; who comes when all are lent waits."""
+    """At most so many connections; who comes when all are lent waits."""
 
     def __init__(
-        self, world: World, dial: Dial, settings: Settings, size: int, orderly: bool = False
+        self, world: World, settings: Settings, wire: Wire, size: int, orderly: bool = False
     ) -> None:
-        """In an ``orderly`` pool no question overtakes one whose caller has given up."""
+        """In an ``orderly`` pool no request overtakes one whose caller has given up."""
         self._world = world
-        self._dial = dial
         self._settings = settings
+        self._wire = wire
         self._size = size
         self._orderly = orderly
-        self._free: deque[tuple[Link, float]] = deque()
+        self._free: deque[tuple[Connection, float]] = deque()
         self._taken: WeakSet[object] = WeakSet()
-        """All links, and rooms for links."""
-        self._doubts: set[str] = set()
-        """Sessions whose last question may still be served, though nobody waits for the answer."""
+        """All connections, and the rights to make one."""
+        self._abandoned: set[str] = set()
+        """Sessions whose last request may still be served, though nobody waits for the response."""
         self._mutex = world.mutex()
-        self._queue: deque[_Place] = deque()
+        self._queue: deque[_Waiter] = deque()
         self._closed = False
 
-    async def ask(self, sql: str, rings: bool = False) -> list[Reply]:
-        """Have statements run on any link.
+    async def query(self, sql: str, wakes: bool = False) -> list[Reply]:
+        """Run statements on any connection.
 
         A statement that met others in a deadlock was undone by the server, and is tried again. A
-        packet that ``rings`` ends with waking another client, which may have died meanwhile.
+        packet that ``wakes`` ends with waking another client, which may have died meanwhile.
         """
-        if self._doubts:
-            await self.settle(self._doubts)
+        if self._abandoned:
+            await self.end_abandoned(self._abandoned)
         for attempt in range(1, TRIES + 1):
-            link = self._at_hand() or await self.lend()
+            connection = self._fresh() or await self.lend()
             clean = False
             try:
-                replies = await link.ask(sql, self._settings.request_timeout)
+                replies = await connection.query(sql, self._settings.request_timeout)
                 clean = True
-                return replies[:-1] if rings else replies
+                return replies[:-1] if wakes else replies
             except Unavailable:  # it had ended in the pool, and nothing was sent
                 clean = True
                 if attempt == TRIES or self._closed or self._world.limit() <= self._world.now():
                     raise
             except ServerError as error:
-                if not rings or len(error.replies) != sql.count(";"):  # no literal has one
-                    await self._roll_back(link, sql)
+                if not wakes or len(error.replies) != sql.count(";"):  # no literal has one
+                    await self._roll_back(connection, sql)
                     clean = True
                     if error.code != DEADLOCK or attempt == TRIES:
                         raise refused(error, self._settings.where) from error
@@ -94,182 +93,184 @@ class Pool:
                 clean = True
                 return error.replies
             finally:
-                self._take_back(link, clean)
+                self._take_back(connection, clean)
         raise AssertionError("unreachable")
 
-    def _take_back(self, link: Link, clean: bool) -> None:
-        """Have a link back from a question. In asyncio a caller is interrupted only in its ask."""
-        if not clean and (link.is_over or not self._world.cancels):
+    def _take_back(self, connection: Connection, clean: bool) -> None:
+        """Have a connection back. In asyncio a caller is interrupted only while it queries."""
+        if not clean and (connection.is_closed or not self._world.cancels):
             if self._orderly:
-                self._doubts.add(link.badge)
-            self._forget(link)
+                self._abandoned.add(connection.identity_lock)
+            self._forget(connection)
         else:
-            self.give_back(link)
+            self.give_back(connection)
 
-    async def settle(self, doubts: set[str]) -> None:
+    async def end_abandoned(self, abandoned: set[str]) -> None:
         """End the sessions of which nobody knows what they still do: nothing may overtake them.
 
-        Whoever has the badge is that session; when it is free, all that was asked of it has ended.
+        Whoever has the identity lock is that session; when it is free, all that was sent to it has
+        ended.
         """
-        for badge in list(doubts):
+        for identity_lock in list(abandoned):
             give_up = self._world.now() + END_S
-            while not await self._has_ended(badge):
+            while not await self._has_ended(identity_lock):
                 if self._world.now() >= min(give_up, self._world.limit()):
                     raise Unavailable(
                         f"{self._settings.where} is still busy with an earlier request of this "
-                        "client that was not answered; nothing more was asked. Try again"
+                        "client that was not answered; nothing more was sent. Try again"
                     )
                 await sleep(self._world, ENDING_S)
-            doubts.discard(badge)
+            abandoned.discard(identity_lock)
 
-    async def _has_ended(self, badge: str) -> bool:
-        link, clean = self._at_hand() or await self.lend(), False
+    async def _has_ended(self, identity_lock: str) -> bool:
+        connection, clean = self._fresh() or await self.lend(), False
         try:
-            (reply,) = await link.ask(
-                f"SELECT IS_USED_LOCK({badge})", self._settings.request_timeout
+            (reply,) = await connection.query(
+                f"SELECT IS_USED_LOCK({identity_lock})", self._settings.request_timeout
             )
             if reply.rows != [(None,)]:
-                await link.ask(f"KILL IS_USED_LOCK({badge})", self._settings.request_timeout)
+                kill = f"KILL IS_USED_LOCK({identity_lock})"
+                await connection.query(kill, self._settings.request_timeout)
             clean = True
             return reply.rows == [(None,)]
         except ServerError:
             clean = True
             return False  # it ends just now
         except OutcomeUnknown as error:
-            raise Unavailable(f"{error}; nothing more was asked. Try again") from error
+            raise Unavailable(f"{error}; nothing more was sent. Try again") from error
         finally:
             if clean or self._world.cancels:
-                self.give_back(link)
+                self.give_back(connection)
             else:
-                self._forget(link)
+                self._forget(connection)
 
-    async def _roll_back(self, link: Link, sql: str) -> None:
+    async def _roll_back(self, connection: Connection, sql: str) -> None:
         """After an error a transaction may still be open, and its rows locked."""
         if "START TRANSACTION" in sql:
-            await link.ask("ROLLBACK", self._settings.request_timeout)
+            await connection.query("ROLLBACK", self._settings.request_timeout)
 
-    def _at_hand(self) -> Link | None:
-        """A link that was used just now: the same as lending one, without the ways around it."""
+    def _fresh(self) -> Connection | None:
+        """A connection that was used just now: as ``lend`` gives, at a fraction of its cost."""
         with self._mutex:
             if not self._free:
                 return None
-            link, used_at = self._free[-1]
-            if link.is_over or self._world.now() - used_at >= FRESH_S:
+            connection, used_at = self._free[-1]
+            if connection.is_closed or self._world.now() - used_at >= FRESH_S:
                 return None
             self._free.pop()
-            return link
+            return connection
 
-    async def lend(self) -> Link:
-        """A link that works, as far as can be seen without asking."""
+    async def lend(self) -> Connection:
+        """Have a connection that works, as far as can be seen without a request."""
         give_up = 0.0
         while True:
-            place = self._stand()
-            if place.link is None and place.room is None:
+            waiter = self._reserve()
+            if waiter.connection is None and waiter.slot is None:
                 give_up = give_up or self._world.now() + self._settings.request_timeout
-                await self._wait(place, give_up)
-            if place.room is not None:
-                return await self._grow(place.room)
-            if place.link is None:
+                await self._wait(waiter, give_up)
+            if waiter.slot is not None:
+                return await self._connect_in(waiter.slot)
+            if waiter.connection is None:
                 continue  # there is room for a new one
-            link, used_at = place.link
-            place.link = None
+            connection, used_at = waiter.connection
+            waiter.connection = None
             fresh = self._world.now() - used_at < FRESH_S
-            if not (link.is_over if fresh else link.has_ended()):
-                return link
-            self._forget(link)
+            if not (connection.is_closed if fresh else connection.closed_by_server()):
+                return connection
+            self._forget(connection)
 
-    def _stand(self) -> _Place:
-        """Get a link, or the room for a new one, or stand in line for either."""
+    def _reserve(self) -> _Waiter:
+        """Have a connection, or the right to make one, or join the queue for either."""
         with self._mutex:
             if self._closed:
                 raise Unavailable("the client is closed; nothing was sent")
             if self._free:  # the last one used: the others may fall asleep
-                return _Place(self._free.pop())
+                return _Waiter(self._free.pop())
             if len(self._taken) < self._size:
-                room = _Room()
-                self._taken.add(room)
-                return _Place(room=room)
-            place = _Place()
-            place.signal = self._world.signal()
-            self._queue.append(place)
-            return place
+                slot = _Slot()
+                self._taken.add(slot)
+                return _Waiter(slot=slot)
+            waiter = _Waiter()
+            waiter.signal = self._world.signal()
+            self._queue.append(waiter)
+            return waiter
 
-    async def _wait(self, place: _Place, give_up: float) -> None:
-        assert place.signal is not None
-        called = False
+    async def _wait(self, waiter: _Waiter, give_up: float) -> None:
+        assert waiter.signal is not None
+        woken = False
         try:
-            while not called and len(self._taken) >= self._size and place.link is None:
+            while not woken and len(self._taken) >= self._size and waiter.connection is None:
                 now = self._world.now()
                 if now >= min(give_up, self._world.limit()):
                     raise Unavailable(
                         f"all connections to {self._settings.where} were in use for "
                         f"{self._settings.request_timeout:g} s; nothing happened. Allow more: pool="
                     )
-                called = await self._world.wait(place.signal, min(give_up, now + LOOK_S))
-            called = True
+                woken = await self._world.wait(waiter.signal, min(give_up, now + LOOK_S))
+            woken = True
         finally:
-            if not self._leave(place) and not called:  # called just now
-                if place.link is None:
-                    self._call()
+            if not self._leave(waiter) and not woken:  # woken just now
+                if waiter.connection is None:
+                    self._wake_first()
                 else:
-                    self.give_back(place.link[0])
-                place.link = None
+                    self.give_back(waiter.connection[0])
+                waiter.connection = None
 
-    def _leave(self, place: _Place) -> bool:
-        """Out of the line; False when it was called before."""
+    def _leave(self, waiter: _Waiter) -> bool:
+        """Leave the queue; False when it was woken before."""
         with self._mutex:
-            if place in self._queue:
-                self._queue.remove(place)
+            if waiter in self._queue:
+                self._queue.remove(waiter)
                 return True
             return False
 
-    async def _grow(self, room: _Room) -> Link:
+    async def _connect_in(self, slot: _Slot) -> Connection:
         try:
-            link = await self._dial()
-            self._taken.add(link)
-            return link
+            connection = await self._wire.connect(self._world, self._settings)
+            self._taken.add(connection)
+            return connection
         finally:
-            self._taken.discard(room)
+            self._taken.discard(slot)
             if len(self._taken) < self._size:
-                self._call()
+                self._wake_first()
 
-    def give_back(self, link: Link) -> None:
-        """Have a link back; one that failed is forgotten.
+    def give_back(self, connection: Connection) -> None:
+        """Have a connection back; one that failed is forgotten.
 
-        It goes to whoever has waited longest. If it lay there for anybody, a caller that asks again
-        at once would always be first, and those who wait would starve.
+        It goes to whoever has waited longest. If it lay there for anybody, a caller that comes
+        again at once would always be first, and those who wait would starve.
         """
-        if link.is_over or self._closed:
-            self._forget(link)
+        if connection.is_closed or self._closed:
+            self._forget(connection)
             return
         with self._mutex:
-            back = (link, self._world.now())
+            back = (connection, self._world.now())
             if not self._queue:
                 self._free.append(back)
                 return
-            place = self._queue.popleft()
-            place.link = back
-        place.call()
+            waiter = self._queue.popleft()
+            waiter.connection = back
+        waiter.wake()
 
-    def _forget(self, link: Link) -> None:
-        link.close()
-        self._taken.discard(link)
-        self._call()
+    def _forget(self, connection: Connection) -> None:
+        connection.close()
+        self._taken.discard(connection)
+        self._wake_first()
 
-    def _call(self) -> None:
-        """Let the first in line see whether there is room."""
+    def _wake_first(self) -> None:
+        """Let the first in the queue see whether there is room."""
         if not self._queue:
             return
         with self._mutex:
-            place = self._queue.popleft() if self._queue else None
-        if place is not None:
-            place.call()
+            waiter = self._queue.popleft() if self._queue else None
+        if waiter is not None:
+            waiter.wake()
 
     def close(self) -> None:
-        """Close all links, those that are lent as soon as they come back."""
+        """Close all connections, those that are lent as soon as they come back."""
         with self._mutex:
             self._closed = True
         while self._free:
             self._free.pop()[0].close()
         while self._queue:
-            self._call()
+            self._wake_first()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias
+
+from ....world import World
+from ..settings import Settings
 
 
 class Transaction(Protocol):
@@ -10,38 +14,42 @@ class Transaction(Protocol):
 
     connection: Any
     """What a holder is given."""
-    badge: str
-    """A lock by GET_LOCK that its session has: whoever has it is that session, and no other."""
+    identity_lock: str
+    """The lock by GET_LOCK, as SQL, that its session has: whoever has it is that session."""
     limits: str
-    """What its session was last told of how long it may be idle and wait; empty if unknown."""
+    """What its session was last set to, for being idle and for waiting; empty if unknown."""
     socket: int
-    """What to listen to for its end."""
+    """The file descriptor to watch for its end."""
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the connection has ended."""
         ...
 
     @property
     def is_open(self) -> bool:
-        """Whether its transaction goes on, as the server said with its last answer."""
+        """Whether its transaction goes on, as the last response of the server says."""
         ...
 
-    async def ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
-        """Have statements run; the rows and the insert id of each.
+    async def query(self, statements: list[str], timeout: float) -> list[tuple[list[Any], int]]:
+        """Run statements; return the rows and the insert id of each.
 
         Raise ServerError, Unavailable or OutcomeUnknown.
         """
         ...
 
-    async def whisper(self, statement: str, within: float) -> bool:
-        """The same, unless its holder is using the connection just now: then it is left alone."""
+    async def query_if_idle(self, statement: str, timeout: float) -> bool:
+        """Run a statement unless the holder is just using the connection; say whether it ran."""
         ...
 
     def close(self) -> None:
         """End the connection, and with it a transaction that goes on."""
         ...
 
-    def hang_up(self) -> None:
-        """The server has ended it: close it, unless its holder is just using it and finds out."""
+    def disconnected(self) -> None:
+        """Close it after the server did, unless its holder is just using it and finds out."""
         ...
+
+
+Connect: TypeAlias = Callable[[World, Settings], Awaitable[Transaction]]
+"""Connects for a transaction that a holder may join."""
