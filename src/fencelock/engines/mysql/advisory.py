@@ -15,7 +15,6 @@ the server, which ends a session that is silent for longer than its locks may la
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from ...engine import Address
@@ -23,7 +22,7 @@ from ...errors import Unsupported
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World, sleep
 from .engine import MysqlEngine
-from .get_lock import GetLockSql
+from .get_lock import GetLockSql, identity_lock
 from .held_locks import HeldLocks
 from .holder_table import HolderTable
 from .lock_requests import LockRequests
@@ -64,7 +63,7 @@ class AdvisoryEngine(MysqlEngine):
         self._pool = Pool(world, settings, self.wire, 1)
         self._table = HolderTable(world, self._pool, sql)
         self._sessions = SessionPool(world, settings, self.wire, sql, self._ended)
-        self._queues = WaitQueues(world, self._pool, sql, self._fetch)
+        self._queues = WaitQueues(world, self._pool, self._fetch)
         freed = self._queues.wake_first
         self._held = HeldLocks(world, settings, self._sessions, self._table, sql, freed)
         self._requests = LockRequests(world, self._sessions, self._held, sql)
@@ -91,7 +90,7 @@ class AdvisoryEngine(MysqlEngine):
             if hold.owner == request.owner:
                 if (grant := await self._claim(hold, request)) is not None:
                     return grant
-            elif not hold.session.connection.is_closed and hold.until > self.world.now():
+            elif self._held.is_alive(hold):
                 return self._busy(request, lock, hold.meta)
             else:
                 await self._held.free(hold)
@@ -159,7 +158,7 @@ class AdvisoryEngine(MysqlEngine):
             return True
         try:
             lent = await self._sessions.lend(limit, spare=True)
-            queue.session = lent.session.number
+            queue.identity_lock = identity_lock(lent.session.number)
             try:
                 fence = await self._requests.get_lock(lent.session, lock, limit, BLOCK_S)
                 if fence:
@@ -188,25 +187,8 @@ class AdvisoryEngine(MysqlEngine):
     # Renew
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        batches: dict[Session, list[tuple[Hold, Grant]]] = {}
-        for grant in grants:
-            hold = self._held.of(grant.name, grant.owner)
-            if hold is not None:
-                batches.setdefault(hold.session, []).append((hold, grant))
-        answers: dict[str, Grant] = {}
-        if len(batches) == 1:
-            for session, batch in batches.items():
-                answers = await self._held.extend(session, batch)
-        elif batches:
-            now = self.world.now()
-            for found in await self.world.gather(
-                [lambda s=s, b=b: self._held.extend(s, b) for s, b in batches.items()],  # type: ignore[misc]
-                now + min(grant.ttl for grant in grants) / 4,
-            ):
-                if isinstance(found, dict):
-                    answers.update(found)
-        await self._held.show(answers)
-        return [self._answer(grant, answers.get(grant.owner)) for grant in grants]
+        extended = await self._held.extend(grants)
+        return [self._answer(grant, extended.get(grant.owner)) for grant in grants]
 
     def _answer(self, grant: Grant, renewed: Grant | None) -> Grant | Gone:
         if renewed is not None:
@@ -222,7 +204,7 @@ class AdvisoryEngine(MysqlEngine):
             self._held.forget(hold)
         if holds and not self._closing:
             owners = {hold.owner for hold in holds}
-            self.told_gone(owners, Gone("session", "the session that carried it has ended"))
+            self.tell_gone(owners, Gone("session", "the session that carried it has ended"))
 
     # Release
 
@@ -246,13 +228,7 @@ class AdvisoryEngine(MysqlEngine):
     # Inspect
 
     async def inspect(self, name: str) -> State:
-        hold = self._held.get(lock_name(name))
-        now = self.world.now()
-        if hold is not None and not hold.session.connection.is_closed and hold.until > now:
-            age, left = now - hold.since, hold.until - now
-            meta = json.loads(hold.meta)
-            return State(name, (Holding(name, hold.fence, hold.ttl, age, left, meta),))
-        holding = await self._table.holding(name)
+        holding = self._held.holding(name) or await self._table.holding(name)
         return State(name, () if holding is None else (holding,))
 
     async def scan(self, prefix: str) -> list[Holding]:

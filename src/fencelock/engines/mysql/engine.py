@@ -1,17 +1,10 @@
-"""What the MySQL and MariaDB engines share: the URL, the server, and what a mode does not offer.
-
-``mode=`` picks the class:
-
-* ``lease``, the default (``lease.py``): a lock is a row with an end.
-* ``advisory`` (``advisory.py``): ``GET_LOCK`` on a session; shared with whoever uses that.
-* ``row`` (``row.py``): a locked row in a transaction that the caller may join.
-"""
+"""What the engines of the modes share: the URL, the server, and what a mode does not offer."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection
-from importlib import import_module, util
+from importlib import util
 from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
@@ -22,8 +15,6 @@ from . import settings as options
 from .server import Server, inspect_server
 from .wire.connection import Wire
 
-_CLASSES = {"lease": "LeaseEngine", "advisory": "AdvisoryEngine", "row": "RowEngine"}
-
 
 class MysqlEngine(Engine):
     """``mysql://user:password@host:3306/database`` or ``mariadb://…``, in any mode."""
@@ -31,21 +22,6 @@ class MysqlEngine(Engine):
     schemes = ("mysql", "mariadb")
     options: ClassVar = options.OPTIONS
     drivers = ("pymysql",)  # and aiomysql with asyncio: see _wire
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-    )
-
-    @classmethod
-    def chosen(cls, address: Address) -> type[Engine]:
-        mode = str(address.options.get("mode", "lease"))
-        found: type[Engine] = getattr(import_module(f"{__package__}.{mode}"), _CLASSES[mode])
-        return found
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
@@ -68,7 +44,7 @@ class MysqlEngine(Engine):
     def begin(self, server: Server) -> None:
         """Begin to serve; the tables are there."""
 
-    def told_gone(self, owners: Collection[str], gone: Gone) -> None:
+    def tell_gone(self, owners: Collection[str], gone: Gone) -> None:
         """Tell the client that grants have ended by themselves."""
         if self.on_gone is not None:
             self.on_gone(owners, gone)

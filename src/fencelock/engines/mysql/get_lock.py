@@ -116,10 +116,6 @@ class GetLockSql:
         """Read which sessions have these locks. ``read_users`` reads the replies."""
         return "SELECT " + ",".join(f"IS_USED_LOCK({literal(lock)})" for lock in locks)
 
-    def interrupt(self, session: int) -> str:
-        """End the statement of a session of ours, and no other's."""
-        return f"KILL QUERY IS_USED_LOCK({identity_lock(session)})"
-
     # Who holds
 
     def show(self, rows: Sequence[HolderRow]) -> str:

@@ -6,10 +6,11 @@ here alone; whoever would change it has locked the session that carries it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 
 from ...errors import FencelockError
-from ...model import Grant, Request, granted
+from ...model import Grant, Holding, Request, granted
 from ...world import World
 from ..timer import NEVER, Timer
 from .get_lock import GetLockSql, read_users
@@ -57,6 +58,18 @@ class HeldLocks:
             return None
         return hold
 
+    def is_alive(self, hold: Hold) -> bool:
+        """Whether a hold goes on, as far as is known here."""
+        return not hold.session.connection.is_closed and hold.until > self._world.now()
+
+    def holding(self, name: str) -> Holding | None:
+        """Who of this client holds a name."""
+        hold = self._all.get(lock_name(name))
+        if hold is None or not self.is_alive(hold):
+            return None
+        now, meta = self._world.now(), json.loads(hold.meta)
+        return Holding(name, hold.fence, hold.ttl, now - hold.since, hold.until - now, meta)
+
     def add(
         self, session: Session, request: Request, lock: str, fence: int, now: float, until: float
     ) -> None:
@@ -86,7 +99,31 @@ class HeldLocks:
         finally:
             self._sessions.give_back(lent)
 
-    async def extend(
+    async def extend(self, grants: Sequence[Grant]) -> dict[str, Grant]:
+        """Extend holds, by session, and write about those that others can read about."""
+        batches: dict[Session, list[tuple[Hold, Grant]]] = {}
+        for grant in grants:
+            hold = self.of(grant.name, grant.owner)
+            if hold is not None:
+                batches.setdefault(hold.session, []).append((hold, grant))
+        extended: dict[str, Grant] = {}
+        if len(batches) == 1:
+            for session, batch in batches.items():
+                extended = await self._extend(session, batch)
+        elif batches:
+            now = self._world.now()
+            for found in await self._world.gather(
+                [lambda s=s, b=b: self._extend(s, b) for s, b in batches.items()],  # type: ignore[misc]
+                now + min(grant.ttl for grant in grants) / 4,
+            ):
+                if isinstance(found, dict):
+                    extended.update(found)
+        shown = [h for h in list(self._all.values()) if h.shown and h.owner in extended]
+        if shown:
+            await self._table.show(shown)
+        return extended
+
+    async def _extend(
         self, session: Session, batch: Sequence[tuple[Hold, Grant]]
     ) -> dict[str, Grant]:
         """Show the server that a session lives, and see that it still has its locks."""
@@ -112,12 +149,6 @@ class HeldLocks:
                 hold.ttl, hold.until = grant.ttl, now + grant.ttl
                 answers[grant.owner] = granted(grant.name, grant.owner, grant.fence, grant.ttl, now)
         return answers
-
-    async def show(self, owners: dict[str, Grant]) -> None:
-        """Write again about those that were written about, and are extended."""
-        shown = [h for h in list(self._all.values()) if h.shown and h.owner in owners]
-        if shown:
-            await self._table.show(shown)
 
     async def free(self, hold: Hold) -> bool:
         """Give a lock back; False when its session had lost it."""

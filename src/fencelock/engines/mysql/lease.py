@@ -10,19 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...engine import Address, Verification
+from ...engine import Address, Engine, Verification
 from ...errors import FencelockError
-from ...model import (
-    Busy,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    State,
-    Traits,
-    granted,
-    renewed,
-)
+from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted, renewed
 from ...world import Signal, World
 from . import lease_sql
 from .engine import MysqlEngine
@@ -41,6 +31,30 @@ CLEAN_UP_MAX = 100
 
 class LeaseEngine(MysqlEngine):
     """Locks as rows."""
+
+    traits = Traits(
+        safety="correctness",
+        scope="network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
+    )
+
+    @classmethod
+    def chosen(cls, address: Address) -> type[Engine]:
+        """This is the default mode; the other two are engines of their own."""
+        mode = address.options.get("mode")
+        if mode == "advisory":
+            from .advisory import AdvisoryEngine
+
+            return AdvisoryEngine
+        if mode == "row":
+            from .row import RowEngine
+
+            return RowEngine
+        return cls
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

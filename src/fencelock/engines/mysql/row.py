@@ -305,7 +305,7 @@ class RowEngine(MysqlEngine):
         for owner in owners:
             self._holds.pop(owner, None)
         if owners and not self._closing:
-            self.told_gone(owners, Gone("session", "the session of its transaction has ended"))
+            self.tell_gone(owners, Gone("session", "the session of its transaction has ended"))
 
     # Inspect
 

@@ -97,10 +97,6 @@ class RowTable:
             f"SELECT GET_LOCK({lock},{timeout_s}),RELEASE_LOCK({lock})",
         )
 
-    def interrupt(self, identity_lock: str) -> str:
-        """End the statement of a transaction that waits."""
-        return f"KILL QUERY IS_USED_LOCK({identity_lock})"
-
     def free(self, name: str) -> str:
         """What a holder writes before it commits."""
         return f"UPDATE {self._rows} SET owner='',meta='',used_at={NOW} WHERE name={text(name)}"

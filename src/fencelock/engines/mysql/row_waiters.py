@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from ...errors import FencelockError, OutcomeUnknown, Unavailable
+from ...errors import Unavailable
 from ...model import Request
-from ...world import Job, Signal, World, sleep
+from ...world import Signal, World
 from .errors import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
 from .row_sql import BLOCK_S, RowTable
+from .server_wait import ServerWait
 from .settings import Settings
 from .wire.codec import ServerError
 from .wire.pool import Pool
 from .wire.transaction import Transaction
 from .wire.transaction_pool import TransactionPool
 
-STEP_S = 0.1
-PAUSE_S = 0.001
 
-
-class RowWaiter:
+class RowWaiter(ServerWait):
     """A transaction that waits in the server's queue."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, world: World, pool: Pool, request: Request) -> None:
+        super().__init__(world, pool)
         self.request = request
-        self.job: Job | None = None
-        self.identity_lock = ""
-        self.kills = 0
         self.left = False
         self.error: Exception | None = None
 
@@ -67,7 +63,7 @@ class RowWaiters:
             del self._all[request.owner]
             raise Unavailable(f"waiting for {request.name!r} failed: {waiter.error}. Try again")
         if waiter is None and request.owner not in holding:  # looked at in this order: it moves on
-            waiter = self._all[request.owner] = RowWaiter(request)
+            waiter = self._all[request.owner] = RowWaiter(self._world, self._pool, request)
             waiter.job = self._world.spawn(self._wait(waiter), "fencelock-waiter")
 
     async def _wait(self, waiter: RowWaiter) -> None:
@@ -79,7 +75,7 @@ class RowWaiters:
         except Exception as error:
             waiter.error = error
         finally:
-            await self._end_kills(waiter)
+            await waiter.end_kills()
             if transaction is not None and not got:
                 await self._transactions.roll_back(transaction)
             if got or waiter.left:
@@ -106,12 +102,6 @@ class RowWaiters:
         self._got(transaction, request, fence)
         return True
 
-    async def _end_kills(self, waiter: RowWaiter) -> None:
-        """This one waits no more: let nobody be about to interrupt it."""
-        waiter.identity_lock = ""
-        while waiter.kills:
-            await sleep(self._world, PAUSE_S)
-
     async def withdraw(self, owner: str) -> None:
         """Leave the server's queue, if this one is there."""
         waiter = self._all.get(owner)
@@ -119,19 +109,8 @@ class RowWaiters:
             return
         waiter.left = True
         while waiter.job is not None and self._all.get(owner) is waiter:
-            if waiter.identity_lock:
-                waiter.kills += 1
-                try:
-                    if waiter.identity_lock:
-                        await self._pool.query(self._rows.interrupt(waiter.identity_lock))
-                except FencelockError:
-                    pass  # it has ended by itself
-                finally:
-                    waiter.kills -= 1
-            if await waiter.job.join(self._world.now() + STEP_S):
+            if await waiter.interrupt(waiter.job):
                 break
-            if self._world.limit() <= self._world.now():
-                raise OutcomeUnknown("a session still waits in the server's queue: try again")
         self._all.pop(owner, None)
 
     def close_nowait(self) -> None:

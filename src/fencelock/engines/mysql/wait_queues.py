@@ -8,36 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ...errors import FencelockError, OutcomeUnknown
+from ...errors import FencelockError
 from ...model import Request
-from ...world import Job, Signal, World, sleep
-from .get_lock import GetLockSql
+from ...world import Signal, World, sleep
+from .server_wait import ServerWait
 from .wire.pool import Pool
 
 RETRY_S = 0.1
-PAUSE_S = 0.001
 
 
-class WaitQueue:
-    """Who waits here for one lock, first come first."""
+class WaitQueue(ServerWait):
+    """Who waits here for one lock, first come first, and the session that waits for them."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, pool: Pool) -> None:
+        super().__init__(world, pool)
         self.requests: dict[str, Request] = {}
-        self.job: Job | None = None
-        self.session = 0
-        """The session that waits in the server's queue, while one does."""
-        self.kills = 0
 
     def first(self) -> Request | None:
         waiting = list(self.requests.values())  # another thread may leave just now
         return waiting[0] if waiting else None
-
-    async def end_kills(self) -> None:
-        """Our session waits no more: let nobody be about to interrupt it."""
-        self.session = 0
-        while self.kills:
-            await sleep(self._world, PAUSE_S)
 
 
 class WaitQueues:
@@ -47,12 +36,10 @@ class WaitQueues:
         self,
         world: World,
         pool: Pool,
-        sql: GetLockSql,
         fetch: Callable[[str, WaitQueue], Awaitable[bool]],
     ) -> None:
         self._world = world
         self._pool = pool
-        self._sql = sql
         self._fetch = fetch
         self._queues: dict[str, WaitQueue] = {}
         self._signals: dict[str, Signal] = {}
@@ -76,7 +63,7 @@ class WaitQueues:
     def join(self, lock: str, request: Request) -> int:
         """Join a queue, or stay there; return how many are ahead."""
         with self._mutex:
-            queue = self._queues.setdefault(lock, WaitQueue(self._world))
+            queue = self._queues.setdefault(lock, WaitQueue(self._world, self._pool))
             queue.requests.setdefault(request.owner, request)
             return list(queue.requests).index(request.owner)
 
@@ -128,26 +115,11 @@ class WaitQueues:
             return
         queue.requests.pop(owner, None)
         while not queue.requests and (job := queue.job) is not None:
-            await self._interrupt(queue)
-            if await job.join(self._world.now() + RETRY_S):
+            if await queue.interrupt(job):
                 break
-            if self._world.limit() <= self._world.now():
-                raise OutcomeUnknown("a session still waits in the server's queue: try again")
         self.leave(lock, owner)
         if queue.job is None:  # no session waits for them: the next has to request by itself
             self.wake_first(lock)
-
-    async def _interrupt(self, queue: WaitQueue) -> None:
-        """End the wait of the session in the server's queue, if it is there."""
-        if queue.session:
-            queue.kills += 1
-            try:
-                if queue.session:
-                    await self._pool.query(self._sql.interrupt(queue.session))
-            except FencelockError:
-                pass  # it has ended by itself
-            finally:
-                queue.kills -= 1
 
     def wake(self, owner: str) -> None:
         """Have a waiter look."""
