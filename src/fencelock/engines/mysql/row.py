@@ -16,6 +16,7 @@ from ...engine import Address
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Flavor, Signal, World
+from .._sql.release_once import ReleaseOnce
 from ..timer import Timer
 from .engine import MysqlEngine
 from .errors import DEADLOCK, LOCK_WAIT, refused
@@ -31,6 +32,7 @@ NOWAIT = 3572  # how MySQL says that a row is locked; MariaDB says LOCK_WAIT
 LOOK_S = 5.0
 CLAIM_S = 0.5  # how long a lock waits for the waiter that it was got for
 END_S = 1  # how long the server may take to end a transaction that has run out
+SETTLE_S = 2.0 * END_S
 
 
 class RowHold:
@@ -72,8 +74,8 @@ class RowEngine(MysqlEngine):
             world, settings, self._pool, self._rows, self._transactions, self._got
         )
         self._holds: dict[str, RowHold] = {}
-        self._ending: dict[str, Signal] = {}
-        """Owners whose time is over while the server may still have their lock."""
+        self._once = ReleaseOnce(world, self._holds)
+        """Of owners whose time is over while the server may still have their lock."""
         self._doubtful: dict[str, RowHold] = {}
         self._timer = Timer(world, self._end_what_has_run_out, "fencelock-rows")
         self._closing = False
@@ -154,7 +156,7 @@ class RowEngine(MysqlEngine):
         if (hold := self._holds.pop(request.owner, None)) is not None:
             await self._roll_back(hold)
         else:
-            await self._settled(request.owner)
+            await self._once.settled([request.owner], SETTLE_S)
 
     def _add(self, transaction: Transaction, request: Request, fence: int, until: float) -> None:
         self._holds[request.owner] = RowHold(transaction, request, fence, until)
@@ -170,7 +172,7 @@ class RowEngine(MysqlEngine):
                 hold.until = now + grant.ttl
                 answers.append(granted(grant.name, grant.owner, grant.fence, grant.ttl, now))
             else:
-                await self._settled(grant.owner)
+                await self._once.settled([grant.owner], SETTLE_S)
                 answers.append(Gone("session", "the transaction that was the lock has ended"))
         return answers
 
@@ -211,14 +213,13 @@ class RowEngine(MysqlEngine):
 
         Whoever looks for the lease meanwhile waits: it is not gone before the server says so.
         """
-        ending = self._ending[hold.owner] = self.world.signal()
+        if not self._once.begin(hold.owner, hold):
+            return  # its holder was quicker
         try:
-            known = self._holds.get(hold.owner) is hold  # else its holder was quicker
-            if known and self._holds.pop(hold.owner, None) is not None:
+            if self._holds.pop(hold.owner, None) is not None:
                 await self._kill(hold.transaction)
         finally:
-            del self._ending[hold.owner]
-            ending.set()
+            self._once.done(hold.owner)
 
     async def _kill(self, transaction: Transaction) -> None:
         kill, await_end = self._rows.kill(transaction, END_S)
@@ -228,10 +229,6 @@ class RowEngine(MysqlEngine):
         except FencelockError:
             pass
         self._transactions.drop(transaction)
-
-    async def _settled(self, owner: str) -> None:
-        if (ending := self._ending.get(owner)) is not None:
-            await self.world.wait(ending, self.world.now() + 2 * END_S)
 
     # Release
 
@@ -249,7 +246,7 @@ class RowEngine(MysqlEngine):
     async def release(self, grant: Grant) -> bool:
         hold = self._holds.pop(grant.owner, None)
         if hold is None:
-            await self._settled(grant.owner)
+            await self._once.settled([grant.owner], SETTLE_S)
             return await self._look_up(grant)
         transaction = hold.transaction
         if not transaction.is_open:
