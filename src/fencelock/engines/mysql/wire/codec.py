@@ -1,6 +1,6 @@
-"""The protocol of MySQL after a connection is made, without touching a socket.
+"""Encode queries and decode responses of the MySQL protocol (COM_QUERY), without a socket.
 
-A question is one packet with SQL text; the answer is one reply for each of its statements. Drivers
+A query is one packet with SQL text; the response has one reply for each of its statements. Drivers
 do the same, at several times the cost: they build cursors and converters that nobody here needs.
 They stay in charge of connecting, TLS and authentication.
 """
@@ -34,31 +34,31 @@ class ServerError(Exception):
         self.replies = replies or []
 
 
-class Garbled(Exception):
-    """What came is not an answer to what was asked."""
+class ProtocolError(Exception):
+    """What came is not a response to the query."""
 
 
-def question(sql: str) -> bytes:
-    """The packet that asks for some statements."""
+def query_packet(sql: str) -> bytes:
+    """Encode statements as one COM_QUERY packet."""
     body = sql.encode()
     if len(body) >= PACKET_MAX - 1:
-        raise Garbled(f"a statement of {len(body)} bytes is too long for one packet")
+        raise ProtocolError(f"a statement of {len(body)} bytes is too long for one packet")
     return (len(body) + 1).to_bytes(4, "little") + b"\x03" + body
 
 
-def short(data: bytes) -> list[Reply] | None:
-    """The replies if this is all of an answer without rows to one statement, as most are."""
+def read_ok(data: bytes) -> list[Reply] | None:
+    """Decode a whole response that is one OK packet, as most are; None for any other."""
     if data[3:5] != b"\x01\x00" or int.from_bytes(data[:3], "little") != len(data) - 4:
         return None
-    affected, place = _number(data, 5)
-    insert_id, place = _number(data, place)
-    if data[place] & MORE_RESULTS:
+    affected, at = _number(data, 5)
+    insert_id, at = _number(data, at)
+    if data[at] & MORE_RESULTS:
         return None
     return [Reply([], affected, insert_id)]
 
 
-class Answer:
-    """The answer to one question, read as it comes in."""
+class Response:
+    """The response to one query, decoded as it comes in."""
 
     def __init__(self) -> None:
         self._bytes = b""
@@ -71,28 +71,28 @@ class Answer:
         self.first = True
 
     def feed(self, data: bytes) -> bool:
-        """Take in some bytes; True when the answer is complete."""
+        """Take in some bytes; True when the response is complete."""
         data = self._bytes + data if self._bytes else data
-        place, end = 0, len(data)
-        while end - place >= 4:
-            size = int.from_bytes(data[place : place + 3], "little")
-            if end - place - 4 < size:
+        at, end = 0, len(data)
+        while end - at >= 4:
+            size = int.from_bytes(data[at : at + 3], "little")
+            if end - at - 4 < size:
                 break
             if size == PACKET_MAX:
-                raise Garbled("a packet of 16 MiB")
-            self._unasked(data[place + 3])
-            place += 4 + size
-            if self._take(data[place - size : place]):
-                if place != end:
-                    raise Garbled("more than was asked for")
+                raise ProtocolError("a packet of 16 MiB")
+            self._check_first(data[at + 3])
+            at += 4 + size
+            if self._take(data[at - size : at]):
+                if at != end:
+                    raise ProtocolError("more than the response to the query")
                 return True
-        self._bytes = data[place:]
+        self._bytes = data[at:]
         return False
 
-    def _unasked(self, sequence: int) -> None:
-        """A packet numbered 0 was sent before our question: the server says good-bye."""
+    def _check_first(self, sequence: int) -> None:
+        """Refuse a packet numbered 0: it was sent before our query, by a server that hangs up."""
         if self.first and sequence == 0:
-            raise Garbled("the server has ended the session")
+            raise ProtocolError("the server has ended the session")
         self.first = False
 
     def _take(self, packet: bytes) -> bool:
@@ -100,7 +100,7 @@ class Answer:
         if kind == 0xFF:
             self.error = _error(packet, self.replies)
             return True
-        if self._skip:  # the columns' names and types, and the mark behind them
+        if self._skip:  # column definitions, and the EOF packet behind them
             self._skip -= 1
             return False
         if self._rows is not None:
@@ -112,13 +112,13 @@ class Answer:
             self.status = int.from_bytes(packet[3:5], "little")
             return not self.status & MORE_RESULTS
         if kind == 0x00:
-            affected, place = _number(packet, 1)
-            insert_id, place = _number(packet, place)
-            self.status = int.from_bytes(packet[place : place + 2], "little")
+            affected, at = _number(packet, 1)
+            insert_id, at = _number(packet, at)
+            self.status = int.from_bytes(packet[at : at + 2], "little")
             self.replies.append(Reply([], affected, insert_id))
             return not self.status & MORE_RESULTS
         if kind == 0xFB:  # LOAD DATA LOCAL: a server must not read files of ours
-            raise Garbled("the server asks for a file")
+            raise ProtocolError("the server asks for a file")
         self._columns, _ = _number(packet, 0)
         self._skip, self._rows = self._columns + 1, []
         return False
@@ -130,24 +130,24 @@ def _error(packet: bytes, replies: list[Reply]) -> ServerError:
     return ServerError(code, text.decode(errors="replace"), replies)
 
 
-def _number(packet: bytes, place: int) -> tuple[int, int]:
-    """A number of variable length, and the place behind it."""
-    first = packet[place]
+def _number(packet: bytes, at: int) -> tuple[int, int]:
+    """Decode a length-encoded integer; return it and the offset behind it."""
+    first = packet[at]
     if first < 0xFB:
-        return first, place + 1
+        return first, at + 1
     size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
-    return int.from_bytes(packet[place + 1 : place + 1 + size], "little"), place + 1 + size
+    return int.from_bytes(packet[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
 def _row(packet: bytes, columns: int) -> Row:
-    place = 0
+    at = 0
     values: list[bytes | None] = []
     for _ in range(columns):
-        if packet[place] == 0xFB:
+        if packet[at] == 0xFB:
             values.append(None)
-            place += 1
+            at += 1
             continue
-        size, place = _number(packet, place)
-        values.append(packet[place : place + size])
-        place += size
+        size, at = _number(packet, at)
+        values.append(packet[at : at + size])
+        at += size
     return tuple(values)

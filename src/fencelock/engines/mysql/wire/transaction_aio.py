@@ -1,7 +1,9 @@
 """An aiomysql connection that its holder and the keeper share.
 
-A question has a moment to end when its caller is cancelled: the driver would close the connection
-at once, and the lock would go with it. The transaction ends with the lease, as with threads.
+A query has a moment to end when its caller is cancelled: the driver would close the connection at
+once, and the lock would go with it. The transaction ends with the lease, as with threads.
+
+Private names of aiomysql, read in 0.3.2: ``_writer``, ``_result``.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ import asyncio
 from secrets import token_hex
 from typing import Any
 
-from ...world import World
+from ....world import World
+from ..errors import unanswered, unreachable
+from ..settings import Settings
 from .codec import IN_TRANSACTION, ServerError
-from .faults import unanswered, unreachable
-from .link import hello
-from .settings import Settings
+from .connection import setup_sql
+from .connection_aio import MOMENT_S, close_driver, connect_driver
 from .transaction_threads import is_reading, refuse
-from .wire_aio import MOMENT_S, connect, drop
 
 
 async def _refuse_later(*_: object) -> None:
@@ -29,7 +31,7 @@ class AioTransaction:
     def __init__(self, connection: Any, where: str) -> None:
         self.connection = connection
         self.socket: int = connection._writer.transport.get_extra_info("socket").fileno()
-        self.badge = f"fencelock:{token_hex(8)}"
+        self.identity_lock = f"'fencelock:{token_hex(8)}'"
         self.limits = ""
         self._where = where
         self._mutex = asyncio.Lock()
@@ -42,21 +44,23 @@ class AioTransaction:
             return await self._query(sql, unbuffered)
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         return bool(self.connection.closed)
 
     @property
     def is_open(self) -> bool:
-        return not self.is_over and bool(self.connection.server_status & IN_TRANSACTION)
+        return not self.is_closed and bool(self.connection.server_status & IN_TRANSACTION)
 
-    async def ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
+    async def query(self, statements: list[str], timeout: float) -> list[tuple[list[Any], int]]:
         async with self._mutex:
-            return await self._ask(statements, within)
+            return await self._run_to_its_end(statements, timeout)
 
-    async def _ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
-        if self.is_over:
+    async def _run_to_its_end(
+        self, statements: list[str], timeout: float
+    ) -> list[tuple[list[Any], int]]:
+        if self.is_closed:
             raise unreachable(ConnectionError("the connection has ended"), self._where)
-        task = asyncio.ensure_future(self._run(statements, within))
+        task = asyncio.ensure_future(self._run(statements, timeout))
         cancelled: asyncio.CancelledError | None = None
         while not task.done():
             try:
@@ -73,14 +77,14 @@ class AioTransaction:
             raise cancelled
         return task.result()
 
-    async def _run(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
+    async def _run(self, statements: list[str], timeout: float) -> list[tuple[list[Any], int]]:
         import pymysql
 
         connection = self.connection
         kept: Any = connection._result
         replies: list[tuple[list[Any], int]] = []
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(timeout):
                 await self._query(";".join(statements))
                 while True:
                     result = connection._result
@@ -100,25 +104,25 @@ class AioTransaction:
         finally:
             connection._result = kept
 
-    async def whisper(self, statement: str, within: float) -> bool:
+    async def query_if_idle(self, statement: str, timeout: float) -> bool:
         if self._mutex.locked() or is_reading(self.connection):
             return False
-        await self.ask([statement], within)
+        await self.query([statement], timeout)
         return True
 
     def close(self) -> None:
-        drop(self.connection)
+        close_driver(self.connection)
 
-    def hang_up(self) -> None:
+    def disconnected(self) -> None:
         self.close()  # a holder that waits for an answer is told that there will be none
 
 
-async def join(world: World, settings: Settings) -> AioTransaction:
+async def connect_transaction(world: World, settings: Settings) -> AioTransaction:
     """Connect for a transaction that a holder may join."""
-    transaction = AioTransaction(await connect(settings), settings.where)
-    greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
+    transaction = AioTransaction(await connect_driver(settings), settings.where)
+    setup = setup_sql(settings, transaction.identity_lock)
     try:
-        await transaction.ask(greeting, settings.request_timeout)
+        await transaction.query([setup], settings.request_timeout)
     except BaseException:
         transaction.close()
         raise

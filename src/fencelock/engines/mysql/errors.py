@@ -1,7 +1,7 @@
-"""What went wrong at the server or on the way to it, as errors of ours: one table.
+"""Map errors of the server and of the drivers to errors of ours: one table.
 
-A server that answers with an error has not done it. A link that fails before the question was sent
-has not done it either. After that nobody knows.
+A server that answers with an error has not done it. A connection that fails before the request was
+sent has not done it either. After that nobody knows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from .codec import ServerError
+from .wire.codec import ServerError
 
 DEADLOCK, LOCK_WAIT = 1213, 1205
 NO_TABLE, NO_DATABASE = 1146, 1049
@@ -70,12 +70,12 @@ def refused(error: ServerError, where: str, denied: str = "") -> EngineError:
 
 
 def unreachable(error: Exception, where: str) -> Unavailable:
-    """The error for a link that could not be made or used."""
+    """The error for a connection that could not be made or used."""
     return Unavailable(f"{where} cannot be reached ({_say(error)}); nothing happened")
 
 
 def unanswered(error: Exception, where: str) -> OutcomeUnknown:
-    """The error for a link that failed after the question was sent."""
+    """The error for a connection that failed after the request was sent."""
     return OutcomeUnknown(f"{where} did not answer ({_say(error)})")
 
 

@@ -1,4 +1,8 @@
-"""The wire for threads: PyMySQL connects, then questions and answers pass over its socket."""
+"""Connections for threads: PyMySQL connects and logs in, then our codec uses its socket.
+
+Private names of PyMySQL, read in 1.1 and 1.2: ``_sock``, ``_force_close``, ``_read_timeout``,
+``_write_timeout``, ``_ssl_required``, ``_request_authentication``.
+"""
 
 from __future__ import annotations
 
@@ -11,34 +15,33 @@ from functools import cache
 from secrets import token_hex
 from typing import Any
 
-from ...wires.disconnect_monitor import Hangups
-from ...world import NO_LIMIT, World
-from .codec import QUIT, Answer, Garbled, Reply, question, short
-from .faults import not_connected, unanswered, unreachable
-from .link import badge_sql, hello, wear
-from .settings import Settings
-from .transaction import Transaction
+from ....wires.disconnect_monitor import Hangups
+from ....world import NO_LIMIT, World
+from ..errors import not_connected, unanswered, unreachable
+from ..settings import Settings
+from .codec import QUIT, ProtocolError, Reply, Response, query_packet, read_ok
+from .connection import identity_lock_sql, setup_sql
 
 CHUNK = 1 << 16
 STEP_S = 0.25
 
 
-def time_left(world: World, settings: Settings, within: float) -> float:
-    """How long a thread may wait for the server: no longer than whoever has called us."""
+def time_left(world: World, settings: Settings, timeout: float) -> float:
+    """Shorten a timeout to what the caller's deadline leaves."""
     limit = world.limit()
     if limit == NO_LIMIT:
-        return within
+        return timeout
     left = limit - world.now()
     if left <= 0:
         raise unreachable(TimeoutError("the caller's time is over"), settings.where)
-    if left >= within:
-        return within
+    if left >= timeout:
+        return timeout
     # In steps: to tell the socket is a call of the kernel.
     return left if left < 2 * STEP_S else left // STEP_S * STEP_S
 
 
-def arguments(settings: Settings, within: float) -> dict[str, Any]:
-    """How the driver is to connect."""
+def arguments(settings: Settings, timeout: float) -> dict[str, Any]:
+    """The driver's arguments for a connection."""
     from pymysql.constants import CLIENT
 
     return {
@@ -52,21 +55,21 @@ def arguments(settings: Settings, within: float) -> dict[str, Any]:
         "ssl_disabled": not settings.tls,
         "charset": "utf8mb4",
         "autocommit": None,
-        "connect_timeout": within,
-        "read_timeout": within,
-        "write_timeout": within,
+        "connect_timeout": timeout,
+        "read_timeout": timeout,
+        "write_timeout": timeout,
         "client_flag": CLIENT.MULTI_STATEMENTS,
         "program_name": "fencelock",
     }
 
 
-def connect(world: World, settings: Settings) -> Any:
-    """A connection of the driver's own."""
+def connect_driver(world: World, settings: Settings) -> Any:
+    """Make a connection of the driver's own."""
     import pymysql
 
-    within = time_left(world, settings, settings.request_timeout)
+    timeout = time_left(world, settings, settings.request_timeout)
     try:
-        connection: Any = pymysql.Connection(**arguments(settings, within), defer_connect=True)
+        connection: Any = pymysql.Connection(**arguments(settings, timeout), defer_connect=True)
         if settings.tls is None and hasattr(connection, "_ssl_required"):  # from 1.2 on
             connection.ssl, connection.ctx = True, unchecked()
         with tls_or_nothing(connection, settings):
@@ -78,13 +81,13 @@ def connect(world: World, settings: Settings) -> Any:
 
 
 def context(settings: Settings) -> ssl.SSLContext | None:
-    """How to speak TLS: with a certificate that is checked, or not at all."""
+    """The TLS context, which checks the certificate; None for a connection in plain text."""
     return ssl.create_default_context(cafile=settings.ca or None) if settings.tls else None
 
 
 @cache
 def unchecked() -> ssl.SSLContext:
-    """For a server that happens to offer TLS: nobody asked for its certificate to be checked.
+    """A TLS context for a server that happens to offer it: its certificate is not checked.
 
     The driver would make the same for every connection, and read all certificates that the machine
     trusts, which takes longer than the rest of connecting.
@@ -96,7 +99,7 @@ def unchecked() -> ssl.SSLContext:
 
 @contextmanager
 def tls_or_nothing(connection: Any, settings: Settings) -> Generator[None, None, None]:
-    """Where TLS is wanted, log in to no server that does not offer it.
+    """Where TLS is wanted, refuse to log in to a server that does not offer it.
 
     aiomysql, and PyMySQL before 1.2, would go on in plain text: whoever sits in between has only to
     hide the offer.
@@ -123,8 +126,8 @@ def tls_or_nothing(connection: Any, settings: Settings) -> Generator[None, None,
         del connection._request_authentication  # it would keep the connection alive
 
 
-def hang_up(sock: socket.socket | None) -> None:
-    """Have the server see the end, even while a duplicate of the socket is open."""
+def shut_down(sock: socket.socket | None) -> None:
+    """Let the server see the end, even while a duplicate of the socket is open."""
     try:
         if sock is not None:
             sock.shutdown(socket.SHUT_RDWR)
@@ -132,30 +135,30 @@ def hang_up(sock: socket.socket | None) -> None:
         pass  # the server was first
 
 
-class ThreadsLink:
+class ThreadsConnection:
     """One connection, for one thread at a time."""
 
     def __init__(self, world: World, connection: Any, settings: Settings) -> None:
         self._world = world
         self._settings = settings
-        self._connection = connection  # kept: closing it would close the socket
+        self._driver = connection  # kept: closing it would close the socket
         self._socket: socket.socket = connection._sock
         self._where = settings.where
-        self._within = -1.0
-        self.badge = badge_sql(token_hex(8))
+        self._timeout = -1.0
+        self.identity_lock = identity_lock_sql(token_hex(8))
         self.socket = self._socket.fileno()
-        self.is_over = False
+        self.is_closed = False
 
-    async def ask(self, sql: str, within: float) -> list[Reply]:
-        packet = question(sql)
-        if self.is_over:
-            raise unreachable(ConnectionError("the link is closed"), self._where)
+    async def query(self, sql: str, timeout: float) -> list[Reply]:
+        packet = query_packet(sql)
+        if self.is_closed:
+            raise unreachable(ConnectionError("the connection is closed"), self._where)
         if self._world.limit() != NO_LIMIT:
-            within = time_left(self._world, self._settings, within)
+            timeout = time_left(self._world, self._settings, timeout)
         try:
-            if within != self._within:
-                self._socket.settimeout(within)
-                self._within = within
+            if timeout != self._timeout:
+                self._socket.settimeout(timeout)
+                self._timeout = timeout
             self._socket.sendall(packet)
         except OSError as error:  # less than a whole packet is never run
             self._drop()
@@ -165,39 +168,41 @@ class ThreadsLink:
             raise
         try:
             data = self._socket.recv(CHUNK)
-            if (replies := short(data)) is not None:
+            if (replies := read_ok(data)) is not None:
                 return replies
-            answer = Answer()
-            while data and not answer.feed(data):
+            response = Response()
+            while data and not response.feed(data):
                 data = self._socket.recv(CHUNK)
             if not data:
                 raise ConnectionError("the server closed the connection")
-        except (OSError, Garbled) as error:
+        except (OSError, ProtocolError) as error:
             self._drop()
             raise unanswered(error, self._where) from error
-        except BaseException:  # Ctrl-C: the answer is still to come, and would be taken for another
+        except (
+            BaseException
+        ):  # Ctrl-C: the response is still to come, and would be taken for another
             self._drop()
             raise
-        if answer.error is not None:
-            raise answer.error
-        return answer.replies
+        if response.error is not None:
+            raise response.error
+        return response.replies
 
-    def has_ended(self) -> bool:
-        if self.is_over:
+    def closed_by_server(self) -> bool:
+        if self.is_closed:
             return True
         try:
             ready, _, _ = select.select([self._socket], [], [], 0)
         except (OSError, ValueError):
             return True
-        return bool(ready)  # nothing was asked: what comes now is the end
+        return bool(ready)  # no query is under way: what comes now is the end
 
     def _drop(self) -> None:
-        self.is_over = True
-        hang_up(self._socket)
-        self._connection._force_close()
+        self.is_closed = True
+        shut_down(self._socket)
+        self._driver._force_close()
 
     def close(self) -> None:
-        if self.is_over:
+        if self.is_closed:
             return
         try:
             self._socket.settimeout(0)
@@ -207,31 +212,18 @@ class ThreadsLink:
         self._drop()
 
 
-async def dial(world: World, settings: Settings, greeting: str = "") -> ThreadsLink:
+async def connect(world: World, settings: Settings) -> ThreadsConnection:
     """Connect and set the session up."""
-    link = ThreadsLink(world, connect(world, settings), settings)
+    connection = ThreadsConnection(world, connect_driver(world, settings), settings)
     try:
-        await link.ask(
-            f"{greeting or hello(settings)};{wear(link.badge)}", settings.request_timeout
-        )
+        setup = setup_sql(settings, connection.identity_lock)
+        await connection.query(setup, settings.request_timeout)
     except BaseException:
-        link.close()
+        connection.close()
         raise
-    return link
+    return connection
 
 
-def lanes(pool: int) -> int:
-    """All links: a thread that goes by itself is answered sooner than one that waits for others."""
-    return pool
-
-
-def hangups() -> Hangups:
-    """Who tells, in a thread of its own, that the server has closed a connection."""
+def disconnect_monitor() -> Hangups:
+    """Make what tells, in a thread of its own, that the server has closed a connection."""
     return Hangups()
-
-
-async def join(world: World, settings: Settings) -> Transaction:
-    """Connect for a transaction that a holder may join."""
-    from .transaction_threads import join
-
-    return await join(world, settings)

@@ -12,26 +12,26 @@ from typing import Any
 from ...errors import FencelockError
 from ...model import Grant, Holding, Request
 from ...world import World
+from .lease_sql import UNUSED_US
 from .literals import NOW, micros, text
-from .looks import UNUSED_US
-from .pool import Pool
-from .sessions import idle_limit
-from .transaction import Transaction
+from .wire.pool import Pool
+from .wire.session_pool import idle_limit
+from .wire.transaction import Transaction
 
 BLOCK_S = 10  # how long one statement waits in the server's queue
-TIDY_S = 30.0
-KNOWN_S = 30.0  # a row that was seen is there for twice as long, whoever tidies up
+CLEAN_UP_S = 30.0
+KNOWN_S = 30.0  # a row that was seen is there for twice as long, whoever cleans up
 KNOWN_MAX = 10_000
 
 
-class Rows:
+class RowTable:
     """The rows of one prefix, as one client uses them."""
 
     def __init__(self, world: World, pool: Pool, table: str) -> None:
         self._world = world
         self._pool = pool
         self._rows = f"{table}_rows"
-        self._tidy_at = world.now() + TIDY_S
+        self._clean_up_at = world.now() + CLEAN_UP_S
         self._known: dict[str, float] = {}
         """Names whose rows need not be made, and until when."""
 
@@ -39,14 +39,14 @@ class Rows:
         """Whether the row of a name is there, as far as we know."""
         return self._known.get(name, 0.0) > self._world.now()
 
-    def note(self, name: str) -> None:
-        """The row of a name is there."""
+    def remember(self, name: str) -> None:
+        """Remember that the row of a name is there."""
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._known[name] = self._world.now() + KNOWN_S
 
     def forget(self, name: str) -> None:
-        """It is not."""
+        """Forget it: it is not."""
         self._known.pop(name, None)
 
     def lock(self, request: Request, wait: str, transaction: Transaction) -> list[str]:
@@ -75,39 +75,56 @@ class Rows:
         return [*statements, "START TRANSACTION", lock, write]
 
     def extend(self, grant: Grant) -> str:
-        """A word of the holder: it lives, and until when."""
+        """Write that the holder lives, and until when."""
         ttl = micros(grant.ttl)
         return (
             f"SET SESSION wait_timeout={idle_limit(grant.ttl)};UPDATE {self._rows} SET ttl={ttl},"
             f"used_at={NOW}+{ttl} WHERE name={text(grant.name)} AND owner={text(grant.owner)}"
         )
 
+    def alive(self, transaction: Transaction) -> str:
+        """Look from outside whether the session of a transaction is there."""
+        return f"SELECT IS_USED_LOCK({transaction.identity_lock})"
+
+    def kill(self, transaction: Transaction, timeout_s: int) -> tuple[str, str]:
+        """End the session of a transaction, and wait until it has ended.
+
+        Its identity lock is free when the session has ended, and by then its transaction has.
+        """
+        lock = transaction.identity_lock
+        return (
+            f"KILL IS_USED_LOCK({lock})",
+            f"SELECT GET_LOCK({lock},{timeout_s}),RELEASE_LOCK({lock})",
+        )
+
     def free(self, name: str) -> str:
         """What a holder writes before it commits."""
         return f"UPDATE {self._rows} SET owner='',meta='',used_at={NOW} WHERE name={text(name)}"
 
-    async def fence(self, name: str, badge: str) -> tuple[bool, int]:
+    async def fence(self, name: str, transaction: Transaction) -> tuple[bool, int]:
         """Whether a session is still there, and the fence that was last committed for a name."""
-        busy, row = await self._pool.ask(
-            f"SELECT IS_USED_LOCK('{badge}');SELECT fence FROM {self._rows} WHERE name={text(name)}"
+        busy, row = await self._pool.query(
+            f"{self.alive(transaction)};SELECT fence FROM {self._rows} WHERE name={text(name)}"
         )
         return busy.rows != [(None,)], int(row.rows[0][0] or 0) if row.rows else 0
 
-    async def tidy(self) -> None:
+    async def clean_up(self) -> None:
         """Now and then remove rows of names that nobody uses; those that are held look used."""
-        if self._world.now() < self._tidy_at:
+        if self._world.now() < self._clean_up_at:
             return
-        self._tidy_at = self._world.now() + TIDY_S * (1 + self._world.random())
+        self._clean_up_at = self._world.now() + CLEAN_UP_S * (1 + self._world.random())
         old = f"owner='' AND used_at<{NOW}-{UNUSED_US}"
         try:
-            replies = await self._pool.ask(
+            replies = await self._pool.query(
                 "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;"
                 f"SELECT name FROM {self._rows} WHERE {old} LIMIT 100"
             )
             if names := ",".join(f"X'{(row[0] or b'').hex()}'" for row in replies[-1].rows):
-                await self._pool.ask(f"DELETE FROM {self._rows} WHERE name IN ({names}) AND {old}")
+                await self._pool.query(
+                    f"DELETE FROM {self._rows} WHERE name IN ({names}) AND {old}"
+                )
         except FencelockError:
-            pass  # another client, or the next round, does it
+            pass  # another client, or the next time, does it
 
     async def holder(self, name: str) -> tuple[str, int, str] | None:
         """Who holds a name: the owner, its fence and what it says of itself."""
@@ -130,7 +147,7 @@ class Rows:
         ]
 
     async def _read(self, columns: str, where: str, value: str) -> list[Any]:
-        replies = await self._pool.ask(
+        replies = await self._pool.query(
             "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED;"
             f"SELECT {columns} FROM {self._rows} WHERE {where}{text(value)}"
             " AND owner<>'' ORDER BY name"

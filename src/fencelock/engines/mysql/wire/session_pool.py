@@ -13,24 +13,19 @@ from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakSet
 
-from ...errors import OutcomeUnknown, Unavailable
-from ...wires.disconnect_monitor import Hangups
-from ...world import World
+from ....errors import OutcomeUnknown, Unavailable
+from ....wires.disconnect_monitor import Hangups
+from ....world import World
+from ..errors import refused
+from ..fair_mutex import FairMutex, Turn
+from ..get_lock import GetLockSql, identity_lock
+from ..settings import Settings
 from .codec import Reply, ServerError
-from .faults import refused
-from .gate import Gate, Turn
-from .link import IDLE_S, Link, hello
-from .settings import Settings
-from .wire import Wire
+from .connection import Connection, Wire
 
 BRIEF_S = 0.03
 LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost
 FRESH_S = 0.5  # a session that was used so lately is not looked at before it is used again
-
-
-def badge(session: object) -> str:
-    """The lock by which a session of ours is known: whoever has it is no stranger."""
-    return f"CONCAT('fencelock:session:',{session})"
 
 
 def idle_limit(ttl: float) -> int:
@@ -59,65 +54,62 @@ class Hold:
 class Session:
     """One connection of ours, with what it carries."""
 
-    def __init__(self, world: World, link: Link, number: int, limit: int) -> None:
-        self.link = link
+    def __init__(self, world: World, connection: Connection, number: int) -> None:
+        self.connection = connection
         self.number = number
-        self.limit = limit
+        self.limit = 0
+        """The ``wait_timeout`` that it was set to; 0 if unknown."""
         self.holds: dict[str, Hold] = {}
-        self.gate = Gate(world)
+        self.mutex = FairMutex(world)
         self.used_at = world.now()
-        self.on_hangup: Callable[[], None] = lambda: None
+        self.on_disconnect: Callable[[], None] = lambda: None
 
 
-class Room:
+class Slot:
     """Room for one more session, which whoever has it connects."""
 
     __slots__ = ("__weakref__",)
 
 
-class Lent(NamedTuple):
+class LentSession(NamedTuple):
     """A session, and the turn on it: nobody else uses it for as long as somebody knows this."""
 
     session: Session
     turn: Turn
 
 
-class Sessions:
+class SessionPool:
     """The sessions of one client: all but one of its connections."""
 
     def __init__(
-        self, world: World, settings: Settings, wire: Wire, ended: Callable[[Session], None]
+        self,
+        world: World,
+        settings: Settings,
+        wire: Wire,
+        sql: GetLockSql,
+        ended: Callable[[Session], None],
     ) -> None:
         self._world = world
         self._settings = settings
         self._wire = wire
+        self._sql = sql
         self._ended = ended
-        self._hangups: Hangups | None = None
-        self.greeting = "DO 0"
-        """What each session is told first."""
+        self._monitor: Hangups | None = None
         self._most = max(1, settings.pool - 1)
         self._all: list[Session] = []
-        self._coming: WeakSet[Room] = WeakSet()
-        self._came = world.signal()
+        self._connecting: WeakSet[Slot] = WeakSet()
+        self._connected = world.signal()
         """Set when one that was on its way is here, or is not coming."""
         self._mutex = world.mutex()
-        self.doubts: set[str] = set()
-        """Sessions that were given up, and may still have their locks: see ``Pool.settle``."""
+        self.abandoned: set[str] = set()
+        """Sessions that were given up, and may still have their locks: ``Pool.end_abandoned``."""
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def reserve(self) -> Lent | Room | None:
-        """A session that carries nothing, or room for one, ours alone from now on; if any."""
-        return self._try_empty() or self._take_room(False)
-
-    async def occupy(self, place: Lent | Room) -> Lent:
-        """The session that was reserved."""
-        return place if isinstance(place, Lent) else await self._grow(place)
-
-    async def lend(self, limit: int, spare: bool = False) -> Lent:
-        """A session for locks of this limit, ours alone until it is given back.
+    async def lend(self, limit: int, spare: bool = False) -> LentSession:
+        """Have a session for locks of this limit, ours alone until it is given back.
 
         A ``spare`` one carries nothing, and may be one more than the settings allow.
         """
@@ -125,75 +117,82 @@ class Sessions:
         while True:
             if (lent := self._try_empty()) is not None:
                 return lent
-            came = self._came
-            if (room := self._take_room(spare)) is not None:
-                return await self._grow(room)
+            connected = self._connected
+            if (slot := self._take_slot(spare)) is not None:
+                return await self._connect_in(slot)
             fitting = [s for s in list(self._all) if not s.holds or s.limit == limit]
             if fitting:
                 session = fitting[int(self._world.random() * len(fitting))]
-                if (turn := await session.gate.enter(deadline)) is None:
+                if (turn := await session.mutex.acquire(deadline)) is None:
                     break
                 if self._keep(session, turn):
                     if not session.holds or session.limit == limit:
-                        return Lent(session, turn)
-                    session.gate.leave(turn)
-            elif not self._coming:  # all carry locks that last longer or shorter than this one
-                return await self._grow(self._take_room(True) or Room())
+                        return LentSession(session, turn)
+                    session.mutex.release(turn)
+            elif not self._connecting:  # all carry locks that last longer or shorter than this one
+                return await self._connect_in(self._take_slot(True) or Slot())
             elif self._world.now() >= min(deadline, self._world.limit()):
                 break
             else:
-                await self._world.wait(came, min(deadline, self._world.now() + LOOK_S))
+                await self._world.wait(connected, min(deadline, self._world.now() + LOOK_S))
         raise Unavailable(
             f"the sessions of {self._settings.where} were in use for "
             f"{self._settings.request_timeout:g} s; nothing happened. Allow more with pool="
         )
 
-    def _take_room(self, anyway: bool) -> Room | None:
+    def _take_slot(self, anyway: bool) -> Slot | None:
         """Have room for one more session, if there is any."""
         with self._mutex:
-            if not anyway and len(self._all) + len(self._coming) >= self._most:
+            if not anyway and len(self._all) + len(self._connecting) >= self._most:
                 return None
-            room = Room()
-            self._coming.add(room)
-            return room
+            slot = Slot()
+            self._connecting.add(slot)
+            return slot
 
-    def _try_empty(self) -> Lent | None:
+    def _try_empty(self) -> LentSession | None:
         """A session that carries nothing and that nobody uses."""
         for session in list(self._all):
-            if not session.holds and (turn := session.gate.try_enter()) is not None:
+            if not session.holds and (turn := session.mutex.try_acquire()) is not None:
                 if self._keep(session, turn) and not session.holds:
-                    return Lent(session, turn)
-                session.gate.leave(turn)
+                    return LentSession(session, turn)
+                session.mutex.release(turn)
         return None
 
     def _keep(self, session: Session, turn: Turn) -> bool:
-        """Whether a session that was entered can be used; one that is over is dropped."""
+        """Whether a session that was locked can be used; one that is over is dropped."""
         fresh = self._world.now() - session.used_at < FRESH_S
-        given_up = session.link.is_over
-        if session in self._all and not given_up and (fresh or not session.link.has_ended()):
+        given_up = session.connection.is_closed
+        usable = fresh or not session.connection.closed_by_server()
+        if session in self._all and not given_up and usable:
             return True
         self.drop(session, given_up)
-        session.gate.leave(turn)
+        session.mutex.release(turn)
         return False
 
-    async def enter(self, session: Session, within: float) -> Lent | None:
+    async def lock(self, session: Session, timeout: float) -> LentSession | None:
         """Have this session alone; None when it is over."""
-        turn = await session.gate.enter(self._world.now() + within)
+        turn = await session.mutex.acquire(self._world.now() + timeout)
         if turn is None:
             raise Unavailable(
-                f"a session of {self._settings.where} was in use for {within:g} s; nothing happened"
+                f"a session of {self._settings.where} was in use for {timeout:g} s; "
+                "nothing happened"
             )
         if session in self._all:
-            return Lent(session, turn)
-        session.gate.leave(turn)
+            return LentSession(session, turn)
+        session.mutex.release(turn)
         return None
 
-    def try_enter(self, session: Session) -> Lent | None:
-        """The same at once; None when another has it."""
-        turn = session.gate.try_enter()
-        return None if turn is None else Lent(session, turn)
+    def try_lock(self, session: Session) -> LentSession | None:
+        """Have this session alone at once; None when another has it."""
+        turn = session.mutex.try_acquire()
+        return None if turn is None else LentSession(session, turn)
 
-    async def _grow(self, room: Room) -> Lent:
+    def give_back(self, lent: LentSession) -> None:
+        """Let others use a session."""
+        lent.session.used_at = self._world.now()
+        lent.session.mutex.release(lent.turn)
+
+    async def _connect_in(self, slot: Slot) -> LentSession:
         """Connect, in the room that was taken for it."""
         try:
             if self._closed:
@@ -201,41 +200,40 @@ class Sessions:
             return await self._connect()
         finally:
             with self._mutex:
-                self._coming.discard(room)
-                came, self._came = self._came, self._world.signal()
-            came.set()
+                self._connecting.discard(slot)
+                connected, self._connected = self._connected, self._world.signal()
+            connected.set()
 
-    async def _connect(self) -> Lent:
-        link = await self._wire.dial(self._world, self._settings, hello(self._settings, IDLE_S))
+    async def _connect(self) -> LentSession:
+        connection = await self._wire.connect(self._world, self._settings)
         try:
-            greeting = f"{self.greeting};SELECT CONNECTION_ID()"
-            replies = await link.ask(greeting, self._settings.request_timeout)
+            setup = self._sql.session_setup
+            replies = await connection.query(setup, self._settings.request_timeout)
         except ServerError as error:
-            link.close()
+            connection.close()
             raise refused(error, self._settings.where) from error
         except BaseException:
-            link.close()
+            connection.close()
             raise
-        number = int(replies[-1].rows[0][0] or 0)
-        session = Session(self._world, link, number, 0)
-        turn = session.gate.try_enter()
+        session = Session(self._world, connection, int(replies[-1].rows[0][0] or 0))
+        turn = session.mutex.try_acquire()
         assert turn is not None
         self._all.append(session)
-        session.on_hangup = lambda: self._hang_up(session)
-        if self._hangups is None:
-            self._hangups = self._wire.hangups()
-        self._hangups.watch(link.socket, session.on_hangup)
-        return Lent(session, turn)
+        session.on_disconnect = lambda: self._disconnected(session)
+        if self._monitor is None:
+            self._monitor = self._wire.disconnect_monitor()
+        self._monitor.watch(connection.socket, session.on_disconnect)
+        return LentSession(session, turn)
 
-    def _hang_up(self, session: Session) -> None:
+    def _disconnected(self, session: Session) -> None:
         """A session has ended: the server's doing, unless we have given it up ourselves.
 
         Whoever is using it just now finds that out, too.
         """
-        given_up = session.link.is_over
-        if (turn := session.gate.try_enter()) is not None:
+        given_up = session.connection.is_closed
+        if (turn := session.mutex.try_acquire()) is not None:
             self.drop(session, given_up)
-            session.gate.leave(turn)
+            session.mutex.release(turn)
             return
         self._remove(session, given_up)
         self._ended(session)
@@ -245,14 +243,9 @@ class Sessions:
             if session in self._all:
                 self._all.remove(session)
                 if given_up:
-                    self.doubts.add(badge(session.number))
+                    self.abandoned.add(identity_lock(session.number))
 
-    def give_back(self, lent: Lent) -> None:
-        """Let others use a session."""
-        lent.session.used_at = self._world.now()
-        lent.session.gate.leave(lent.turn)
-
-    async def ask(
+    async def query(
         self,
         session: Session,
         sql: str,
@@ -260,7 +253,7 @@ class Sessions:
         blocks: float = 0.0,
         relied_on: bool = True,
     ) -> list[Reply]:
-        """Ask a session that was lent; ``limit`` is what it must be set to.
+        """Run statements on a session that was lent; ``limit`` is what it must be set to.
 
         ``blocks`` is how long the statement itself may wait in the server.
 
@@ -269,12 +262,12 @@ class Sessions:
         """
         if limit and limit != session.limit:
             sql = f"SET SESSION wait_timeout={limit};{sql}"
-        within = self._settings.request_timeout
-        if relied_on and session.holds and session.limit > within:
-            within = session.limit
-        within += max(blocks, BRIEF_S)  # most are alike: to change it is a call of the kernel
+        timeout = self._settings.request_timeout
+        if relied_on and session.holds and session.limit > timeout:
+            timeout = session.limit
+        timeout += max(blocks, BRIEF_S)  # most are alike: to change it is a call of the kernel
         try:
-            replies = await session.link.ask(sql, within)
+            replies = await session.connection.query(sql, timeout)
         except ServerError as error:
             raise refused(error, self._settings.where) from error
         except (OutcomeUnknown, Unavailable):
@@ -288,19 +281,15 @@ class Sessions:
     def drop(self, session: Session, given_up: bool = True) -> None:
         """A session is over, and so are its locks; for the server, once it has seen that."""
         self._remove(session, given_up)
-        if self._hangups is not None:
-            self._hangups.forget(session.on_hangup)
-        session.link.close()
+        if self._monitor is not None:
+            self._monitor.forget(session.on_disconnect)
+        session.connection.close()
         self._ended(session)
 
     def close(self) -> None:
-        """End all sessions."""
+        """End all sessions, and watch no more for their ends."""
         self._closed = True
         for session in list(self._all):
             self.drop(session, False)
-        self.close_nowait()
-
-    def close_nowait(self) -> None:
-        """Listen no more for the ends of sessions."""
-        if self._hangups is not None:
-            self._hangups.close()
+        if self._monitor is not None:
+            self._monitor.close()

@@ -1,8 +1,11 @@
 """A PyMySQL connection that its holder and the keeper share.
 
-The driver's connections are not made for two threads. So each question takes a mutex, and what the
-keeper has to say waits for an answer that is still being read. The transaction ends with the lease:
+The driver's connections are not made for two threads. So each query takes a mutex, and what the
+keeper sends waits for a response that is still being read. The transaction ends with the lease:
 whoever tries to end it over the connection is told so.
+
+Private names of PyMySQL, read in 1.1 and 1.2: ``_sock``, ``_result``, ``_read_timeout``,
+``_force_close``.
 """
 
 from __future__ import annotations
@@ -11,13 +14,13 @@ import threading
 from secrets import token_hex
 from typing import Any
 
-from ...errors import UsageError
-from ...world import World
+from ....errors import UsageError
+from ....world import World
+from ..errors import unanswered, unreachable
+from ..settings import Settings
 from .codec import IN_TRANSACTION, ServerError
-from .faults import unanswered, unreachable
-from .link import hello
-from .settings import Settings
-from .wire_threads import connect, hang_up, time_left
+from .connection import setup_sql
+from .connection_threads import connect_driver, shut_down, time_left
 
 TOLD = (
     "this transaction is the lock: leaving the lock's block commits it, and an error that leaves "
@@ -26,12 +29,12 @@ TOLD = (
 
 
 def refuse(*_: object) -> None:
-    """What a holder must not do over the connection."""
+    """Refuse what a holder must not do over the connection."""
     raise UsageError(TOLD)
 
 
 def is_reading(connection: Any) -> bool:
-    """Whether an answer is not read to its end."""
+    """Whether a response is not read to its end."""
     result = connection._result
     return result is not None and bool(result.unbuffered_active or result.has_next)
 
@@ -44,7 +47,7 @@ class ThreadsTransaction:
         self._settings = settings
         self.connection = connection
         self.socket: int = connection._sock.fileno()
-        self.badge = f"fencelock:{token_hex(8)}"
+        self.identity_lock = f"'fencelock:{token_hex(8)}'"
         self.limits = ""
         self._where = settings.where
         self._mutex = threading.RLock()
@@ -62,30 +65,30 @@ class ThreadsTransaction:
             return self._next_result(unbuffered)
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         return not self.connection.open
 
     @property
     def is_open(self) -> bool:
-        return not self.is_over and bool(self.connection.server_status & IN_TRANSACTION)
+        return not self.is_closed and bool(self.connection.server_status & IN_TRANSACTION)
 
-    async def ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
-        within = time_left(self._world, self._settings, within)
-        if not self._mutex.acquire(timeout=within):
+    async def query(self, statements: list[str], timeout: float) -> list[tuple[list[Any], int]]:
+        timeout = time_left(self._world, self._settings, timeout)
+        if not self._mutex.acquire(timeout=timeout):
             raise unreachable(TimeoutError("its holder is using the connection"), self._where)
         try:
-            return self._ask(statements, time_left(self._world, self._settings, within))
+            return self._run(statements, time_left(self._world, self._settings, timeout))
         finally:
             self._mutex.release()
 
-    def _ask(self, statements: list[str], within: float) -> list[tuple[list[Any], int]]:
+    def _run(self, statements: list[str], timeout: float) -> list[tuple[list[Any], int]]:
         import pymysql
 
         connection = self.connection
-        if self.is_over:
+        if self.is_closed:
             raise unreachable(ConnectionError("the connection has ended"), self._where)
         kept, before = connection._result, connection._read_timeout
-        connection._read_timeout = within
+        connection._read_timeout = timeout
         replies: list[tuple[list[Any], int]] = []
         try:
             self._query(";".join(statements))
@@ -107,13 +110,13 @@ class ThreadsTransaction:
         finally:
             connection._result, connection._read_timeout = kept, before
 
-    async def whisper(self, statement: str, within: float) -> bool:
+    async def query_if_idle(self, statement: str, timeout: float) -> bool:
         if not self._mutex.acquire(blocking=False):
             return False
         try:
             if is_reading(self.connection):
                 return False
-            self._ask([statement], within)
+            self._run([statement], timeout)
         finally:
             self._mutex.release()
         return True
@@ -126,10 +129,10 @@ class ThreadsTransaction:
                 self._break()
 
     def _break(self) -> None:
-        hang_up(self.connection._sock)
+        shut_down(self.connection._sock)
         self.connection._force_close()
 
-    def hang_up(self) -> None:
+    def disconnected(self) -> None:
         if self._mutex.acquire(blocking=False):
             try:
                 self._break()
@@ -137,12 +140,12 @@ class ThreadsTransaction:
                 self._mutex.release()
 
 
-async def join(world: World, settings: Settings) -> ThreadsTransaction:
+async def connect_transaction(world: World, settings: Settings) -> ThreadsTransaction:
     """Connect for a transaction that a holder may join."""
-    transaction = ThreadsTransaction(world, connect(world, settings), settings)
-    greeting = [hello(settings), f"DO GET_LOCK('{transaction.badge}',0)"]
+    transaction = ThreadsTransaction(world, connect_driver(world, settings), settings)
+    setup = setup_sql(settings, transaction.identity_lock)
     try:
-        await transaction.ask(greeting, settings.request_timeout)
+        await transaction.query([setup], settings.request_timeout)
     except BaseException:
         transaction.close()
         raise

@@ -1,37 +1,33 @@
-"""Who of one client waits for a row: each with a transaction that stands in the server's queue."""
+"""Who of one client waits for a row: each with a transaction in the server's queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from ...errors import FencelockError, OutcomeUnknown, Unavailable
+from ...errors import Unavailable
 from ...model import Request
-from ...world import Job, Signal, World, sleep
-from .codec import ServerError
-from .faults import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
-from .pool import Pool
-from .rows import BLOCK_S, Rows
+from ...world import Signal, World
+from .errors import DEADLOCK, INTERRUPTED, LOCK_WAIT, refused
+from .row_sql import BLOCK_S, RowTable
+from .server_wait import ServerWait
 from .settings import Settings
-from .transaction import Transaction
-from .transactions import Transactions
+from .wire.codec import ServerError
+from .wire.pool import Pool
+from .wire.transaction import Transaction
+from .wire.transaction_pool import TransactionPool
 
-STEP_S = 0.1
-BREATH_S = 0.001
 
-
-class Waiter:
+class RowWaiter(ServerWait):
     """A transaction that waits in the server's queue."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, world: World, pool: Pool, request: Request) -> None:
+        super().__init__(world, pool)
         self.request = request
-        self.job: Job | None = None
-        self.badge = ""
-        self.kills = 0
         self.left = False
         self.error: Exception | None = None
 
 
-class Waiters:
+class RowWaiters:
     """All who wait."""
 
     def __init__(
@@ -39,8 +35,8 @@ class Waiters:
         world: World,
         settings: Settings,
         pool: Pool,
-        rows: Rows,
-        transactions: Transactions,
+        rows: RowTable,
+        transactions: TransactionPool,
         got: Callable[[Transaction, Request, int], None],
     ) -> None:
         self._world = world
@@ -50,7 +46,7 @@ class Waiters:
         self._transactions = transactions
         self._got = got
         """Called with what was got, before its waiter is."""
-        self._all: dict[str, Waiter] = {}
+        self._all: dict[str, RowWaiter] = {}
         self._signals: dict[str, Signal] = {}
         self._closing = False
 
@@ -60,17 +56,17 @@ class Waiters:
     def unwatch(self, owner: str) -> None:
         self._signals.pop(owner, None)
 
-    def stand(self, request: Request, holding: Container[str]) -> None:
+    def join(self, request: Request, holding: Container[str]) -> None:
         """Have a transaction wait for this one, unless one does or did; raise why it could not."""
         waiter = self._all.get(request.owner)
         if waiter is not None and waiter.error is not None:
             del self._all[request.owner]
             raise Unavailable(f"waiting for {request.name!r} failed: {waiter.error}. Try again")
         if waiter is None and request.owner not in holding:  # looked at in this order: it moves on
-            waiter = self._all[request.owner] = Waiter(request)
+            waiter = self._all[request.owner] = RowWaiter(self._world, self._pool, request)
             waiter.job = self._world.spawn(self._wait(waiter), "fencelock-waiter")
 
-    async def _wait(self, waiter: Waiter) -> None:
+    async def _wait(self, waiter: RowWaiter) -> None:
         request, transaction, got = waiter.request, None, False
         try:
             transaction = await self._transactions.lend()
@@ -79,22 +75,22 @@ class Waiters:
         except Exception as error:
             waiter.error = error
         finally:
-            await self._be_quiet(waiter)
+            await waiter.end_kills()
             if transaction is not None and not got:
-                await self._transactions.undo(transaction)
+                await self._transactions.roll_back(transaction)
             if got or waiter.left:
                 self._all.pop(request.owner, None)
             if (signal := self._signals.get(request.owner)) is not None:
                 signal.set()
 
-    async def _queue_up(self, transaction: Transaction, waiter: Waiter) -> bool:
-        request, waiter.badge = waiter.request, transaction.badge
+    async def _queue_up(self, transaction: Transaction, waiter: RowWaiter) -> bool:
+        request, waiter.identity_lock = waiter.request, transaction.identity_lock
         try:
-            within = self._settings.request_timeout + BLOCK_S
-            replies = await transaction.ask(self._rows.lock(request, "", transaction), within)
+            timeout = self._settings.request_timeout + BLOCK_S
+            replies = await transaction.query(self._rows.lock(request, "", transaction), timeout)
         except ServerError as error:
             transaction.limits = ""
-            await transaction.ask(["ROLLBACK"], self._settings.request_timeout)
+            await transaction.query(["ROLLBACK"], self._settings.request_timeout)
             if error.code in (LOCK_WAIT, DEADLOCK) or error.code in INTERRUPTED:
                 return False
             raise refused(error, self._settings.where) from error
@@ -106,39 +102,22 @@ class Waiters:
         self._got(transaction, request, fence)
         return True
 
-    async def _be_quiet(self, waiter: Waiter) -> None:
-        """This one waits no more: let nobody be about to interrupt it."""
-        waiter.badge = ""
-        while waiter.kills:
-            await sleep(self._world, BREATH_S)
-
-    async def call_off(self, owner: str) -> None:
-        """Out of the server's queue, if this one stands there."""
+    async def withdraw(self, owner: str) -> None:
+        """Leave the server's queue, if this one is there."""
         waiter = self._all.get(owner)
         if waiter is None:
             return
         waiter.left = True
         while waiter.job is not None and self._all.get(owner) is waiter:
-            if waiter.badge:
-                waiter.kills += 1
-                try:
-                    if waiter.badge:
-                        await self._pool.ask(f"KILL QUERY IS_USED_LOCK('{waiter.badge}')")
-                except FencelockError:
-                    pass  # it has ended by itself
-                finally:
-                    waiter.kills -= 1
-            if await waiter.job.join(self._world.now() + STEP_S):
+            if await waiter.interrupt(waiter.job):
                 break
-            if self._world.limit() <= self._world.now():
-                raise OutcomeUnknown("a session still waits in the server's queue: try again")
         self._all.pop(owner, None)
 
     def close_nowait(self) -> None:
         self._closing = True
 
     async def close(self) -> None:
-        """Call all off."""
+        """Withdraw all."""
         self.close_nowait()
         for owner in list(self._all):
-            await self.call_off(owner)
+            await self.withdraw(owner)
