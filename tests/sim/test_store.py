@@ -21,8 +21,8 @@ from fencelock.engines.memory import MemoryEngine, Store
 from fencelock.engines.sqlite.transactions import Transactions
 from fencelock.engines.sqlite.wire.database import Database
 from fencelock.model import Grant, Request
+from fencelock.sim.world import Simulation
 from fencelock.world import NO_LIMIT
-from fencelock.worlds.sim import Simulation
 from fencelock.worlds.threads import drive
 
 names = st.sampled_from(["one", "two"])
