@@ -88,7 +88,7 @@ class Waiters:
     def retract(self, owner: str) -> None:
         """Void what an owner was pushed, even where the push is still under way.
 
-        It takes an attempt back. If it waits, it may ask again and must hear of it.
+        It takes an attempt back. If it waits, it may try again and must be notified of it.
         """
         waiter = self.by_owner.get(owner)
         if waiter is not None:
