@@ -46,8 +46,10 @@ def pause(servers: Redis | Cluster | Nodes) -> None:
         server.pause()
 
 
-def timeout_of(servers: Redis | Cluster | Nodes) -> str:
-    return "node_timeout" if isinstance(servers, Nodes) else "request_timeout"
+def slow(servers: Redis | Cluster | Nodes) -> str:
+    """The URL of servers whose answers are waited for that long."""
+    option = "node_timeout" if isinstance(servers, Nodes) else "request_timeout"
+    return f"{servers.url}?{option}={TIMEOUT}"
 
 
 def resume(servers: Redis | Cluster | Nodes) -> None:
@@ -59,7 +61,7 @@ def test_a_try_ends_by_its_deadline(flavor: str, servers: Redis | Cluster | Node
     """H81: And the lock is not kept from others by what it has sent."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(servers.url, **{timeout_of(servers): TIMEOUT})
+        client = await lab.connect(slow(servers))
         async with client.lock("warm"):
             pass
         pause(servers)
@@ -81,7 +83,7 @@ def test_a_release_and_a_wait_end_by_their_deadlines(
     """H81."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(servers.url, **{timeout_of(servers): TIMEOUT})
+        client = await lab.connect(slow(servers))
         holder = await lab.connect(servers.url)
         held = await holder.lock("seat", ttl=60).acquire()
         # A release without a deadline of its caller ends by the wire's own in asyncio.

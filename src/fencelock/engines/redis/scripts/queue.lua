@@ -56,8 +56,8 @@ local function skip(owner)
     end
 end
 
--- If the one that the lock went to dies, nobody else would hear of it: now and then the next in the
--- queue is asked to look a moment later.
+-- If the one that the lock went to dies, nobody else would be told: now and then the next in the
+-- queue is told to look a moment later.
 local function tell_next(position, told)
     if told and now - told < TELL and told - now < TELL then return end
     local next_owner = call('ZRANGE', queue, position, position)[1]
@@ -69,8 +69,8 @@ local function tell_next(position, told)
     end
 end
 
--- A lock was handed to somebody who let it expire. If nothing was heard from that client since, it is
--- suspected, until it is heard of again: when it was last seen is kept as a negative number.
+-- A lock was handed to somebody who let it expire. If that client gave no sign of life since, it is
+-- suspected, until it gives one: when it was last seen is kept as a negative number.
 local function suspect(inbox, since)
     local seen = tonumber(call('HGET', waiters, '@' .. inbox))
     if seen and seen > 0 and seen <= tonumber(since) then

@@ -325,15 +325,15 @@ class ThreadsConnection(ThreadsStream):
     def _deliver(
         self, leader: _Queued, batch: list[_Queued], replies: list[Any], error: Exception | None
     ) -> None:
-        place = 0
+        start = 0
         for call in batch:
             if not call.told:
                 call.error = error
-                call.replies = replies[place : place + call.count]
+                call.replies = replies[start : start + call.count]
                 call.told = True
                 if call is not leader:
                     call.woken.release()
-            place += call.count
+            start += call.count
 
 
 class ThreadsSubscription:
