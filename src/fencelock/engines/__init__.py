@@ -46,8 +46,11 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
     address = address._replace(scheme=meant(address.scheme))
     engine = find(address.scheme)
     given = dict(address.options)
-    _demand(engine, address.public, given.pop("scope", None))
-    return engine, engine.settled(address._replace(options=read_options(engine, given)))
+    scope = given.pop("scope", None)
+    address = address._replace(options=read_options(engine, given))
+    engine = engine.chosen(address)
+    _demand(engine, address.public, scope)
+    return engine, engine.settled(address)
 
 
 def _demand(engine: type[Engine], place: str, scope: object) -> None:
