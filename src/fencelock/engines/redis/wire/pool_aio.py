@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Any
 
 from ....errors import OutcomeUnknown, Unavailable
+from ....wires.single_flight_aio import AioSingleFlight
 from ..settings import Node, Settings
 from .connection import CLOSED, Purpose, packed, time_up
 from .connection_aio import AioConnection, AioSubscription
@@ -44,7 +46,8 @@ class AioPool:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._connections: dict[tuple[Node, Purpose], AioConnection] = {}
-        self._connecting: dict[tuple[Node, Purpose], asyncio.Task[AioConnection]] = {}
+        self._connecting = AioSingleFlight[AioConnection]("fencelock-connect")
+        """In tasks of their own: redis-py may swallow the cancellation of ours."""
         self._sentinels = settings.nodes if settings.topology == "sentinel" else ()
         self._closed = False
 
@@ -73,50 +76,37 @@ class AioPool:
         One that was begun before we came, perhaps while the server was silent, may fail: then
         there is time for another.
         """
-        key: tuple[Node, Purpose] = (node, purpose)
         until = self._loop.time() + request_timeout
         while True:
             if self._closed:
                 raise Unavailable(CLOSED)
-            task = self._connecting.get(key)
-            began = task is None
-            if task is None:
-                task = self._connecting[key] = self._begin(AioConnection(node))
-                task.add_done_callback(lambda done: self._connected(key, done))
+            work = partial(self._open, node, purpose)
+            task, began = self._connecting.join((node, purpose), work)
             await asyncio.wait({task}, timeout=until - self._loop.time())
             if not task.done():
                 raise time_up(node)
-            if began or task.cancelled() or task.exception() is None:
+            is_over = began or self._loop.time() >= until
+            if is_over or task.cancelled() or task.exception() is None:
                 return task.result()
-            if self._connecting.get(key) is task or self._loop.time() >= until:
-                return task.result()
 
-    def _begin(self, connection: AioConnection) -> asyncio.Task[AioConnection]:
-        """Connect in a task of its own: redis-py may swallow the cancellation of ours."""
-
-        async def connect() -> AioConnection:
-            await connection.connect(self._settings, connection.node in self._sentinels)
-            return connection
-
-        return self._loop.create_task(connect(), name="fencelock-connect")
-
-    def _connected(self, key: tuple[Node, Purpose], task: asyncio.Task[AioConnection]) -> None:
-        self._connecting.pop(key, None)
-        if task.cancelled() or task.exception() is not None:
-            return
+    async def _open(self, node: Node, purpose: Purpose) -> AioConnection:
+        connection = AioConnection(node)
+        await connection.connect(self._settings, node in self._sentinels)
         if self._closed:
-            task.result().close()
+            connection.close()
         else:
-            self._connections[key] = task.result()
+            self._connections[node, purpose] = connection
+        return connection
 
     async def subscribe(self, node: Node, channel: str) -> AioSubscription:
         connection = AioSubscription(node)
-        task = self._begin(connection)
+        work = connection.connect(self._settings, node in self._sentinels)
+        task = self._loop.create_task(work, name="fencelock-connect")
         try:
             await asyncio.wait({task})
             task.result()
         except asyncio.CancelledError:
-            task.add_done_callback(_close_quietly)
+            task.add_done_callback(lambda done: _close_quietly(connection, done))
             raise
         try:
             payload = packed("SUBSCRIBE", channel)
@@ -149,7 +139,7 @@ class AioPool:
         self._connections.clear()
 
 
-def _close_quietly(task: asyncio.Task[AioConnection]) -> None:
+def _close_quietly(connection: AioConnection, task: asyncio.Task[None]) -> None:
     """Nobody wants the connection any more, if it was made at all."""
     if not task.cancelled() and task.exception() is None:
-        task.result().close()
+        connection.close()
