@@ -21,6 +21,7 @@ from fencelock.world import Signal
 from fencelock.worlds.sim import SimWorld
 from fencelock.worlds.sim_tasks import Flag
 from fencelock.worlds.threads import drive
+from tests.sim.edge import install
 from tests.sim.edge_fanout import Edge
 from tests.sim.model_redis import ModelRedis
 from tests.sim.network import Host, Network
@@ -30,6 +31,8 @@ NAME = "seat"
 KEY = NAME.encode()
 QUEUE, REVOKED = b"{seat}:fencelock:queue", b"{seat}:fencelock:revoked"
 R = TypeVar("R")
+
+install()
 
 
 class Cast(ABC):

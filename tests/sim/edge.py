@@ -264,5 +264,7 @@ def _fanout(world: World, settings: Settings, scripts: Sequence[Script]) -> SimF
     return SimFanout(world.edge, world, settings, scripts)
 
 
-POOLS["sim"] = _pool
-FANOUTS["sim"] = _fanout
+def install() -> None:
+    """Let the engines find what is theirs in the simulator."""
+    POOLS["sim"] = _pool
+    FANOUTS["sim"] = _fanout

@@ -392,6 +392,6 @@ def _grant(text: str) -> tuple[int, float] | None:
     """Read the fence and the wait from a push; None if the owner has to claim the lock."""
     fence, _, waited_ms = text.partition(" ")
     try:
-        return int(fence), int(waited_ms) / 1000
+        return int(fence), max(0, int(waited_ms)) / 1000  # it waited, even if the clock ran back
     except ValueError:
         return None

@@ -7,7 +7,6 @@ settled it passes that on. So no thread of our own is needed, but for making con
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import ssl
@@ -19,6 +18,7 @@ from typing import Any
 from ...errors import EngineError, Unavailable
 from ...wires import socket_timeout
 from ...wires.socket_timeout import READ, WRITE
+from ...wires.wakeup_pipe import WakeupPipe
 from ...world import World
 from ..redis.scripts import Script
 from ..redis.settings import Node, Settings
@@ -107,8 +107,8 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         self._poll = poller()
         self._by_number: dict[int, ThreadsNode] = {}
         self._followers: list[Alarm] = []
-        self._wakeup, self._waker = os.pipe()
-        self._poll.register(self._wakeup, READ)
+        self._wakeup = WakeupPipe()
+        self._poll.register(self._wakeup.open(), READ)
         self._idle = min(IDLE_S, settings.request_timeout / 2)
         self._used_at = 0.0
         self._closed = False
@@ -201,8 +201,8 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         for number, event in ready:
             node = self._by_number.get(number)
             if node is None:
-                if number == self._wakeup:
-                    os.read(self._wakeup, 512)
+                if number == self._wakeup.descriptor:
+                    self._wakeup.drain()
                 continue
             try:
                 if event & WRITE:
@@ -292,7 +292,7 @@ class ThreadsFanout(Fanout[ThreadsNode]):
                 self._poll.register(node.number, READ)
                 self._connected(node)
             if not self._closed:
-                os.write(self._waker, b"!")  # whoever reads sees the new state of things
+                self._wakeup.wake()  # whoever reads sees the new state of things
 
     async def close(self) -> None:
         self.close_nowait()
@@ -307,12 +307,11 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             for node in self._nodes:
                 self._cut(node, "closed")
             self._give_up()
-            os.write(self._waker, b"!")
+            self._wakeup.wake()
         self._dispose()
 
     def _dispose(self) -> None:
         """Close the pipe, unless somebody reads still: then that one does it on leaving."""
         if self._takes_turn(object()):  # and never given back
             self._poll.close()
-            os.close(self._wakeup)
-            os.close(self._waker)
+            self._wakeup.close()

@@ -8,7 +8,6 @@ fight for the interpreter.
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections import deque
@@ -24,6 +23,7 @@ from redis.retry import Retry
 
 from ....errors import OutcomeUnknown, Unavailable
 from ....wires.socket_timeout import READ, poller, set_timeout, waiting_for, waits_in_kernel
+from ....wires.wakeup_pipe import WakeupPipe
 from ..settings import Node, Settings, where
 from .connection import cannot_connect, new_connection, time_up
 
@@ -343,19 +343,18 @@ class ThreadsSubscription:
         self.broken = ""
         self._connection = connection
         connection.set_timeout(1.0)
-        self._wakeup, self._waker = os.pipe()
-        self._mutex = threading.Lock()
+        self._wakeup = WakeupPipe()
         self._closed = False
         self._poll = poller()
         self._poll.register(connection.socket.fileno(), READ)
-        self._poll.register(self._wakeup, READ)
+        self._poll.register(self._wakeup.open(), READ)
 
     async def receive(self, seconds: float) -> list[bytes]:
         ready = self._poll.poll(seconds * 1000 + 1 if seconds > 0 else 1)
         if self._closed or not ready:
             return []
-        if len(ready) > 1 or ready[0][0] == self._wakeup:
-            os.read(self._wakeup, 512)
+        if len(ready) > 1 or ready[0][0] == self._wakeup.descriptor:
+            self._wakeup.drain()
             if len(ready) == 1:
                 return []
         try:
@@ -371,21 +370,15 @@ class ThreadsSubscription:
         """Nothing is read unless somebody receives."""
 
     def interrupt(self) -> None:
-        with self._mutex:  # not while it is being closed: the descriptor may be another's by then
-            if not self._closed:
-                os.write(self._waker, b"!")
+        self._wakeup.wake()
 
     def __del__(self) -> None:
         if hasattr(self, "_closed"):
             self.close()  # nobody may have got it: whoever made it was interrupted
 
     def close(self) -> None:
-        with self._mutex:
-            if self._closed:
-                return
-            self._closed = True
-            os.close(self._wakeup)
-            os.close(self._waker)
+        self._closed = True
+        self._wakeup.close()
         self._connection.close()
 
 
