@@ -18,9 +18,9 @@ from fencelock.engines.redis.wire import POOLS
 from fencelock.engines.redis.wire.connection import CLOSED, Purpose, cannot_connect, packed
 from fencelock.engines.redlock import FANOUTS
 from fencelock.errors import OutcomeUnknown, Unavailable
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from fencelock.world import World
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
 from tests.sim.edge_fanout import Edge, SimFanout
 from tests.sim.nodes import Connection
 

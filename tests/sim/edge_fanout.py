@@ -12,8 +12,8 @@ from fencelock.engines.redis.wire.connection import CLOSED, ScriptCall, cannot_c
 from fencelock.engines.redlock.fanout import Broadcast, Fanout, NodeConnection
 from fencelock.engines.redlock.settings import CONNECT_S
 from fencelock.errors import Unavailable
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from tests.sim.network import Host, Network
 from tests.sim.nodes import Connection, Node
 

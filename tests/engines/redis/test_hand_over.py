@@ -9,7 +9,7 @@ import pytest
 from fencelock.engines.redis.listener import Listener
 from fencelock.engines.redis.script_runner import ScriptRunner
 from fencelock.engines.waiters import DRIFT
-from fencelock.worlds.sim import Simulation
+from fencelock.sim.world import Simulation
 
 TTL = 3.0
 
