@@ -144,7 +144,7 @@ def tell_too_late(patch: Patch) -> None:
             tenure.attend_at = end
         return tenure.loss is not None
 
-    patch.setattr(Keeper, "lapse", lapse)
+    patch.setattr(Keeper, "expire_if_due", lapse)
 
 
 def give_a_fence_twice(patch: Patch) -> None:

@@ -27,7 +27,7 @@ TABLE: dict[str, str] = {
     "valkey": "fencelock.engines.redis.engine:RedisEngine",
     "redis+sentinel": "fencelock.engines.redis.engine:RedisEngine",
     "redis+cluster": "fencelock.engines.redis.engine:RedisEngine",
-    "redlock": "fencelock.engines.redis.redlock:RedlockEngine",
+    "redlock": "fencelock.engines.redlock.engine:RedlockEngine",
     "postgresql": "fencelock.engines.postgresql.lease:LeaseEngine",
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
