@@ -22,8 +22,8 @@ from os.path import dirname
 from typing import TYPE_CHECKING, Any
 
 from .errors import EngineError, Misconfigured, UsageError
-from .guards.sql import dialects, failures, transactions
-from .guards.sql.links import Link, link
+from .guards.sql import dialects, errors, transactions
+from .guards.sql.adapters import Link, link
 from .guards.sql.steps import Ask, Steps, Table
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _explained(error: EngineError, engine: Engine) -> EngineError:
     return Misconfigured(
         f"this connection leads to a database without the table of the lock, which is kept at "
         f"{engine.address.public}; nothing happened. Verify the lock in its own database, with the "
-        f"same search path, or use a guard ({failures.words(error.__cause__ or error)})"
+        f"same search path, or use a guard ({errors.words(error.__cause__ or error)})"
     )
 
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ..fence import Fenced
-from .faults import mapped
-from .line import Line
-from .order import PREFIX, Order, Orders, checked_age, highest
+from .errors import mapped
+from .raw_command import Line
 from .script import forgetting
+from .script_call import PREFIX, Order, Orders, checked_age, highest
 
 if TYPE_CHECKING:
     import redis

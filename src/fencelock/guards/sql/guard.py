@@ -7,8 +7,8 @@ from typing import Any
 from ...errors import UsageError
 from ..fence import FENCE_MAX, Claim, Fenced, claim
 from . import dialects
+from .adapters import link, shortcut
 from .dialects import Dialect, Statements
-from .links import link, shortcut
 from .names import check_identifier, check_name
 from .steps import Ask, Entry, Steps, Table
 

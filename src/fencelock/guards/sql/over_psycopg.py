@@ -19,8 +19,8 @@ from psycopg.generators import execute
 from psycopg.types.numeric import Int8
 
 from ...errors import UsageError
-from . import failures, talks
-from .links import DriverLink, Shortcut, positional
+from . import errors, talks
+from .adapters import DriverLink, Shortcut, positional
 from .prepared import Memory, memory
 from .steps import Entry, Steps, Table
 from .talks import Talk
@@ -60,7 +60,7 @@ class PsycopgLink(DriverLink):
             else:
                 entered = False
         except Exception as error:
-            failures.meet(error, where)
+            errors.meet(error, where)
             raise
         if entered:
             return cast("T", None)  # the steps would end like this
@@ -97,7 +97,7 @@ def _change(connection: Any, sql: str, values: tuple[Any, ...], where: Table, en
         known.look_for(connection, sql)
         return cursor.rowcount == 1
     except Exception as error:
-        failures.meet(error, where)
+        errors.meet(error, where)
         raise
 
 

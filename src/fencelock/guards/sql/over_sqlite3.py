@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import failures, transactions
-from .links import Shortcut, positional
+from . import errors, transactions
+from .adapters import Shortcut, positional
 from .steps import Table
 
 __all__ = ["shortcut"]
@@ -25,6 +25,6 @@ def _change(connection: Any, sql: str, values: tuple[Any, ...], where: Table, en
             transactions.demand(transactions.may_change(connection))
         changed: int = connection.execute(positional(sql, True)[0], values).rowcount
     except Exception as error:
-        failures.meet(error, where)
+        errors.meet(error, where)
         raise
     return changed > 0

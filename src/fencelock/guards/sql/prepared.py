@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .links import PARAMETER
+from .adapters import PARAMETER
 
 __all__ = ["Memory", "memory", "numbered"]
 

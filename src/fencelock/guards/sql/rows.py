@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from ...errors import EngineError, UsageError
 from ..fence import Claim, Fenced, claim
 from . import dialects
+from .adapters import link, shortcut
 from .dialects import Dialect
-from .links import link, shortcut
 from .names import check_identifier, quote
 from .steps import Ask, Steps, Table
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import Denied, Misconfigured, OutcomeUnknown, Unavailable, UsageError
+from ...errors import Denied, Misconfigured, OutcomeUnknown, Unavailable, UsageError
 
 __all__ = ["Gateway"]
 

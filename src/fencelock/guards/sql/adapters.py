@@ -14,7 +14,7 @@ from inspect import isawaitable
 from typing import Any, Protocol, TypeVar, cast
 
 from ...errors import UsageError
-from . import dialects, failures, transactions
+from . import dialects, errors, transactions
 from .dialects import Dialect
 from .steps import Ask, Entry, Steps, Table, Told
 
@@ -148,7 +148,7 @@ class DriverLink:
             cursor = self._connection.cursor()
             began = cursor if isawaitable(cursor) else _execute(cursor, self.dialect, ask)
         except Exception as error:
-            failures.meet(error, where)
+            errors.meet(error, where)
             raise
         if isawaitable(began):
             return self._run_later(steps, ask, cursor, began, where)
@@ -165,7 +165,7 @@ class DriverLink:
                     return result
                 _execute(cursor, self.dialect, ask)
         except Exception as error:
-            failures.meet(error, where)
+            errors.meet(error, where)
             raise
         finally:
             cursor.close()
@@ -188,7 +188,7 @@ class DriverLink:
                     return result
                 await _execute(cursor, self.dialect, ask)
         except Exception as error:
-            failures.meet(error, where)
+            errors.meet(error, where)
             raise
 
 

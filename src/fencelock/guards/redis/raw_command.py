@@ -12,7 +12,7 @@ from __future__ import annotations
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
-from .faults import Broken, breaks
+from .errors import Broken, breaks
 from .script import Script
 
 if TYPE_CHECKING:

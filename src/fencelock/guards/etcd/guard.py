@@ -1,14 +1,4 @@
-"""A guard for keys of etcd: the mark is compared in the transaction that writes them.
-
-    guard = EtcdGuard("http://127.0.0.1:2379")
-    with client.lock("config") as lease:
-        found = guard.enter(lease, "config/a")          # raises the mark, and reads
-        guard.put("config/a", change(found["config/a"]), lease)
-
-It needs no client of etcd, only the JSON gateway that every member has. To send the same
-transaction with a client of your own, take it from ``guarded`` of ``etcd_transaction``. When the
-lock is kept by the same etcd, ``fencelock.etcd.compare(lease)`` is simpler still and needs no mark.
-"""
+"""The etcd guard of both flavors: what is sent when, and what its caller is told."""
 
 from __future__ import annotations
 
@@ -16,23 +6,13 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from ..errors import OutcomeUnknown, Unavailable, UsageError
-from .etcd_gateway import Gateway
-from .etcd_marks import Json, check_seconds, is_last, look, page, removals, seen, setting
-from .etcd_transaction import (
-    PREFIX,
-    Guarded,
-    Operation,
-    delete,
-    get,
-    guarded,
-    mark_key,
-    put,
-    values,
-)
-from .fence import Fenced, claim
+from ...errors import OutcomeUnknown, Unavailable, UsageError
+from ..fence import Fenced, claim
+from .gateway import Gateway
+from .marks import Json, check_seconds, is_last, look, page, removals, seen, setting
+from .transaction import PREFIX, Guarded, Operation, delete, get, guarded, mark_key, put, values
 
-__all__ = ["AsyncEtcdGuard", "EtcdGuard", "Operation", "delete", "get", "guarded", "put"]
+__all__ = ["AsyncEtcdGuard", "EtcdGuard"]
 
 _TXN = "/v3/kv/txn"
 _RANGE = "/v3/kv/range"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from . import dialects, failures, transactions
-from .links import percent
+from . import dialects, errors, transactions
+from .adapters import percent
 from .steps import Ask, Entry, Steps, Table, Told
 
 __all__ = ["DjangoLink"]
@@ -39,7 +39,7 @@ class DjangoLink:
                         return result
                     told = _ask(cursor, ask)
         except Exception as error:
-            failures.meet(error, where)
+            errors.meet(error, where)
             raise
 
     def _belongs(self) -> bool:

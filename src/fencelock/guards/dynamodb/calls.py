@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import UsageError
-from .aws import watch
-from .dynamodb_request import ATTRIBUTE, condition, fenced_put, fenced_update, number, refusal
-from .fence import Claim, Fenced, claim
+from ...errors import UsageError
+from ..aws import watch
+from ..fence import Claim, Fenced, claim
+from .request import ATTRIBUTE, condition, fenced_put, fenced_update, number, refusal
 
 __all__ = ["Call", "Item", "Rules"]
 

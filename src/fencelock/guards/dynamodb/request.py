@@ -17,9 +17,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ..errors import EngineError, StaleFence, UsageError
-from .aws import answer_of, code_of
-from .fence import Claim
+from ...errors import EngineError, StaleFence, UsageError
+from ..aws import answer_of, code_of
+from ..fence import Claim
 
 __all__ = ["ATTRIBUTE", "condition", "fenced_put", "fenced_update", "mark_of", "refusal"]
 

@@ -17,8 +17,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..errors import EngineError, UsageError
-from .fence import Claim
+from ...errors import EngineError, UsageError
+from ..fence import Claim
 
 __all__ = ["PREFIX", "Guarded", "Operation", "delete", "get", "guarded", "put"]
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.orm import Session, scoped_session
 
 from ...errors import UsageError
-from . import dialects, failures, transactions
+from . import dialects, errors, transactions
 from .steps import Ask, Entry, Steps, Table, Told
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _run(
                 return result
             told = _ask(connection, ask, remembers)
     except Exception as error:
-        failures.meet(error, where)
+        errors.meet(error, where)
         raise
 
 

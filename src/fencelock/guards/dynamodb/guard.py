@@ -1,33 +1,16 @@
-"""A guard for items of DynamoDB: the mark is an attribute of the item, checked by its condition.
-
-    guard = DynamoDBGuard(boto3.resource("dynamodb").Table("stock"))
-    with client.lock("stock:42") as lease:
-        item = guard.enter({"id": "42"}, lease)         # raises the mark, and reads
-        guard.put({**item, "left": item["left"] - 1}, lease)
-
-It works over boto3's Table, over a low-level client with the name of a table, and, as
-``AsyncDynamoDBGuard``, over those of aioboto3 and aiobotocore. ``dynamodb_request`` has the same as
-plain dictionaries. The tests run against moto's server, a stand-in: see the page on this guard.
-"""
+"""The DynamoDB guard of both flavors: each method is one request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from .aws import watched
-from .dynamodb_request import condition, fenced_put, fenced_update, mark_of, refusal
-from .dynamodb_rules import Call, Item, Rules
-from .fence import Fenced
+from ..aws import watched
+from ..fence import Fenced
+from .calls import Call, Item, Rules
+from .request import mark_of
 
-__all__ = [
-    "AsyncDynamoDBGuard",
-    "DynamoDBGuard",
-    "condition",
-    "fenced_put",
-    "fenced_update",
-    "refusal",
-]
+__all__ = ["AsyncDynamoDBGuard", "DynamoDBGuard"]
 
 
 class DynamoDBGuard(Rules):

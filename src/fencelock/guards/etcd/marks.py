@@ -6,8 +6,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError
-from .etcd_transaction import delete, put, read_mark, values, written
+from ...errors import UsageError
+from .transaction import delete, put, read_mark, values, written
 
 __all__ = ["Json", "look", "page", "removals", "seen", "setting"]
 

@@ -12,10 +12,10 @@ import time
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from ..errors import Misconfigured, Unavailable
-from .aws import answer_of, code_of
-from .fence import Claim
-from .s3_envelope import SIZE, Envelope, unwrap, wrap
+from ...errors import Misconfigured, Unavailable
+from ..aws import answer_of, code_of
+from ..fence import Claim
+from .envelope import SIZE, Envelope, unwrap, wrap
 
 __all__ = ["Call", "Pause", "Steps"]
 

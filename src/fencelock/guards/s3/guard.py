@@ -1,29 +1,16 @@
-"""A guard for objects of S3 and of stores like it, by conditional writes.
-
-    guard = S3Guard(boto3.client("s3"), "bucket")
-    with client.lock("report") as lease:
-        data = guard.enter("report.json", lease)        # raises the mark, and reads
-        guard.put("report.json", change(data), lease)
-
-The mark stands in the first line of the object itself; ``s3_envelope`` says why. So others read the
-object with ``guard.read``, or skip its first bytes. The store must honor If-Match and If-None-Match
-when it writes, as S3 does since the end of 2024: ``guard.probe()`` finds out.
-
-The tests run against SeaweedFS, a real object store with S3's interface, and not against AWS.
-"""
+"""The S3 guard of both flavors: each method runs the steps of one operation."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from ..errors import UsageError
-from . import s3_steps
-from .aws import watch, watched
-from .fence import Claim, Fenced, claim
-from .s3_envelope import SIZE, unwrap, wrap
-from .s3_steps import Call, Pause, Steps
+from ...errors import UsageError
+from ..aws import watch, watched
+from ..fence import Claim, Fenced, claim
+from . import operations
+from .operations import Call, Pause, Steps
 
-__all__ = ["SIZE", "AsyncS3Guard", "S3Guard", "unwrap", "wrap"]
+__all__ = ["AsyncS3Guard", "S3Guard"]
 
 T = TypeVar("T")
 
@@ -44,15 +31,15 @@ class _Rules:
     def _putting(self, key: str, data: bytes, wanted: Claim, more: dict[str, Any]) -> Steps[None]:
         if not isinstance(data, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"an object's data is bytes, not {type(data).__name__}")
-        return s3_steps.put(key, bytes(data), wanted, more)
+        return operations.put(key, bytes(data), wanted, more)
 
     def _resetting(self, key: str, to: int) -> Steps[None]:
-        return s3_steps.reset(key, claim(to, "any", self.epoch).mark if to else 0)
+        return operations.reset(key, claim(to, "any", self.epoch).mark if to else 0)
 
     def _forgetting(self, older_than_seconds: float, prefix: str) -> Steps[int]:
         if not older_than_seconds > 0:
             raise UsageError(f"marks are forgotten after seconds, not after {older_than_seconds!r}")
-        return s3_steps.forget(prefix, s3_steps.old(older_than_seconds))
+        return operations.forget(prefix, operations.old(older_than_seconds))
 
     @property
     def _where(self) -> str:
@@ -71,7 +58,7 @@ class S3Guard(_Rules):
         The object is written again for that, with the same data. None: there is no data, and only
         the mark was written.
         """
-        return self._do(s3_steps.enter(key, self._claim(lease, name)))
+        return self._do(operations.enter(key, self._claim(lease, name)))
 
     def put(
         self, key: str, data: bytes, lease: Fenced | int, *, name: str | None = None, **more: Any
@@ -81,15 +68,15 @@ class S3Guard(_Rules):
 
     def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
         """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
-        self._do(s3_steps.put(key, None, self._claim(lease, name), {}))
+        self._do(operations.put(key, None, self._claim(lease, name), {}))
 
     def read(self, key: str) -> bytes | None:
         """The data, without a look at fences; None when there is none."""
-        return self._do(s3_steps.look(key, whole=True)).envelope.data
+        return self._do(operations.look(key, whole=True)).envelope.data
 
     def mark(self, key: str) -> int:
         """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any."""
-        return self._do(s3_steps.look(key, whole=False)).envelope.mark
+        return self._do(operations.look(key, whole=False)).envelope.mark
 
     def reset(self, key: str, to: int = 0) -> None:
         """Set the mark of an object, also to a smaller fence than it has seen.
@@ -109,7 +96,7 @@ class S3Guard(_Rules):
 
     def probe(self, key: str = "fencelock-probe") -> None:
         """Raise Misconfigured if this store would let an old writer pass. It writes that key."""
-        self._do(s3_steps.probe(key))
+        self._do(operations.probe(key))
 
     def _do(self, steps: Steps[T]) -> T:
         with watched(self._where):
@@ -147,7 +134,7 @@ class AsyncS3Guard(_Rules):
         The object is written again for that, with the same data. None: there is no data, and only
         the mark was written.
         """
-        return await self._do(s3_steps.enter(key, self._claim(lease, name)))
+        return await self._do(operations.enter(key, self._claim(lease, name)))
 
     async def put(
         self, key: str, data: bytes, lease: Fenced | int, *, name: str | None = None, **more: Any
@@ -157,15 +144,15 @@ class AsyncS3Guard(_Rules):
 
     async def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
         """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
-        await self._do(s3_steps.put(key, None, self._claim(lease, name), {}))
+        await self._do(operations.put(key, None, self._claim(lease, name), {}))
 
     async def read(self, key: str) -> bytes | None:
         """The data, without a look at fences; None when there is none."""
-        return (await self._do(s3_steps.look(key, whole=True))).envelope.data
+        return (await self._do(operations.look(key, whole=True))).envelope.data
 
     async def mark(self, key: str) -> int:
         """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any."""
-        return (await self._do(s3_steps.look(key, whole=False))).envelope.mark
+        return (await self._do(operations.look(key, whole=False))).envelope.mark
 
     async def reset(self, key: str, to: int = 0) -> None:
         """Set the mark of an object, also to a smaller fence than it has seen.
@@ -185,7 +172,7 @@ class AsyncS3Guard(_Rules):
 
     async def probe(self, key: str = "fencelock-probe") -> None:
         """Raise Misconfigured if this store would let an old writer pass. It writes that key."""
-        await self._do(s3_steps.probe(key))
+        await self._do(operations.probe(key))
 
     async def _do(self, steps: Steps[T]) -> T:
         with watched(self._where):
