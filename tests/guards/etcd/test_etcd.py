@@ -87,7 +87,7 @@ def test_names_do_not_share_a_mark(etcd: Etcd, prefix: str) -> None:
 def test_old_marks_are_forgotten_and_young_ones_are_not(
     etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencelock.guards.etcd.marks.PAGE", 2)  # so that there are several
+    monkeypatch.setattr("fencelock.guards.etcd.transaction.PAGE", 2)  # so that there are several
     guard = EtcdGuard(etcd.address, prefix=prefix)
     names = [f"n{number}" for number in range(5)]
     for name in names:

@@ -44,16 +44,16 @@ class Gateway:
         """POST, and return the answer. A member that cannot be reached is passed over."""
         why = ""
         for member in self._members:
-            line = self._line(*member)
+            connection = self._connection(*member)
             try:
-                line.connect()
+                connection.connect()
             except OSError as error:
                 why = f"{member[1]}:{member[2]}: {error}"
-                line.close()
+                connection.close()
                 continue
             try:
-                line.request("POST", path, json.dumps(body), self._headers)
-                reply = line.getresponse()
+                connection.request("POST", path, json.dumps(body), self._headers)
+                reply = connection.getresponse()
                 return _read(reply.status, reply.read())
             except (OSError, http.client.HTTPException) as error:
                 raise OutcomeUnknown(
@@ -61,10 +61,10 @@ class Gateway:
                     "may have taken effect; read before you repeat it"
                 ) from error
             finally:
-                line.close()
+                connection.close()
         raise Unavailable(f"no member of etcd can be reached, so nothing was done ({why})")
 
-    def _line(self, secure: bool, host: str, port: int) -> http.client.HTTPConnection:
+    def _connection(self, secure: bool, host: str, port: int) -> http.client.HTTPConnection:
         if secure:
             return http.client.HTTPSConnection(
                 host, port, timeout=self._timeout, context=self._context

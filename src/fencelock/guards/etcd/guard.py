@@ -4,22 +4,51 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from ...errors import OutcomeUnknown, Unavailable, UsageError
-from ..fence import Fenced, claim
+from ..fence import Fenced, check_age, claim
+from ..runner import run, run_async
 from .gateway import Gateway
-from .marks import Json, check_seconds, is_last, look, page, removals, seen, setting
-from .transaction import PREFIX, Guarded, Operation, delete, get, guarded, mark_key, put, values
+from .transaction import (
+    PREFIX,
+    Json,
+    Operation,
+    delete,
+    get,
+    guarded,
+    is_last,
+    look,
+    mark_key,
+    page,
+    put,
+    removals,
+    seen,
+    setting,
+    values,
+)
 
 __all__ = ["AsyncEtcdGuard", "EtcdGuard"]
+
+T = TypeVar("T")
 
 _TXN = "/v3/kv/txn"
 _RANGE = "/v3/kv/range"
 
 
-class _Rules:
-    """What both flavors do: make requests, and read answers."""
+class _Request(NamedTuple):
+    """A POST to the JSON gateway."""
+
+    path: str
+    body: Json
+
+
+_Steps: TypeAlias = Generator[_Request, Json, T]
+
+
+class _EtcdGuardBase:
+    """What both flavors share: the requests of an operation, and what their answers mean."""
 
     def __init__(self, prefix: str, epoch: int) -> None:
         claim(1, "any", epoch)  # says so if the epoch is none
@@ -28,21 +57,43 @@ class _Rules:
         self.prefix = prefix
         self.epoch = epoch
 
-    def _request(
+    def _commit(
         self, operations: Iterable[Operation], lease: Fenced | int, name: str | None
-    ) -> Guarded:
+    ) -> _Steps[Sequence[Json]]:
         wanted = claim(lease, name, self.epoch)
-        return guarded(operations, wanted, prefix=self.prefix, stamp=int(time.time()))
+        request = guarded(operations, wanted, prefix=self.prefix, stamp=int(time.time()))
+        return request.judge((yield _Request(_TXN, request.json())))
+
+    def _mark(self, name: str) -> _Steps[int]:
+        return seen((yield from _range(look(self._mark_key(name)))))
+
+    def _reset(self, name: str, to: int) -> _Steps[None]:
+        mark = claim(to, name, self.epoch).mark if to else 0
+        yield _Request(_TXN, setting(self._mark_key(name), mark, int(time.time())))
+
+    def _forget(self, older_than_seconds: float) -> _Steps[int]:
+        before = time.time() - check_age(older_than_seconds)
+        count, found = 0, list[Json]()
+        while True:
+            found = (yield from _range(page(self.prefix, found))).get("kvs", [])
+            for removal in removals(found, before):
+                count += bool((yield _Request(_TXN, removal)).get("succeeded"))
+            if is_last(found):
+                return count
 
     def _mark_key(self, name: str) -> bytes:
         return mark_key(self.prefix, claim(1, name).name)
 
-    def _setting(self, name: str, to: int) -> Json:
-        mark = claim(to, name, self.epoch).mark if to else 0
-        return setting(self._mark_key(name), mark, int(time.time()))
+
+def _range(body: Json) -> _Steps[Json]:
+    """Send what only reads: without an answer, nothing has happened."""
+    try:
+        return (yield _Request(_RANGE, body))
+    except OutcomeUnknown as error:
+        raise Unavailable(f"etcd did not answer, and nothing was changed: {error}") from error
 
 
-class EtcdGuard(_Rules):
+class EtcdGuard(_EtcdGuardBase):
     """Reads and writes keys of etcd for whoever has the highest fence.
 
     ``endpoints``: one member or several, ``http://`` or ``https://`` (then with ``context``).
@@ -90,13 +141,11 @@ class EtcdGuard(_Rules):
 
         ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done.
         """
-        request = self._request(operations, lease, name)
-        return request.judge(self._send(_TXN, request.json()))
+        return self._run(self._commit(operations, lease, name))
 
     def mark(self, name: str) -> int:
         """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        reply = self._look(_RANGE, look(self._mark_key(name)))
-        return seen(reply)
+        return self._run(self._mark(name))
 
     def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
@@ -104,7 +153,7 @@ class EtcdGuard(_Rules):
         For a name that has moved to another engine. Whoever still holds a lease of the old one is
         accepted again: stop them first, or give all guards a new epoch instead.
         """
-        self._send(_TXN, self._setting(name, to))
+        self._run(self._reset(name, to))
 
     def forget(self, older_than_seconds: float) -> int:
         """Remove the marks that nobody has raised for so many seconds; say how many.
@@ -112,24 +161,13 @@ class EtcdGuard(_Rules):
         A holder that was frozen for longer than that is then accepted again. Time is told by the
         clocks of those who wrote. Call it rarely, with days and not minutes.
         """
-        before = time.time() - check_seconds(older_than_seconds)
-        count, found = 0, list[Json]()
-        while True:
-            found = self._look(_RANGE, page(self.prefix, found)).get("kvs", [])
-            for request in removals(found, before):
-                count += bool(self._send(_TXN, request).get("succeeded"))
-            if is_last(found):
-                return count
+        return self._run(self._forget(older_than_seconds))
 
-    def _look(self, path: str, body: Json) -> Json:
-        """Send what only reads: without an answer, nothing has happened."""
-        try:
-            return self._send(path, body)
-        except OutcomeUnknown as error:
-            raise Unavailable(f"etcd did not answer, and nothing was changed: {error}") from error
+    def _run(self, steps: _Steps[T]) -> T:
+        return run(steps, lambda request: self._send(*request))
 
 
-class AsyncEtcdGuard(_Rules):
+class AsyncEtcdGuard(_EtcdGuardBase):
     """The same for asyncio: every method is awaited.
 
     ``send`` is an ``async def`` over the client that you have. Without it each request is made in a
@@ -171,47 +209,23 @@ class AsyncEtcdGuard(_Rules):
     async def commit(
         self, operations: Iterable[Operation], lease: Fenced | int, *, name: str | None = None
     ) -> Sequence[Json]:
-        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
-
-        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done.
-        """
-        request = self._request(operations, lease, name)
-        return request.judge(await self._send(_TXN, request.json()))
+        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in order."""
+        return await self._run(self._commit(operations, lease, name))
 
     async def mark(self, name: str) -> int:
         """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        reply = await self._look(_RANGE, look(self._mark_key(name)))
-        return seen(reply)
+        return await self._run(self._mark(name))
 
     async def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
-
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
-        accepted again: stop them first, or give all guards a new epoch instead.
-        """
-        await self._send(_TXN, self._setting(name, to))
+        """Set the mark of a name; ``EtcdGuard.reset`` says when, and whom that lets in."""
+        await self._run(self._reset(name, to))
 
     async def forget(self, older_than_seconds: float) -> int:
-        """Remove the marks that nobody has raised for so many seconds; say how many.
+        """Remove old marks, with days and not minutes: ``EtcdGuard.forget`` says why."""
+        return await self._run(self._forget(older_than_seconds))
 
-        A holder that was frozen for longer than that is then accepted again. Time is told by the
-        clocks of those who wrote. Call it rarely, with days and not minutes.
-        """
-        before = time.time() - check_seconds(older_than_seconds)
-        count, found = 0, list[Json]()
-        while True:
-            found = (await self._look(_RANGE, page(self.prefix, found))).get("kvs", [])
-            for request in removals(found, before):
-                count += bool((await self._send(_TXN, request)).get("succeeded"))
-            if is_last(found):
-                return count
-
-    async def _look(self, path: str, body: Json) -> Json:
-        """Send what only reads: without an answer, nothing has happened."""
-        try:
-            return await self._send(path, body)
-        except OutcomeUnknown as error:
-            raise Unavailable(f"etcd did not answer, and nothing was changed: {error}") from error
+    async def _run(self, steps: _Steps[T]) -> T:
+        return await run_async(steps, lambda request: self._send(*request))
 
 
 def _in_a_thread(gateway: Gateway) -> Callable[[str, Json], Awaitable[Json]]:

@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...errors import EngineError, UsageError
-from ..fence import Claim
+from ..fence import MARK_DIGITS, Claim
 
 __all__ = ["PREFIX", "Guarded", "Operation", "delete", "get", "guarded", "put"]
 
 PREFIX = "fencelock/marks/"
-DIGITS = 19  # those of 2**63
+
+PAGE = 500  # marks that one request for all of them reads
+Json: TypeAlias = Mapping[str, Any]
 
 _FIELDS: dict[str, int] = {"get": 1, "put": 2, "delete": 3}  # of an etcdserverpb.RequestOp
 _NAMES: dict[str, str] = {"get": "range", "put": "put", "delete": "delete_range"}
@@ -137,15 +139,15 @@ def mark_key(prefix: str, name: str) -> bytes:
 
 def written(mark: int) -> str:
     """A mark as text that sorts as its number does."""
-    return f"{mark:0{DIGITS}d}"
+    return f"{mark:0{MARK_DIGITS}d}"
 
 
 def read_mark(value: bytes | None) -> int:
     """The mark in the value of its key; 0 when there is none."""
     if value is None:
         return 0
-    digits = value[:DIGITS]
-    if len(digits) < DIGITS or not digits.isdigit():
+    digits = value[:MARK_DIGITS]
+    if len(digits) < MARK_DIGITS or not digits.isdigit():
         raise EngineError(
             f"the key of the mark holds {value!r}, which no guard wrote; nothing was done: remove "
             "that key, or give the guard a prefix of its own"
@@ -159,6 +161,46 @@ def values(responses: Iterable[Mapping[str, Any]]) -> Iterator[bytes | None]:
         if "response_range" in response:
             found = response["response_range"].get("kvs", [])
             yield b64decode(found[0].get("value", "")) if found else None
+
+
+def look(key: bytes) -> Json:
+    """The body of a POST to ``/v3/kv/range`` that reads one mark."""
+    return {"key": _text(key)}
+
+
+def seen(reply: Json) -> int:
+    """The mark in the answer to that."""
+    return read_mark(next(values([{"response_range": reply}])))
+
+
+def setting(key: bytes, mark: int, stamp: int) -> Json:
+    """A transaction that sets a mark whatever it was; 0 removes it."""
+    value = f"{written(mark)} {stamp}"
+    return {"success": [(put(key, value) if mark else delete(key)).json()]}
+
+
+def page(prefix: str, last: Sequence[Json] = ()) -> Json:
+    """The body of a POST to ``/v3/kv/range`` that reads the marks after those of the last page."""
+    first = prefix.encode()
+    return {
+        "key": _text(b64decode(last[-1]["key"]) + b"\0" if last else first),
+        "range_end": _text(first[:-1] + bytes([first[-1] + 1])),  # UTF-8 never ends with 255
+        "limit": str(PAGE),
+    }
+
+
+def is_last(found: Sequence[Json]) -> bool:
+    return len(found) < PAGE
+
+
+def removals(found: Sequence[Json], before: float) -> Iterator[Json]:
+    """For each mark of an older time, a transaction that removes it if it is still the same."""
+    for each in found:
+        stamp = b64decode(each.get("value", "")).partition(b" ")[2]
+        if stamp.isdigit() and int(stamp) < before:
+            key, revision = each["key"], each["mod_revision"]
+            same = {"result": "EQUAL", "target": "MOD", "key": key, "mod_revision": revision}
+            yield {"compare": [same], "success": [delete(b64decode(key)).json()]}
 
 
 def _raw(text: str | bytes) -> bytes:

@@ -14,7 +14,7 @@ _NOT_NOW = re.compile(
 
 
 class Broken(Exception):
-    """A call that failed for reasons of the line, not of the command."""
+    """A command that failed because of its connection: the server has not answered it."""
 
     def __init__(self, error: Exception, sent: bool) -> None:
         super().__init__(str(error))
@@ -24,7 +24,7 @@ class Broken(Exception):
 
 
 def breaks() -> tuple[type[Exception], ...]:
-    """The errors of a line, as against those that are answers."""
+    """The errors of a connection, as against those that are answers."""
     from redis import exceptions as theirs
 
     return (
@@ -36,7 +36,22 @@ def breaks() -> tuple[type[Exception], ...]:
     )
 
 
-def mapped(error: Exception, claim: Claim | None) -> Exception:
+class translated:  # noqa: N801  # a context manager, used as a verb
+    """Raise our error for the driver's, inside of a ``with`` block."""
+
+    __slots__ = ("_claim",)
+
+    def __init__(self, claim: Claim | None) -> None:
+        self._claim = claim
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Exception) and (ours := _mapped(error, self._claim)) is not error:
+            raise ours from error
+
+
+def _mapped(error: Exception, claim: Claim | None) -> Exception:
     """Ours for theirs. An error of the guarded script itself stays as it is."""
     from redis import exceptions as theirs
 

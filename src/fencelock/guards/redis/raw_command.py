@@ -4,7 +4,7 @@ The driver repeats a command whose reply was lost, by default up to ten times. W
 not bear that, and its last error would hide that the first attempt may have worked. So a connection
 is taken from the client's own pool and used without the driver's retries. A cluster finds its node
 and follows redirections by itself: there, and on a client with one connection only, the client's
-own way is used, and a broken line always means that the outcome is unknown.
+own way is used, and a broken connection always means that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import redis.asyncio
 
 
-class Line:
-    """How a blocking guard sends."""
+class CommandSender:
+    """Sends commands over the connections of a blocking client."""
 
     def __init__(self, client: redis.Redis | redis.RedisCluster) -> None:
         self._client: Any = client
@@ -68,8 +68,8 @@ class Line:
         return self.call("EVAL", script.source, *words(keys, arguments))
 
 
-class AsyncLine:
-    """How an asyncio guard sends."""
+class AsyncCommandSender:
+    """Sends commands over the connections of a client of ``redis.asyncio``."""
 
     def __init__(self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster) -> None:
         self._client: Any = client
@@ -110,8 +110,8 @@ class AsyncLine:
 
 
 def words(keys: list[Any], arguments: list[Any]) -> list[Any]:
-    """What a script is told, numbers as text: hiredis crashes where a signal comes while it writes
-    a number."""
+    """The keys and arguments of a script, numbers as text: hiredis crashes where a signal comes
+    while it writes a number."""
     given = [len(keys), *keys, *arguments]
     return [str(word) if type(word) in (int, float) else word for word in given]
 
@@ -126,7 +126,7 @@ def pool_of(client: Any) -> Any:
 
 
 def words_of(pool: Any) -> tuple[str, ...]:
-    """What to ask a pool with: redis-py before 5.3 wants to hear for which command."""
+    """What to pass to a pool: redis-py before 5.3 wants the name of the command."""
     if pool is None:
         return ()
     first, *_ = signature(pool.get_connection).parameters.values()

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ...errors import UsageError
 
 STALE = "STALEFENCE "
-DIGITS = 19  # of a mark, which has 63 bits
 
 GET = "return redis.call('GET', KEYS[1])"
 SET = "return redis.call('SET', KEYS[1], unpack(ARGV))"

@@ -1,4 +1,4 @@
-"""What a guard of either flavor asks of Redis, as values: a script, its keys and arguments."""
+"""The scripts that a guard of either flavor sends, as values: source, keys and arguments."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
 from ...errors import UsageError
-from ..fence import Claim, Fenced, claim
+from ..fence import MARK_DIGITS, Claim, Fenced, claim
 from .script import (
-    DIGITS,
     ENTER,
     GET,
     SET,
@@ -26,7 +25,7 @@ from .script import (
 PREFIX = "fencelock:mark:"
 
 
-class Order(NamedTuple):
+class ScriptCall(NamedTuple):
     """One guarded script, ready to be sent."""
 
     claim: Claim
@@ -35,7 +34,7 @@ class Order(NamedTuple):
     arguments: list[Any]
 
 
-class Orders:
+class ScriptCalls:
     """What both flavors share: where the marks are, and how an operation is written down."""
 
     def __init__(
@@ -47,28 +46,28 @@ class Orders:
         self.epoch = epoch
         self._ttl = checked_ttl(marks_ttl)
 
-    def _order(
+    def _script_call(
         self,
         body: str,
         keys: Sequence[Any],
         arguments: Sequence[Any],
         lease: Fenced | int,
         name: str | None,
-    ) -> Order:
+    ) -> ScriptCall:
         theirs = claim(lease, name, self.epoch)
-        mark = str(theirs.mark).zfill(DIGITS)
-        return Order(
+        mark = str(theirs.mark).zfill(MARK_DIGITS)
+        return ScriptCall(
             theirs,
             guarded(body),
             [*keys, key_of(self._prefix, theirs.name)],
             [*arguments, self._ttl, mark],
         )
 
-    def _enter(self, lease: Fenced | int, name: str | None) -> Order:
-        return self._order(ENTER, (), (), lease, name)
+    def _enter(self, lease: Fenced | int, name: str | None) -> ScriptCall:
+        return self._script_call(ENTER, (), (), lease, name)
 
-    def _get(self, key: Any, lease: Fenced | int, name: str | None) -> Order:
-        return self._order(GET, (key,), (), lease, name)
+    def _get(self, key: Any, lease: Fenced | int, name: str | None) -> ScriptCall:
+        return self._script_call(GET, (key,), (), lease, name)
 
     def _set(
         self,
@@ -81,9 +80,9 @@ class Orders:
         nx: bool,
         xx: bool,
         keepttl: bool,
-    ) -> Order:
+    ) -> ScriptCall:
         if ex is None and px is None and not (nx or xx or keepttl):
-            return self._order(SET, (key,), (value,), lease, name)
+            return self._script_call(SET, (key,), (value,), lease, name)
         if (ex is not None) + (px is not None) + keepttl > 1 or (nx and xx):
             raise UsageError("of ex, px and keepttl only one may be given, and of nx and xx")
         more: list[Any] = []
@@ -93,7 +92,7 @@ class Orders:
             more += ["PX", int(px / timedelta(milliseconds=1)) if isinstance(px, timedelta) else px]
         flags = {"KEEPTTL": keepttl, "NX": nx, "XX": xx}
         more += [flag for flag, wanted in flags.items() if wanted]
-        return self._order(SET, (key,), (value, *more), lease, name)
+        return self._script_call(SET, (key,), (value, *more), lease, name)
 
     def _eval(
         self,
@@ -102,17 +101,17 @@ class Orders:
         args: Sequence[Any],
         lease: Fenced | int,
         name: str | None,
-    ) -> Order:
+    ) -> ScriptCall:
         for given in (keys, args):
             if isinstance(given, (str, bytes)):
                 raise UsageError(f"keys and args are lists, not one text: {given!r}")
-        return self._order(script, keys, args, lease, name)
+        return self._script_call(script, keys, args, lease, name)
 
-    def _reset(self, name: str, to: int) -> Order:
+    def _reset(self, name: str, to: int) -> ScriptCall:
         theirs = claim(to if to != 0 else 1, name, self.epoch)
-        mark = str(theirs.mark).zfill(DIGITS) if to != 0 else "0"
+        mark = str(theirs.mark).zfill(MARK_DIGITS) if to != 0 else "0"
         key = key_of(self._prefix, name)
-        return Order(theirs, setting(), [key], [mark, self._ttl])
+        return ScriptCall(theirs, setting(), [key], [mark, self._ttl])
 
     def _key(self, name: str) -> str:
         return key_of(self._prefix, claim(1, name).name)
@@ -123,14 +122,7 @@ class Orders:
 
 def highest(reply: str | bytes | None) -> int:
     """The mark as it is stored; 0 when there is none."""
-    return 0 if reply is None else int(reply[:DIGITS])
-
-
-def checked_age(seconds: object) -> float:
-    """How old a mark must be to be forgotten, or UsageError."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise UsageError(f"marks are forgotten after a number of seconds, not after {seconds!r}")
-    return seconds
+    return 0 if reply is None else int(reply[:MARK_DIGITS])
 
 
 def _check_client(client: object, awaited: bool) -> None:

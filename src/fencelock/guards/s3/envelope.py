@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..fence import MARK_DIGITS
+
 __all__ = ["SIZE", "Envelope", "unwrap", "wrap"]
 
 _DATA, _GONE = b"fencelock-mark:", b"fencelock-gone:"
-_DIGITS = 19  # those of 2**63
 
-SIZE = len(_DATA) + _DIGITS + 1
+SIZE = len(_DATA) + MARK_DIGITS + 1
 """How many bytes stand before the data."""
 
 
@@ -30,7 +31,7 @@ class Envelope(NamedTuple):
 def wrap(mark: int, data: bytes | None) -> bytes:
     """What is stored for this data; None says that it was deleted."""
     kind = _GONE if data is None else _DATA
-    return kind + f"{mark:0{_DIGITS}d}\n".encode() + (data or b"")
+    return kind + f"{mark:0{MARK_DIGITS}d}\n".encode() + (data or b"")
 
 
 def unwrap(body: bytes) -> Envelope:

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from ...errors import UsageError
 from ..aws import watch, watched
-from ..fence import Claim, Fenced, claim
+from ..fence import Claim, Fenced, check_age, claim
+from ..runner import run, run_async
 from . import operations
 from .operations import Call, Pause, Steps
 
@@ -15,8 +16,8 @@ __all__ = ["AsyncS3Guard", "S3Guard"]
 T = TypeVar("T")
 
 
-class _Rules:
-    """What both flavors do: choose the steps, and check what they are given."""
+class _S3GuardBase:
+    """What both flavors share: the steps of an operation, and what they are given."""
 
     def __init__(self, client: Any, bucket: str, *, epoch: int = 0) -> None:
         claim(1, "any", epoch)  # says so if the epoch is none
@@ -37,16 +38,14 @@ class _Rules:
         return operations.reset(key, claim(to, "any", self.epoch).mark if to else 0)
 
     def _forgetting(self, older_than_seconds: float, prefix: str) -> Steps[int]:
-        if not older_than_seconds > 0:
-            raise UsageError(f"marks are forgotten after seconds, not after {older_than_seconds!r}")
-        return operations.forget(prefix, operations.old(older_than_seconds))
+        return operations.forget(prefix, operations.old(check_age(older_than_seconds)))
 
     @property
     def _where(self) -> str:
         return f"the bucket {self.bucket!r}"
 
 
-class S3Guard(_Rules):
+class S3Guard(_S3GuardBase):
     """Reads and writes objects of a bucket for whoever has the highest fence.
 
     ``client`` is boto3's client of S3, for any store that speaks its protocol.
@@ -100,18 +99,7 @@ class S3Guard(_Rules):
 
     def _do(self, steps: Steps[T]) -> T:
         with watched(self._where):
-            try:
-                step = next(steps)
-                while True:
-                    try:
-                        reply = self._send(step)
-                    except Exception as error:
-                        step = steps.throw(error)
-                    else:
-                        step = steps.send(reply)
-            except StopIteration as done:
-                value: T = done.value
-                return value
+            return run(steps, self._send)
 
     def _send(self, step: Call | Pause) -> Any:
         if isinstance(step, Pause):
@@ -123,17 +111,13 @@ class S3Guard(_Rules):
         return {**reply, "Body": reply["Body"].read()} if "Body" in reply else reply
 
 
-class AsyncS3Guard(_Rules):
+class AsyncS3Guard(_S3GuardBase):
     """The same for asyncio, over the client of aiobotocore: every method is awaited."""
 
     async def enter(
         self, key: str, lease: Fenced | int, *, name: str | None = None
     ) -> bytes | None:
-        """Raise the mark and read the data, in one step: what every tenure begins with.
-
-        The object is written again for that, with the same data. None: there is no data, and only
-        the mark was written.
-        """
+        """Raise the mark and read the data, in one step: what every tenure begins with."""
         return await self._do(operations.enter(key, self._claim(lease, name)))
 
     async def put(
@@ -155,19 +139,11 @@ class AsyncS3Guard(_Rules):
         return (await self._do(operations.look(key, whole=False))).envelope.mark
 
     async def reset(self, key: str, to: int = 0) -> None:
-        """Set the mark of an object, also to a smaller fence than it has seen.
-
-        For a name that has moved to another engine. Whoever still holds a lease of the old one is
-        accepted again: stop them first, or give all guards a new epoch instead.
-        """
+        """Set the mark of an object; ``S3Guard.reset`` says when, and whom that lets in."""
         await self._do(self._resetting(key, to))
 
     async def forget(self, older_than_seconds: float, prefix: str = "") -> int:
-        """Remove the marks of what was deleted so many seconds ago, and say how many.
-
-        A holder that was frozen for longer than that is then accepted again. Objects have the time
-        of the store's clock, which is compared to ours. Call it rarely, with days, not minutes.
-        """
+        """Remove old marks, with days and not minutes: ``S3Guard.forget`` says why."""
         return await self._do(self._forgetting(older_than_seconds, prefix))
 
     async def probe(self, key: str = "fencelock-probe") -> None:
@@ -176,18 +152,7 @@ class AsyncS3Guard(_Rules):
 
     async def _do(self, steps: Steps[T]) -> T:
         with watched(self._where):
-            try:
-                step = next(steps)
-                while True:
-                    try:
-                        reply = await self._send(step)
-                    except Exception as error:
-                        step = steps.throw(error)
-                    else:
-                        step = steps.send(reply)
-            except StopIteration as done:
-                value: T = done.value
-                return value
+            return await run_async(steps, self._send)
 
     async def _send(self, step: Call | Pause) -> Any:
         if isinstance(step, Pause):

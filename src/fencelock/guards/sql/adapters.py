@@ -1,7 +1,7 @@
-"""From the connection that a caller has to one that a guard can ask: which database, and how.
+"""Run the statements of a guard over the connection that its caller has.
 
-A driver is known by the module that its connections come from; none is imported here. SQLAlchemy's
-and Django's connections are asked themselves, so that they know of the transaction, too.
+A driver is known by the module that its connections come from; none is imported here. SQLAlchemy
+and Django execute the statements themselves, so that they know of the transaction, too.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Protocol, TypeVar, cast
 from ...errors import UsageError
 from . import dialects, errors, transactions
 from .dialects import Dialect
-from .steps import Ask, Entry, Steps, Table, Told
+from .steps import Result, Statement, Steps, Table
 
-__all__ = ["Link", "link", "shortcut"]
+__all__ = ["Adapter", "adapt", "change_in_sqlite3", "is_sqlite3"]
 
 T = TypeVar("T")
 
@@ -35,19 +35,14 @@ DRIVERS = {
     "asyncmy": dialects.MYSQL,
     "MySQLdb": dialects.MYSQL,
 }
-TOOLKITS = {"sqlalchemy", "django"}
-
-# Who asks, where it is not DriverLink.
-_MAKERS = {
-    "psycopg": ("over_psycopg", "PsycopgLink"),
-    "sqlalchemy": ("over_sqlalchemy", "SqlalchemyLink"),
-    "django": ("over_django", "DjangoLink"),
+TOOLKITS = {
+    "sqlalchemy": ("sqlalchemy_adapter", "SqlalchemyAdapter"),
+    "django": ("django_adapter", "DjangoAdapter"),
 }
-_SHORTCUTS = {"sqlite3": "over_sqlite3", "psycopg": "over_psycopg"}
 
 
-class Link(Protocol):
-    """A connection that can be asked."""
+class Adapter(Protocol):
+    """A connection that executes the statements of a guard."""
 
     dialect: Dialect
 
@@ -56,24 +51,24 @@ class Link(Protocol):
         ...
 
     def run(
-        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+        self, steps: Steps[T], table: Table, *, in_transaction: bool = False
     ) -> T | Awaitable[T]:
-        """Ask what the steps want to know, until they end: now, or when it is awaited.
+        """Execute the statements of the steps until they end: now, or when it is awaited.
 
-        What is an entry or within must be part of a transaction: else it is a UsageError.
+        With ``in_transaction`` they must be part of one: else it is a UsageError.
         """
         ...
 
 
-def link(connection: Any, dialect: str | None = None) -> Link:
-    """Find out how to ask over this connection."""
+def adapt(connection: Any, dialect: str | None = None) -> Adapter:
+    """The adapter for this connection."""
     make, found = _maker(connection.__class__)
     if found is not None:
         return make(connection, found if dialect is None else dialects.find(dialect))
-    if make is not DriverLink:
+    if make is not DriverAdapter:
         return make(connection, dialect)
     if dialect and hasattr(connection, "cursor"):
-        return DriverLink(connection, dialects.find(dialect))
+        return DriverAdapter(connection, dialects.find(dialect))
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     raise UsageError(
         f"a guard cannot tell which database a {kind} leads to: pass a connection of "
@@ -81,42 +76,18 @@ def link(connection: Any, dialect: str | None = None) -> Link:
     )
 
 
-class Shortcut(Protocol):
-    """Sends the one statement of a guard over a connection, with as little around it as can be."""
-
-    def __call__(
-        self, connection: Any, sql: str, values: tuple[Any, ...], where: Table, enters: bool
-    ) -> bool:
-        """Whether it changed a row, which is all that the guard wants. If not, follow its steps.
-
-        ``values`` are in the order in which the statement has its parameters.
-        """
-        ...
-
-
 @lru_cache(maxsize=64)
-def shortcut(kind: type[Any]) -> tuple[Dialect, Shortcut] | None:
-    """The shortcut for connections of this class, where there is one."""
-    package = _package(kind)
-    if package not in _SHORTCUTS:
-        return None
-    module = import_module(f".{_SHORTCUTS[package]}", __package__)
-    found: Shortcut | None = module.shortcut(kind)
-    return None if found is None else (DRIVERS[package], found)
+def _maker(kind: type[Any]) -> tuple[Callable[[Any, Any], Adapter], Dialect | None]:
+    """The adapter for connections of this class, and what a driver speaks.
 
-
-@lru_cache(maxsize=64)
-def _maker(kind: type[Any]) -> tuple[Callable[[Any, Any], Link], Dialect | None]:
-    """Who asks over such connections, and what a driver speaks.
-
-    The package is imported for sure: by whoever has a connection.
+    The toolkit is imported for sure: by whoever has a connection.
     """
     package = _package(kind)
-    if package not in _MAKERS:
-        return DriverLink, DRIVERS.get(package)
-    file, name = _MAKERS[package]
-    make: Callable[[Any, Any], Link] = getattr(import_module(f".{file}", __package__), name)
-    return make, DRIVERS.get(package)
+    if package not in TOOLKITS:
+        return DriverAdapter, DRIVERS.get(package)
+    file, name = TOOLKITS[package]
+    make: Callable[[Any, Any], Adapter] = getattr(import_module(f".{file}", __package__), name)
+    return make, None
 
 
 def _package(kind: type[Any]) -> str:
@@ -128,7 +99,31 @@ def _package(kind: type[Any]) -> str:
     return ""
 
 
-class DriverLink:
+@lru_cache(maxsize=64)
+def is_sqlite3(kind: type[Any]) -> bool:
+    """Whether connections of this class are of Python's own sqlite3."""
+    return _package(kind) == "sqlite3"
+
+
+def change_in_sqlite3(
+    connection: Any, sql: str, values: tuple[Any, ...], table: Table, *, in_transaction: bool
+) -> bool:
+    """Execute the one statement of a guard, and tell whether it changed a row; if not, run steps.
+
+    A write to a SQLite file takes so little time that what surrounds it counts. ``values`` are in
+    the order in which the statement has its parameters.
+    """
+    try:
+        if in_transaction and not connection.in_transaction:
+            transactions.demand(transactions.may_change(connection))
+        changed: int = connection.execute(positional(sql, True)[0], values).rowcount
+    except Exception as error:
+        errors.meet(error, table)
+        raise
+    return changed > 0
+
+
+class DriverAdapter:
     """A connection of Python's DB API, or of its asyncio relatives."""
 
     def __init__(self, connection: Any, dialect: Dialect) -> None:
@@ -139,64 +134,74 @@ class DriverLink:
         return transactions.is_open(self._connection)
 
     def run(
-        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+        self, steps: Steps[T], table: Table, *, in_transaction: bool = False
     ) -> T | Awaitable[T]:
-        ask = next(steps)
+        _refuse_pipeline(self._connection)
+        statement = next(steps)
         try:
-            if within or entry is not None:
+            if in_transaction:
                 transactions.demand(transactions.may_change(self._connection))
             cursor = self._connection.cursor()
-            began = cursor if isawaitable(cursor) else _execute(cursor, self.dialect, ask)
+            began = cursor if isawaitable(cursor) else self._execute(cursor, statement)
         except Exception as error:
-            errors.meet(error, where)
+            errors.meet(error, table)
             raise
         if isawaitable(began):
-            return self._run_later(steps, ask, cursor, began, where)
-        return self._run_on(steps, ask, cursor, where)
+            return self._run_awaited(steps, statement, cursor, began, table)
+        return self._run_blocking(steps, statement, cursor, table)
 
-    def _run_on(self, steps: Steps[T], ask: Ask, cursor: Any, where: Table) -> T:
+    def _run_blocking(self, steps: Steps[T], begun: Statement, cursor: Any, table: Table) -> T:
+        statement = begun
         try:
             while True:
-                row = cursor.fetchone() if ask.fetch else None
+                row = cursor.fetchone() if statement.fetch else None
                 try:
-                    ask = steps.send(_told(cursor, row))
+                    statement = steps.send(_result(cursor, row))
                 except StopIteration as end:
-                    result: T = end.value
-                    return result
-                _execute(cursor, self.dialect, ask)
+                    value: T = end.value
+                    return value
+                self._execute(cursor, statement)
         except Exception as error:
-            errors.meet(error, where)
+            errors.meet(error, table)
             raise
         finally:
             cursor.close()
 
-    async def _run_later(
-        self, steps: Steps[T], ask: Ask, cursor: Any, began: Awaitable[Any], where: Table
+    async def _run_awaited(
+        self, steps: Steps[T], begun: Statement, cursor: Any, began: Awaitable[Any], table: Table
     ) -> T:
+        statement = begun
         try:
             first = await began
             if began is cursor:  # a driver whose cursors are awaited, too
                 cursor = first
-                await _execute(cursor, self.dialect, ask)
+                await self._execute(cursor, statement)
             while True:
-                row = await _now(cursor.fetchone()) if ask.fetch else None
+                row = await _now(cursor.fetchone()) if statement.fetch else None
                 try:
-                    ask = steps.send(_told(cursor, row))
+                    statement = steps.send(_result(cursor, row))
                 except StopIteration as end:
-                    result: T = end.value
+                    value: T = end.value
                     await _now(cursor.close())
-                    return result
-                await _execute(cursor, self.dialect, ask)
+                    return value
+                await self._execute(cursor, statement)
         except Exception as error:
-            errors.meet(error, where)
+            errors.meet(error, table)
             raise
 
+    def _execute(self, cursor: Any, statement: Statement) -> Any:
+        if not statement.parameters:
+            return cursor.execute(statement.sql)
+        sql, order = positional(statement.sql, self.dialect is dialects.SQLITE)
+        return cursor.execute(sql, [statement.parameters[name] for name in order])
 
-def _execute(cursor: Any, dialect: Dialect, ask: Ask) -> Any:
-    if not ask.parameters:
-        return cursor.execute(ask.sql)
-    sql, order = positional(ask.sql, dialect is dialects.SQLITE)
-    return cursor.execute(sql, [ask.parameters[name] for name in order])
+
+def _refuse_pipeline(connection: Any) -> None:
+    if getattr(getattr(connection, "pgconn", None), "pipeline_status", 0):
+        raise UsageError(
+            "a guard needs the answer of the database before anything else is done, and in a "
+            "pipeline there is none yet: enter it before the pipeline begins"
+        )
 
 
 async def _now(value: Any) -> Any:
@@ -204,9 +209,9 @@ async def _now(value: Any) -> Any:
     return await value if isawaitable(value) else value
 
 
-def _told(cursor: Any, row: Any) -> Told:
+def _result(cursor: Any, row: Any) -> Result:
     number = getattr(cursor, "lastrowid", None)
-    return Told(cursor.rowcount, number, None if row is None else _plain(row))
+    return Result(cursor.rowcount, number, None if row is None else _plain(row))
 
 
 def _plain(row: Any) -> tuple[Any, ...]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
+from ..runner import run
 from . import dialects, errors, transactions
 from .adapters import percent
-from .steps import Ask, Entry, Steps, Table, Told
+from .steps import Result, Statement, Steps, Table
 
-__all__ = ["DjangoLink"]
+__all__ = ["DjangoAdapter"]
 
 T = TypeVar("T")
 
 
-class DjangoLink:
-    """Asks through Django, which knows of the transaction and logs the statement."""
+class DjangoAdapter:
+    """Executes through Django, which knows of the transaction and logs the statement."""
 
     def __init__(self, connection: Any, dialect: str | None) -> None:
         self.dialect = dialects.find(dialect or connection.vendor)
@@ -23,33 +25,24 @@ class DjangoLink:
     def is_open(self) -> bool | None:
         return bool(self._connection.in_atomic_block)
 
-    def run(
-        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
-    ) -> T:
+    def run(self, steps: Steps[T], table: Table, *, in_transaction: bool = False) -> T:
         try:
-            if within or entry is not None:
+            if in_transaction:
                 transactions.demand(self._belongs())
             with self._connection.cursor() as cursor:
-                told: Told | None = None
-                while True:
-                    try:
-                        ask = next(steps) if told is None else steps.send(told)
-                    except StopIteration as end:
-                        result: T = end.value
-                        return result
-                    told = _ask(cursor, ask)
+                return run(steps, partial(_execute, cursor))
         except Exception as error:
-            errors.meet(error, where)
+            errors.meet(error, table)
             raise
 
     def _belongs(self) -> bool:
         return bool(self._connection.in_atomic_block) or not self._connection.get_autocommit()
 
 
-def _ask(cursor: Any, ask: Ask) -> Told:
-    if ask.parameters:
-        cursor.execute(percent(ask.sql), dict(ask.parameters))
+def _execute(cursor: Any, statement: Statement) -> Result:
+    if statement.parameters:
+        cursor.execute(percent(statement.sql), dict(statement.parameters))
     else:
-        cursor.execute(ask.sql)
-    row = cursor.fetchone() if ask.fetch else None
-    return Told(cursor.rowcount, getattr(cursor, "lastrowid", None), row)
+        cursor.execute(statement.sql)
+    row = cursor.fetchone() if statement.fetch else None
+    return Result(cursor.rowcount, getattr(cursor, "lastrowid", None), row)

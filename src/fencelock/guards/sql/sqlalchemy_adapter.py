@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast
 
 from sqlalchemy import Connection, text
 from sqlalchemy.orm import Session, scoped_session
 
 from ...errors import UsageError
+from ..runner import run
 from . import dialects, errors, transactions
-from .steps import Ask, Entry, Steps, Table, Told
+from .steps import Result, Statement, Steps, Table
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-__all__ = ["SqlalchemyLink", "is_async_session"]
+__all__ = ["SqlalchemyAdapter", "is_async_session"]
 
 T = TypeVar("T")
 
 
-class SqlalchemyLink:
-    """Asks over a connection of SQLAlchemy."""
+class SqlalchemyAdapter:
+    """Executes over a connection of SQLAlchemy."""
 
     def __init__(self, connection: Any, dialect: str | None) -> None:
         if isinstance(connection, scoped_session) or _is_of_asyncio(
@@ -45,12 +47,12 @@ class SqlalchemyLink:
         return bool(self._connection.in_transaction())
 
     def run(
-        self, steps: Steps[T], where: Table, entry: Entry | None = None, *, within: bool = False
+        self, steps: Steps[T], table: Table, *, in_transaction: bool = False
     ) -> T | Awaitable[T]:
-        within = within or entry is not None
+        remembers = self.dialect.remembers
         if _is_async(self._connection):
-            return self._connection.run_sync(_run, steps, where, within, self.dialect.remembers)
-        return _run(self._connection, steps, where, within, self.dialect.remembers)
+            return self._connection.run_sync(_run, steps, table, in_transaction, remembers)
+        return _run(self._connection, steps, table, in_transaction, remembers)
 
 
 def is_async_session(given: object) -> TypeGuard[AsyncSession]:
@@ -75,7 +77,7 @@ def _dialect(connection: Any) -> str:
 
 
 def _run(
-    given: Connection | Session, steps: Steps[T], where: Table, within: bool, remembers: bool
+    given: Connection | Session, steps: Steps[T], table: Table, within: bool, remembers: bool
 ) -> T:
     try:
         connection = given.connection() if isinstance(given, Session) else given
@@ -83,16 +85,9 @@ def _run(
             connection.begin()  # as the first statement would
         if within:
             transactions.demand(_belongs(connection))
-        told: Told | None = None
-        while True:
-            try:
-                ask = next(steps) if told is None else steps.send(told)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            told = _ask(connection, ask, remembers)
+        return run(steps, partial(_execute, connection, remembers))
     except Exception as error:
-        errors.meet(error, where)
+        errors.meet(error, table)
         raise
 
 
@@ -104,8 +99,8 @@ def _belongs(connection: Connection) -> bool | None:
     return transactions.may_change(pooled.driver_connection)
 
 
-def _ask(connection: Connection, ask: Ask, remembers: bool) -> Told:
-    with connection.execute(text(ask.sql), dict(ask.parameters)) as result:
-        row = result.first() if ask.fetch else None
+def _execute(connection: Connection, remembers: bool, statement: Statement) -> Result:
+    with connection.execute(text(statement.sql), dict(statement.parameters)) as result:
+        row = result.first() if statement.fetch else None
         number = result.lastrowid if remembers and not result.returns_rows else None
-        return Told(result.rowcount, number, tuple(row) if row is not None else None)
+        return Result(result.rowcount, number, tuple(row) if row is not None else None)
