@@ -65,7 +65,7 @@ def _gone_at(acquire: Operation, troubles: Troubles, promises: Promises) -> floa
 def _slow_rivals(lock: Tenures, waiter: Operation, since: float, troubles: Troubles) -> int:
     """Attempts of others that were disturbed, and may stand in the queue without answering.
 
-    One that has failed counts as well: cut off, it could not take its place in the queue back.
+    One that has failed counts as well: cut off, it could not take its entry in the queue back.
     """
     return sum(
         other is not waiter

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .registers import Register
+from .counters import SharedCounter
 from .run import Run
 
 LEFT = "nothing is left behind"  # what only the engine can tell in the end
@@ -36,27 +36,27 @@ class Row(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """What became of the read-modify-writes of one kind of register."""
+    """What became of the read-modify-writes of one kind of counter."""
 
     acknowledged: int
     lost: int
     refused: int
 
 
-def updates(registers: Iterable[Register]) -> Updates:
-    """Add up some registers."""
-    known = list(registers)
+def updates(counters: Iterable[SharedCounter]) -> Updates:
+    """Add up some counters."""
+    known = list(counters)
     return Updates(
-        sum(register.writes for register in known),
-        sum(register.lost for register in known),
-        sum(register.refused for register in known),
+        sum(counter.writes for counter in known),
+        sum(counter.lost for counter in known),
+        sum(counter.refused for counter in known),
     )
 
 
 def rows(run: Run) -> list[Row]:
     """The verdict, one row for each checker.
 
-    A lock without a fence is held to the register without a guard: it is all that it can have.
+    A lock without a fence is held to the counter without a guard: it is all that it can have.
     """
     found = [
         Row(outcome_of(run, ruling.outcome), ruling.question, ruling.why)
@@ -64,7 +64,7 @@ def rows(run: Run) -> list[Row]:
         if run.traits is not None or ruling.checker != "no_lost_update"
     ]
     if run.traits is None:
-        plain = updates(run.registers.plain.values())
+        plain = updates(run.counters.plain.values())
         why = f"{plain.lost} of {plain.acknowledged}, and no fence to guard with"
         outcome = HAPPENED if plain.lost else "passed"
         found.insert(2, Row(outcome, "no acknowledged update is lost", why))
@@ -84,7 +84,7 @@ def outcome_of(run: Run, ruled: str) -> str:
 def conclusion(run: Run) -> str:
     """The verdict in one line."""
     if run.traits is None:
-        plain = updates(run.registers.plain.values())
+        plain = updates(run.counters.plain.values())
         others = len(run.verdict.violations) + len(run.deaths)
         more = f", and {others} more that should not happen did" if others else ""
         told = f"{plain.lost} of {plain.acknowledged} updates were lost{more}"
@@ -97,25 +97,25 @@ def conclusion(run: Run) -> str:
 
 def facts(run: Run) -> dict[str, object]:
     """The run as plain values."""
-    orders = run.orders
+    settings = run.settings
     outcomes = Counter(f"{o.verb} {o.outcome}" for o in run.history.operations())
     return {
-        "library": orders.library,
+        "library": settings.library,
         "url": run.url,
-        "seconds": orders.seconds,
-        "clients": orders.clients,
-        "ttl_s": orders.ttl,
+        "seconds": settings.seconds,
+        "clients": settings.clients,
+        "ttl_s": settings.ttl,
         "kept_s": round(run.ttl, 3),
-        "seed": orders.seed,
+        "seed": settings.seed,
         "passed": run.passed,
         "tenures": run.tenures,
         "operations": dict(sorted(outcomes.items())),
-        "faults": {fault: run.faults.get(fault, 0) for fault in orders.faults},
+        "faults": {fault: run.faults.get(fault, 0) for fault in settings.faults},
         "not_applicable": run.not_applicable,
         "remark": run.remark,
         "unheard": run.unheard,
-        "unguarded": updates(run.registers.plain.values())._asdict(),
-        "guarded": updates(run.registers.guarded.values())._asdict() if run.traits else None,
+        "unguarded": updates(run.counters.plain.values())._asdict(),
+        "guarded": updates(run.counters.guarded.values())._asdict() if run.traits else None,
         "verdict": [row._asdict() for row in rows(run)],
         "violations": [
             {"checker": one.checker, "message": one.message} for one in run.verdict.violations
@@ -126,11 +126,11 @@ def facts(run: Run) -> dict[str, object]:
 
 def words(run: Run) -> list[tuple[str, str]]:
     """The run in lines, each with the outcome that it tells of, or nothing."""
-    orders = run.orders
-    settings = f"{orders.seconds:g} s, {orders.clients} clients, ttl {orders.ttl:g} s"
+    settings = run.settings
+    told = f"{settings.seconds:g} s, {settings.clients} clients, ttl {settings.ttl:g} s"
     lines = [
-        ("", f"{orders.library} over {run.url}"),
-        ("", f"  {settings}, seed {orders.seed}: {run.tenures} tenures"),
+        ("", f"{settings.library} over {run.url}"),
+        ("", f"  {told}, seed {settings.seed}: {run.tenures} tenures"),
         ("", f"  faults: {_faults(run)}"),
     ]
     if run.remark:
@@ -149,7 +149,7 @@ def words(run: Run) -> list[tuple[str, str]]:
 
 def _faults(run: Run) -> str:
     said: list[str] = []
-    for fault in run.orders.faults:
+    for fault in run.settings.faults:
         one, many = _COUNTED[fault]
         if fault in run.not_applicable:
             said.append(f"{many} not applicable ({run.not_applicable[fault]})")
@@ -167,7 +167,7 @@ def _violations(run: Run) -> dict[str, list[str]]:
 
 
 def _updates(run: Run) -> list[str]:
-    plain = updates(run.registers.plain.values())
+    plain = updates(run.counters.plain.values())
     share = 100 * plain.lost / plain.acknowledged if plain.acknowledged else 0.0
     without = (
         f"{plain.acknowledged} updates acknowledged, {plain.lost} of them lost ({share:.1f} %)"
@@ -175,7 +175,7 @@ def _updates(run: Run) -> list[str]:
     if run.traits is None:
         guard = "not applicable, this library has no fence that one could check"
     else:
-        guarded = updates(run.registers.guarded.values())
+        guarded = updates(run.counters.guarded.values())
         guard = (
             f"{guarded.acknowledged} updates acknowledged, {guarded.lost} of them lost, "
             f"{guarded.refused} stale operations refused"

@@ -1,7 +1,7 @@
-"""The client processes of a torture: started, heard, frozen, killed and started again.
+"""A client process of a torture: started, read, frozen, killed and started again.
 
 Each has a process group of its own, so that Ctrl-C reaches the torture alone, which then ends them.
-A thread per process writes down what it says and answers what it asks.
+A thread per process records the lines that it writes, and answers its requests.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .history import Event
-from .registers import Registers
+from ..history import Event
+from .counters import SharedCounters
 from .workload import Plan
 
 READY_S = 60.0
 END_S = 10.0
 
 
-class Player:
+class ClientProcess:
     """One client, through all the processes that it is in turn."""
 
-    def __init__(self, name: str, plan: Plan, registers: Registers) -> None:
+    def __init__(self, name: str, plan: Plan, counters: SharedCounters) -> None:
         self.name = name
         self._plan = plan
-        self._registers = registers
+        self._counters = counters
         self._process: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115  # it is closed with us
         self._listener: threading.Thread | None = None
@@ -44,7 +44,7 @@ class Player:
         self.ttl = 0.0
         """The longest lease that it was granted."""
         self.tenures = 0
-        self.on_checked: Callable[[Player], None] = lambda _: None
+        self.on_checked: Callable[[ClientProcess], None] = lambda _: None
         """Called when it is about to write."""
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class Player:
 
     def wait_ready(self, within: float = READY_S) -> str:
         """Wait until it is connected; why it is not, or nothing."""
-        return "" if self._hears("ready", within) else self.trouble()
+        return "" if self._receives("ready", within) else self.trouble()
 
     def trouble(self) -> str:
         """Why it has ended: its own words, or the last line of its errors."""
@@ -135,14 +135,14 @@ class Player:
 
     def wait_done(self, until: float) -> bool:
         """Wait until it has given everything back."""
-        return not self.running or self._hears("done", max(0.0, until - time.monotonic()))
+        return not self.running or self._receives("done", max(0.0, until - time.monotonic()))
 
     def _signal(self, number: signal.Signals) -> None:
         if self.running:
             assert self._process is not None
             self._process.send_signal(number)
 
-    def _hears(self, word: str, within: float) -> bool:
+    def _receives(self, word: str, within: float) -> bool:
         def over() -> bool:
             return word in self._said or "ended" in self._said
 
@@ -164,7 +164,7 @@ class Player:
             at, kind, verb, op, name, fence, detail, deadline = said["event"]
             words = (at, self.name, kind, verb, op, name, fence, None, detail, 0.0, deadline)
             log.append(Event(*words))
-        elif "ask" in said:
+        elif "request" in said:
             self._serve(process, said)
         elif "checked" in said:
             self.on_checked(self)
@@ -177,11 +177,11 @@ class Player:
                 self._news.notify_all()
 
     def _serve(self, process: subprocess.Popen[str], said: dict[str, Any]) -> None:
-        if said["ask"] == "turn":
+        if said["request"] == "turn":
             self._answer(process, {"stop": self._stop})
             return
-        answer = self._registers.do(
-            self.name, said["at"], said["ask"], said["name"], said["fence"], said["seen"]
+        answer = self._counters.do(
+            self.name, said["at"], said["request"], said["name"], said["fence"], said["seen"]
         )
         self._answer(process, answer._asdict())
 

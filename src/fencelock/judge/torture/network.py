@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from ..engine import Address
+from ...engine import Address
 from .proxy import Proxy
 
 PORTS = {

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..model import Traits
-from .history import History
+from ...model import Traits
+from ..history import History
+from ..promises import Promises
+from ..verdict import Verdict
+from .counters import SharedCounters
 from .peers import OURS
-from .promises import Promises
-from .registers import Registers
-from .verdict import Verdict
 
 
-class Orders(NamedTuple):
+class Settings(NamedTuple):
     """What was asked for."""
 
     url: str
@@ -41,11 +41,11 @@ class Progress(NamedTuple):
 class Run(NamedTuple):
     """What came of one torture."""
 
-    orders: Orders
+    settings: Settings
     url: str
     """Without its password."""
     traits: Traits | None
-    """None for the lock of another library, which promises nothing that we could ask."""
+    """None for the lock of another library, of whose promises we know nothing."""
     ttl: float
     """As the engine granted it."""
     history: History
@@ -54,18 +54,18 @@ class Run(NamedTuple):
     faults: dict[str, int]
     not_applicable: dict[str, str]
     """Faults that could not be injected, and why."""
-    registers: Registers
+    counters: SharedCounters
     deaths: list[str]
     """Clients that ended without being killed, and their last words."""
     remark: str = ""
     """What a reader of the verdict must know of the engine."""
     unheard: str = ""
-    """Why the engine could not be asked in the end, if it could not."""
+    """Why the engine did not answer in the end, if it did not."""
 
     @property
     def passed(self) -> bool:
         """Whether nothing was broken; a lock without a fence must not lose an update either."""
-        lost = self.traits is None and any(one.lost for one in self.registers.plain.values())
+        lost = self.traits is None and any(one.lost for one in self.counters.plain.values())
         return self.verdict.passed and not self.deaths and not lost
 
     @property

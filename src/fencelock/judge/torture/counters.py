@@ -12,17 +12,17 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
-from .history import Event
+from ..history import Event
 
 
 class Answer(NamedTuple):
-    """What an operation on a register came to."""
+    """What an operation on a counter came to."""
 
     accepted: bool
     value: int
 
 
-class Register:
+class SharedCounter:
     """One number."""
 
     def __init__(self) -> None:
@@ -56,15 +56,15 @@ class Register:
         return True
 
 
-class Registers:
-    """A guarded and an unguarded register for each name, and a record of what was done to them."""
+class SharedCounters:
+    """A guarded and an unguarded counter for each name, and a record of what was done to them."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._mutex = threading.Lock()
         self._ops = count(1)
-        self.guarded: dict[str, Register] = {}
-        self.plain: dict[str, Register] = {}
+        self.guarded: dict[str, SharedCounter] = {}
+        self.plain: dict[str, SharedCounter] = {}
         self.events: list[Event] = []
         """What the guarded ones were asked, and answered."""
         self.losses: list[Event] = []
@@ -82,13 +82,13 @@ class Registers:
         """One operation, at one moment."""
         with self._mutex:
             kind = self.plain if fence is None else self.guarded
-            register = kind.setdefault(name, Register())
-            before = register.lost
-            answer = register.read(fence) if seen is None else register.write(fence, seen)
+            counter = kind.setdefault(name, SharedCounter())
+            before = counter.lost
+            answer = counter.read(fence) if seen is None else counter.write(fence, seen)
             if fence is not None:
                 self._record(client, asked_at, verb, name, fence, answer)
-            elif register.lost > before:
-                text = f"{register.lost - before} updates of others are lost"
+            elif counter.lost > before:
+                text = f"{counter.lost - before} updates of others are lost"
                 at = self._now()
                 self.losses.append(Event(at, client, "note", "write", 0, name, 0, None, text))
             return answer

@@ -2,7 +2,7 @@
 
 Each is used as its own documents show, with a ttl where it takes one, and asked whether it is still
 held before the write wherever it can say so. None of them has a fence: nothing can refuse a holder
-that woke too late, so only the register without a guard takes part.
+that woke too late, so only the counter without a guard takes part.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from ..errors import Misconfigured, UsageError
-from ..worlds import clock
-from .lockers import Doubt, Failed, Hold, Locker, Ours, OursInAsyncio
+from ...errors import Misconfigured, UsageError
+from ...worlds import clock
+from .adapters import Doubt, Failed, FencelockAdapter, FencelockAsyncAdapter, Hold, LockAdapter
 
 CHECKS_EVERY_S = 0.05  # how often they look for a lock that is held: the default is 0.1 s
 
 
-class RedisPy(Locker):
+class RedisPy(LockAdapter):
     """redis-py's Lock: ``SET NX PX``, no renewal unless the program extends it by hand."""
 
     def __init__(self, url: str) -> None:
@@ -80,7 +80,7 @@ class RedisPyHold(Hold):
         return True
 
 
-class PythonRedisLock(Locker):
+class PythonRedisLock(LockAdapter):
     """python-redis-lock, with a ttl and with its thread that renews."""
 
     def __init__(self, url: str) -> None:
@@ -131,7 +131,7 @@ class PythonRedisLockHold(Hold):
         return True
 
 
-class FileLock(Locker):
+class FileLock(LockAdapter):
     """filelock: the lock of the operating system on a file, which has no ttl."""
 
     def __init__(self, url: str) -> None:
@@ -181,7 +181,7 @@ def _delete(redis: Any, prefix: str) -> None:
 class Library(NamedTuple):
     """A library that can be tortured."""
 
-    make: Callable[[str], Locker]
+    make: Callable[[str], LockAdapter]
     package: str
     """What must be importable."""
     schemes: tuple[str, ...]
@@ -213,9 +213,11 @@ def name_on_index(name: str) -> str:
     return "redis" if name == "redis-py" else name
 
 
-def open_locker(library: str, url: str, flavor: str = "threads", who: str = "") -> Locker:
+def open_adapter(library: str, url: str, flavor: str = "threads", who: str = "") -> LockAdapter:
     """A client of a library."""
     if library == OURS:
-        return OursInAsyncio(url, who) if flavor == "asyncio" else Ours(url, who)
+        return (
+            FencelockAsyncAdapter(url, who) if flavor == "asyncio" else FencelockAdapter(url, who)
+        )
     scheme, _, rest = url.partition("://")
     return PEERS[library].make(f"redis://{rest}" if scheme == "valkey" else url)

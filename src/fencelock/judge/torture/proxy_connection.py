@@ -52,7 +52,7 @@ class Flow:
             self.target.shutdown(socket.SHUT_WR)
 
 
-class Link:
+class ProxyConnection:
     """One connection of a client, and ours to the server for it."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
@@ -64,8 +64,8 @@ class Link:
         """Whether nothing is passed on to the client any more."""
         self.gone = False
 
-    def asks(self, data: bytes) -> bool:
-        """Note what the client sends; whether a new request begins with it."""
+    def begins_request(self, data: bytes) -> bool:
+        """Remember what the client sends, and tell whether a new request begins with it."""
         begins = self.answered
         self.answered = False
         self.request = (b"" if begins else self.request[:REMEMBERED]) + data

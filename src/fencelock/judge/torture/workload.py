@@ -1,7 +1,7 @@
 """What every client of a torture does, over and over: read, work, check, write back.
 
 The work is a read-modify-write, which loses an update whenever two do it at once. It is done on two
-registers: one that checks fences and one that does not, so that a run shows what the lock alone
+counters: one that checks fences and one that does not, so that a run shows what the lock alone
 would have lost. Before it writes, a client asks whether it still has the lock, as every careful
 program does; the write then takes a moment to arrive, as every write does.
 """
@@ -12,7 +12,7 @@ import random
 import time
 from typing import NamedTuple, Protocol
 
-from .lockers import Doubt, Failed, Hold, Locker
+from .adapters import Doubt, Failed, Hold, LockAdapter
 
 LONG_WORK = 0.2  # of all tenures: work that lasts up to more than a ttl
 LONG_TTLS = 1.2
@@ -37,8 +37,8 @@ class Plan(NamedTuple):
     """The reading of the clock that all processes share at which the run began."""
 
 
-class Notebook(Protocol):
-    """Where a client writes down what it does, and how it reaches the registers."""
+class Recorder(Protocol):
+    """Where a client writes down what it does, and how it reaches the counters."""
 
     def now(self) -> float: ...
     def invoke(self, verb: str, name: str, fence: int = 0, timeout: float | None = None) -> int: ...
@@ -56,15 +56,15 @@ class Notebook(Protocol):
 class Client:
     """One client at work."""
 
-    def __init__(self, locker: Locker, plan: Plan, notebook: Notebook) -> None:
-        self._locker = locker
+    def __init__(self, adapter: LockAdapter, plan: Plan, recorder: Recorder) -> None:
+        self._adapter = adapter
         self._plan = plan
-        self._book = notebook
+        self._recorder = recorder
         self._chance = random.Random(plan.seed)
 
     def run(self) -> None:
         """Work until told to stop."""
-        while not self._book.stopping():
+        while not self._recorder.stopping():
             name = self._chance.choice(self._plan.names)
             hold = self._acquire(name)
             if hold is None:
@@ -76,47 +76,47 @@ class Client:
                 self._leave(name, hold)
 
     def _acquire(self, name: str) -> Hold | None:
-        book = self._book
-        op = book.invoke("acquire", name, timeout=self._plan.timeout)
+        recorder = self._recorder
+        op = recorder.invoke("acquire", name, timeout=self._plan.timeout)
         try:
-            hold = self._locker.acquire(name, self._plan.ttl, self._plan.timeout)
+            hold = self._adapter.acquire(name, self._plan.ttl, self._plan.timeout)
         except Doubt as doubt:
-            book.end("unknown", "acquire", op, name, detail=str(doubt))
+            recorder.end("unknown", "acquire", op, name, detail=str(doubt))
             return None
         except Failed as failure:
-            book.end("fail", "acquire", op, name, detail=str(failure))
+            recorder.end("fail", "acquire", op, name, detail=str(failure))
             return None
         if hold is None:
-            book.end("fail", "acquire", op, name, detail="not in time")
+            recorder.end("fail", "acquire", op, name, detail="not in time")
             return None
-        book.end("ok", "acquire", op, name, hold.fence)
-        book.held(hold.ttl)
+        recorder.end("ok", "acquire", op, name, hold.fence)
+        recorder.held(hold.ttl)
         return hold
 
     def _work(self, name: str, hold: Hold) -> None:
-        """One read-modify-write of each register."""
-        book, ttl = self._book, hold.ttl
-        plain = book.read(name, None)
-        guarded = book.read(name, hold.fence) if hold.fence else None
+        """One read-modify-write of each counter."""
+        recorder, ttl = self._recorder, hold.ttl
+        plain = recorder.read(name, None)
+        guarded = recorder.read(name, hold.fence) if hold.fence else None
         time.sleep(self._length(ttl))
         if why := hold.check():
-            book.note("told", name, hold.fence, book.now(), why)
+            recorder.note("told", name, hold.fence, recorder.now(), why)
             return
-        book.checked()
+        recorder.checked()
         time.sleep(self._chance.uniform(0, ARRIVES_TTLS * ttl))
         if plain is not None:
-            book.write(name, None, plain)
+            recorder.write(name, None, plain)
         if guarded is not None:
-            book.write(name, hold.fence, guarded)
+            recorder.write(name, hold.fence, guarded)
 
     def _length(self, ttl: float) -> float:
         longest = LONG_TTLS if self._chance.random() < LONG_WORK else SHORT_TTLS
         return self._chance.uniform(0, longest * ttl)
 
     def _leave(self, name: str, hold: Hold) -> None:
-        book = self._book
+        recorder = self._recorder
         told = self._tell_loss(name, hold)
-        op = book.invoke("release", name, hold.fence)
+        op = recorder.invoke("release", name, hold.fence)
         kind, detail = "unknown", ""
         for _ in range(TRIES):
             try:
@@ -125,7 +125,7 @@ class Client:
             except Doubt as doubt:
                 detail = str(doubt)
                 time.sleep(NAP_S)
-        book.end(kind, "release", op, name, hold.fence, detail)
+        recorder.end(kind, "release", op, name, hold.fence, detail)
         if not told:
             self._tell_loss(name, hold)
 
@@ -134,6 +134,6 @@ class Client:
         lost_at = hold.lost_at()
         if lost_at is None:
             return False
-        moment = min(lost_at - self._plan.origin, self._book.now())
-        self._book.note("lost", name, hold.fence, moment, hold.check())
+        moment = min(lost_at - self._plan.origin, self._recorder.now())
+        self._recorder.note("lost", name, hold.fence, moment, hold.check())
         return True

@@ -1,8 +1,8 @@
-"""One client process of a torture: ``python -m fencelock.judge.worker``.
+"""One client process of a torture: ``python -m fencelock.judge.torture.worker``.
 
-It is told its plan by the first line of its input and then speaks in lines of JSON: what it does,
-and what it asks of the registers, which its parent keeps. Each question is answered by one line. It
-ends when its input does; the kernel ends it with its parent even while it is frozen.
+It reads its plan from the first line of its input, and then writes lines of JSON: what it does, and
+its requests to the counters, which its parent keeps. Each request is answered by one line. It ends
+when its input does; the kernel ends it with its parent even while it is frozen.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import threading
 import time
 from typing import Any, cast
 
-from ..errors import EngineError, FencelockError
-from ..worlds import clock
-from .lockers import Locker
-from .peers import open_locker
+from ...errors import EngineError, FencelockError
+from ...worlds import clock
+from .adapters import LockAdapter
+from .peers import open_adapter
 from .workload import Client, Plan
 
 LOOK_S = 0.05
 CONNECT_S = 30.0
 STALL_S = 0.2  # so late, and the machine is to blame
 
-_mouth = threading.Lock()
+_output = threading.Lock()
 
 
-class Line:
-    """The line to the parent, which is also the notebook of the client."""
+class ParentChannel:
+    """The recorder of a client: it sends what happens to the parent, which keeps the counters."""
 
     def __init__(self, plan: Plan) -> None:
         self._origin = plan.origin
@@ -55,7 +55,7 @@ class Line:
         self._event(at, "note", verb, 0, name, fence, detail)
 
     def see_stalls(self) -> None:
-        """Note when this process did not run, whoever is to blame: a busy machine pauses, too."""
+        """Record when this process did not run, whoever is to blame: a busy machine pauses, too."""
         before = self.now()
         while True:
             time.sleep(LOOK_S)
@@ -66,24 +66,24 @@ class Line:
             before = now
 
     def checked(self) -> None:
-        """Say that the write is about to begin: the worst moment to be stopped."""
-        say(checked=True)
+        """Tell the parent that the write is about to begin: the worst moment to be stopped."""
+        send(checked=True)
 
     def held(self, ttl: float) -> None:
-        """Say how long the engine keeps what it has granted."""
-        say(ttl=ttl)
+        """Tell the parent how long the engine keeps what it has granted."""
+        send(ttl=ttl)
 
     def read(self, name: str, fence: int | None) -> int | None:
-        answer = self._ask("read", name, fence, None)
+        answer = self._request("read", name, fence, None)
         return cast("int", answer["value"]) if answer["accepted"] else None
 
     def write(self, name: str, fence: int | None, seen: int) -> bool:
-        return bool(self._ask("write", name, fence, seen)["accepted"])
+        return bool(self._request("write", name, fence, seen)["accepted"])
 
     def stopping(self) -> bool:
         """Ask whether to go on; the answer keeps a client from running ahead of its parent."""
-        say(ask="turn")
-        return bool(hear()["stop"])
+        send(request="turn")
+        return bool(receive()["stop"])
 
     def _event(
         self,
@@ -96,25 +96,25 @@ class Line:
         detail: str,
         deadline: float = 0.0,
     ) -> None:
-        say(event=[round(at, 6), kind, verb, op, name, fence, detail, round(deadline, 6)])
+        send(event=[round(at, 6), kind, verb, op, name, fence, detail, round(deadline, 6)])
 
-    def _ask(self, verb: str, name: str, fence: int | None, seen: int | None) -> dict[str, Any]:
-        say(ask=verb, at=round(self.now(), 6), name=name, fence=fence, seen=seen)
-        return hear()
+    def _request(self, verb: str, name: str, fence: int | None, seen: int | None) -> dict[str, Any]:
+        send(request=verb, at=round(self.now(), 6), name=name, fence=fence, seen=seen)
+        return receive()
 
 
-def say(**facts: object) -> None:
-    """One line to the parent."""
+def send(**facts: object) -> None:
+    """Send one line to the parent."""
     try:
-        with _mouth:
+        with _output:
             sys.stdout.write(json.dumps(facts) + "\n")
             sys.stdout.flush()
     except OSError:
-        os._exit(0)  # nobody is there to hear it
+        os._exit(0)  # the parent is gone
 
 
-def hear() -> dict[str, Any]:
-    """One line of the parent's; its end is ours."""
+def receive() -> dict[str, Any]:
+    """Receive one line of the parent; when it has ended, end too."""
     line = sys.stdin.readline()
     if not line:
         os._exit(0)  # at once: releasing takes time, and the lease ends by itself
@@ -128,12 +128,12 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
-def connect(plan: Plan) -> Locker:
+def connect(plan: Plan) -> LockAdapter:
     """Open a client; one that was started again may be cut off, and tries until it is not."""
     give_up = clock.now() + CONNECT_S
     while True:
         try:
-            return open_locker(plan.library, plan.url, plan.flavor, plan.client)
+            return open_adapter(plan.library, plan.url, plan.flavor, plan.client)
         except EngineError:
             if clock.now() > give_up:
                 raise
@@ -142,23 +142,23 @@ def connect(plan: Plan) -> Locker:
 
 def main() -> int:
     end_with_parent()
-    given = hear()
+    given = receive()
     names = tuple(given.pop("names"))
     plan = Plan(names=names, **given)
     try:
-        locker = connect(plan)
+        adapter = connect(plan)
     except FencelockError as error:
-        say(error=str(error))
+        send(error=str(error))
         return 1
-    line = Line(plan)
-    threading.Thread(target=line.see_stalls, name="stalls", daemon=True).start()
-    say(ready=True)
-    Client(locker, plan, line).run()
+    channel = ParentChannel(plan)
+    threading.Thread(target=channel.see_stalls, name="stalls", daemon=True).start()
+    send(ready=True)
+    Client(adapter, plan, channel).run()
     try:
-        locker.close()
+        adapter.close()
     except FencelockError:
         pass  # what could not be given back ends by itself
-    say(done=True)
+    send(done=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong during a torture, and when: chosen by a seed, done to real processes and links.
+"""What goes wrong during a torture, and when: chosen by a seed, done to real processes.
 
 At every moment at least one client is left in peace, so that the work goes on. Whatever is done to
 a client is undone after a while, and all of it when the nemesis ends. Half of the pauses wait for
@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
-from ..errors import UsageError
-from .history import Event
+from ...errors import UsageError
+from ..history import Event
+from .client_process import ClientProcess
 from .network import Network
-from .troupe import Player
 
 FAULTS: dict[str, str] = {
     "pause": "freeze a client past its ttl (SIGSTOP, then SIGCONT)",
@@ -46,13 +46,13 @@ class Nemesis:
 
     def __init__(
         self,
-        players: Sequence[Player],
+        clients: Sequence[ClientProcess],
         networks: Mapping[str, Network],
         faults: Sequence[str],
         seed: int,
         now: Callable[[], float],
     ) -> None:
-        self._players = players
+        self._clients = clients
         self._networks = networks
         self._faults = faults
         self._deck: list[str] = []
@@ -67,8 +67,8 @@ class Nemesis:
         self._next_at = 0.0
         self.counts: Counter[str] = Counter()
         self.events: list[Event] = []
-        for player in players:
-            player.on_checked = self._strike
+        for client in clients:
+            client.on_checked = self._strike
 
     def step(self) -> None:
         """Do what is due: undo what has lasted long enough, and begin the next fault."""
@@ -93,93 +93,93 @@ class Nemesis:
                 heapq.heappop(self._due)[2]()
 
     def _deal(self) -> str:
-        """The next fault: in rounds, as cards are dealt, so that none is left out for long."""
+        """The next fault, dealt from a shuffled deck, so that none is left out for long."""
         if not self._deck:
             self._deck = [fault for fault in self._faults for _ in range(OFTEN.get(fault, 1))]
             self._chance.shuffle(self._deck)
         return self._deck.pop()
 
-    def _peaceful(self) -> list[Player]:
-        return [player for player in self._players if player.name not in self._suffering]
+    def _peaceful(self) -> list[ClientProcess]:
+        return [client for client in self._clients if client.name not in self._suffering]
 
     def _ttl(self) -> float:
         """The length of a lease, as the engine grants it; 0 before the first."""
-        return max(player.ttl for player in self._players)
+        return max(client.ttl for client in self._clients)
 
-    def _pause(self, player: Player, ttl: float) -> None:
+    def _pause(self, client: ClientProcess, ttl: float) -> None:
         length = self._chance.uniform(1.1, 1.8) * ttl
         if self._chance.random() < AIMED:
             self._armed = length
         else:
-            self._freeze(player, length, "at any moment")
+            self._freeze(client, length, "at any moment")
 
-    def _strike(self, player: Player) -> None:
-        """Somebody is about to write. Called by the thread that hears it, which must not wait."""
+    def _strike(self, client: ClientProcess) -> None:
+        """Freeze a client that is about to write; the thread that reads its output calls this."""
         if not self._aim.acquire(blocking=False):
             return
         try:
-            if self._armed and player.name not in self._suffering and len(self._peaceful()) > 1:
+            if self._armed and client.name not in self._suffering and len(self._peaceful()) > 1:
                 length, self._armed = self._armed, 0.0
-                self._freeze(player, length, "between its check and its write")
+                self._freeze(client, length, "between its check and its write")
         finally:
             self._aim.release()
 
-    def _freeze(self, player: Player, length: float, when: str) -> None:
-        player.freeze()
-        self._note(player, "pause", when)
+    def _freeze(self, client: ClientProcess, length: float, when: str) -> None:
+        client.freeze()
+        self._note(client, "pause", when)
         self.counts["pause"] += 1
 
         def resume() -> None:
-            self._note(player, "resume")
-            player.thaw()
+            self._note(client, "resume")
+            client.thaw()
 
-        self._undo(player, length, resume)
+        self._undo(client, length, resume)
 
-    def _kill(self, player: Player, ttl: float) -> None:
-        player.halt()  # so that all it did was before this moment, and its end comes after
-        self._note(player, "crash")
-        player.kill()
+    def _kill(self, client: ClientProcess, ttl: float) -> None:
+        client.halt()  # so that all it did was before this moment, and its end comes after
+        self._note(client, "crash")
+        client.kill()
         self.counts["kill"] += 1
 
         def restart() -> None:
-            self._note(player, "restart")
-            player.start()
+            self._note(client, "restart")
+            client.start()
 
-        self._undo(player, self._chance.uniform(0, 0.5) * ttl, restart)
+        self._undo(client, self._chance.uniform(0, 0.5) * ttl, restart)
 
-    def _lose(self, player: Player, ttl: float) -> None:
-        network = self._networks[player.name]
+    def _lose(self, client: ClientProcess, ttl: float) -> None:
+        network = self._networks[client.name]
         before = network.lost
         network.lose(self._chance)
-        self._note(player, "partition", "the next answer is lost")
+        self._note(client, "partition", "the next answer is lost")
 
         def heal() -> None:
             self.counts["lose"] += network.lost - before
             network.heal()
-            self._note(player, "heal")
+            self._note(client, "heal")
 
-        self._undo(player, self._chance.uniform(0.5, 1) * ttl, heal)
+        self._undo(client, self._chance.uniform(0.5, 1) * ttl, heal)
 
-    def _partition(self, player: Player, ttl: float) -> None:
-        network, silently = self._networks[player.name], self._chance.random() < 0.5
+    def _partition(self, client: ClientProcess, ttl: float) -> None:
+        network, silently = self._networks[client.name], self._chance.random() < 0.5
         network.part(silently)
-        self._note(player, "partition", "in silence" if silently else "with resets")
+        self._note(client, "partition", "in silence" if silently else "with resets")
         self.counts["partition"] += 1
 
         def heal() -> None:
             network.heal()
-            self._note(player, "heal")
+            self._note(client, "heal")
 
-        self._undo(player, self._chance.uniform(0.3, 2) * ttl, heal)
+        self._undo(client, self._chance.uniform(0.3, 2) * ttl, heal)
 
-    def _undo(self, player: Player, after: float, undo: Callable[[], None]) -> None:
-        self._suffering.add(player.name)
+    def _undo(self, client: ClientProcess, after: float, undo: Callable[[], None]) -> None:
+        self._suffering.add(client.name)
 
         def relieve() -> None:
             undo()
-            self._suffering.discard(player.name)
+            self._suffering.discard(client.name)
 
         heapq.heappush(self._due, (self._now() + after, next(self._order), relieve))
 
-    def _note(self, player: Player, verb: str, detail: str = "") -> None:
-        self.events.append(Event(self._now(), player.name, "note", verb, detail=detail))
+    def _note(self, client: ClientProcess, verb: str, detail: str = "") -> None:
+        self.events.append(Event(self._now(), client.name, "note", verb, detail=detail))

@@ -2,7 +2,7 @@
 
 Everything happens under names of its own, so that no other lock of the engine is touched, and what
 is left of them is removed. The observer is this process: it starts and ends the others, keeps the
-registers, and all times are of one clock that every process of the machine shares.
+counters, and all times are of one clock that every process of the machine shares.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ..engine import Engine
-from ..errors import Unavailable, UsageError
-from ..worlds import clock
+from ...engine import Engine
+from ...errors import Unavailable, UsageError
+from ...worlds import clock
+from ..history import Event, History
+from ..verdict import verdict
 from . import network
-from .history import Event, History
-from .lockers import Doubt, Failed, Locker, Ours
-from .lookout import Lookout
-from .measure import (
+from .adapters import Doubt, Failed, FencelockAdapter, LockAdapter
+from .client_process import ClientProcess
+from .counters import SharedCounters
+from .expectations import (
     BOUND,
     SESSION_SHARE,
     SOON_S,
@@ -30,11 +32,9 @@ from .measure import (
 )
 from .nemesis import ON_THE_WIRE, Nemesis
 from .network import Network
-from .peers import OURS, open_locker
-from .registers import Registers
-from .run import Orders, Progress, Run
-from .troupe import Player
-from .verdict import verdict
+from .peers import OURS, open_adapter
+from .queue_observer import QueueObserver
+from .run import Progress, Run, Settings
 from .workload import Plan
 
 CLIENTS_PER_NAME = 4
@@ -43,11 +43,11 @@ TICK_OF_SESSION_S = 2.0  # sessions end at a tick of the server's, two seconds b
 PREFIX = "fencelock-torture-"
 
 
-def torture(orders: Orders, watch: Callable[[Progress], None] = lambda _: None) -> Run:
+def torture(settings: Settings, watch: Callable[[Progress], None] = lambda _: None) -> Run:
     """Torture one engine for a bounded time."""
     with ExitStack() as stack:
-        orders = orders._replace(url=with_session(orders.url, orders.ttl))
-        ours = Ours(orders.url)
+        settings = settings._replace(url=with_session(settings.url, settings.ttl))
+        ours = FencelockAdapter(settings.url)
         stack.callback(ours.close)
         engine = ours.client._core.engine  # pyright: ignore[reportPrivateUsage]
         if ours.client.traits.scope == "process":
@@ -55,58 +55,60 @@ def torture(orders: Orders, watch: Callable[[Progress], None] = lambda _: None) 
                 f"{ours.client.url} lives in one process, and a torture needs several: name "
                 "another engine, such as sqlite:///locks.db"
             )
-        return _Stage(orders, ours, engine, stack).play(watch)
+        return _Torture(settings, ours, engine, stack).play(watch)
 
 
-class _Stage:
+class _Torture:
     """Everything that takes part in one torture."""
 
-    def __init__(self, orders: Orders, ours: Ours, engine: Engine, stack: ExitStack) -> None:
-        self._orders = orders
+    def __init__(
+        self, settings: Settings, ours: FencelockAdapter, engine: Engine, stack: ExitStack
+    ) -> None:
+        self._settings = settings
         self._ours = ours
         self._address = address = engine.address
         self._session = session_of(engine)
         self._origin = clock.now()
         self._began = 0.0
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}-"
-        groups = 1 + (orders.clients - 1) // CLIENTS_PER_NAME
+        groups = 1 + (settings.clients - 1) // CLIENTS_PER_NAME
         self._names = tuple(f"{self.prefix}{number + 1}" for number in range(groups))
-        self._registers = Registers(self._now)
+        self._counters = SharedCounters(self._now)
         self._events: list[Event] = []
         self._audits: list[History] = []
         self._deaths: list[str] = []
         why_not = network.why_not(address)
         self._not_applicable = {
-            fault: why_not for fault in orders.faults if fault in ON_THE_WIRE and why_not
+            fault: why_not for fault in settings.faults if fault in ON_THE_WIRE and why_not
         }
-        if len(self._not_applicable) == len(orders.faults):
+        if len(self._not_applicable) == len(settings.faults):
             raise UsageError(
-                f"none of these faults can happen here ({', '.join(orders.faults)}): {why_not}. "
+                f"none of these faults can happen here ({', '.join(settings.faults)}): {why_not}. "
                 "Name others, such as pause,kill"
             )
         self._networks = {} if why_not else self._wire(stack)
         self._auditor = self._auditors(stack)
-        self._players = [self._player(number) for number in range(orders.clients)]
-        for player in self._players:
-            stack.callback(player.close)
-        faults = [fault for fault in orders.faults if fault not in self._not_applicable]
-        self._nemesis = Nemesis(self._players, self._networks, faults, orders.seed, self._now)
-        names = self._names if orders.library == OURS else ()
-        self._lookout = stack.enter_context(Lookout(ours.client, names, self._now))
+        self._clients = [self._client(number) for number in range(settings.clients)]
+        for client in self._clients:
+            stack.callback(client.close)
+        faults = [fault for fault in settings.faults if fault not in self._not_applicable]
+        self._nemesis = Nemesis(self._clients, self._networks, faults, settings.seed, self._now)
+        names = self._names if settings.library == OURS else ()
+        self._queue_observer = stack.enter_context(QueueObserver(ours.client, names, self._now))
 
     def play(self, watch: Callable[[Progress], None]) -> Run:
         """Let it run, bring it to rest, and judge it."""
-        watch(self._progress(f"starts {len(self._players)} clients"))
-        for player in self._players:
-            player.start()
-        for player in self._players:
-            if why := player.wait_ready():
+        watch(self._progress(f"starts {len(self._clients)} clients"))
+        for client in self._clients:
+            client.start()
+        for client in self._clients:
+            if why := client.wait_ready():
                 way = f" (this is its proxy before {self._address.public})"
                 raise Unavailable(
-                    f"{player.name} could not begin: {why}{way if self._networks else ''}"
+                    f"{client.name} could not begin: {why}{way if self._networks else ''}"
                 )
         self._began = self._now()
-        until = time.monotonic() + self._orders.seconds
+        until = time.monotonic() + self._settings.seconds
         while time.monotonic() < until:
             self._nemesis.step()
             self._revive()
@@ -121,55 +123,55 @@ class _Stage:
 
     def _wire(self, stack: ExitStack) -> dict[str, Network]:
         return {
-            _name(number): stack.enter_context(Network(self._orders.url, self._address))
-            for number in range(self._orders.clients)
+            _name(number): stack.enter_context(Network(self._settings.url, self._address))
+            for number in range(self._settings.clients)
         }
 
-    def _auditors(self, stack: ExitStack) -> Locker:
-        if self._orders.library == OURS:
-            auditor: Locker = self._ours
+    def _auditors(self, stack: ExitStack) -> LockAdapter:
+        if self._settings.library == OURS:
+            auditor: LockAdapter = self._ours
         else:
-            auditor = open_locker(self._orders.library, self._orders.url)
+            auditor = open_adapter(self._settings.library, self._settings.url)
             stack.callback(auditor.close)
         stack.callback(auditor.sweep, self.prefix)
         return auditor
 
-    def _player(self, number: int) -> Player:
-        orders, name = self._orders, _name(number)
+    def _client(self, number: int) -> ClientProcess:
+        settings, name = self._settings, _name(number)
         plan = Plan(
             client=name,
-            url=self._networks[name].url if name in self._networks else orders.url,
-            library=orders.library,
+            url=self._networks[name].url if name in self._networks else settings.url,
+            library=settings.library,
             flavor="asyncio" if number % 2 else "threads",
             names=self._names,
-            ttl=max(orders.ttl, self._session * SESSION_SHARE),
-            timeout=3 * max(orders.ttl, self._session) + SOON_S,
-            seed=orders.seed * 7919 + number,
+            ttl=max(settings.ttl, self._session * SESSION_SHARE),
+            timeout=3 * max(settings.ttl, self._session) + SOON_S,
+            seed=settings.seed * 7919 + number,
             origin=self._origin,
         )
-        return Player(name, plan, self._registers)
+        return ClientProcess(name, plan, self._counters)
 
     def _revive(self) -> None:
         """A client that died by itself is a finding; the work goes on without it being one less."""
-        for player in self._players:
-            if player.died():
-                self._deaths.append(f"{player.name}: {player.trouble()}")
-                player.kill()
-                self._note(player.name, "crash", "it ended by itself")
-                self._note(player.name, "restart")
-                player.start()
+        for client in self._clients:
+            if client.died():
+                self._deaths.append(f"{client.name}: {client.trouble()}")
+                client.kill()
+                self._note(client.name, "crash", "it ended by itself")
+                self._note(client.name, "restart")
+                client.start()
 
     def _rest(self) -> None:
         """Heal everything, let every client finish, and see that nothing is left."""
         self._nemesis.end()
-        for player in self._players:
-            player.stop()
+        for client in self._clients:
+            client.stop()
         ttl = self._ttl()
-        until = time.monotonic() + 3 * (ttl + SOON_S) + 3 * self._orders.ttl
-        for player in self._players:
-            if not player.wait_done(until):
-                self._note(player.name, "crash", "it did not end, and was killed")
-            player.kill()
+        until = time.monotonic() + 3 * (ttl + SOON_S) + 3 * self._settings.ttl
+        for client in self._clients:
+            if not client.wait_done(until):
+                self._note(client.name, "crash", "it did not end, and was killed")
+            client.kill()
         for name in self._names:
             self._audit(name, ttl)
 
@@ -178,7 +180,7 @@ class _Stage:
         begun = Event(self._now(), "auditor", "invoke", "acquire", 1, name)
         kind, fence, detail = "fail", 0, "not in time"
         try:
-            hold = self._auditor.acquire(name, self._orders.ttl, ttl + 2 * SOON_S)
+            hold = self._auditor.acquire(name, self._settings.ttl, ttl + 2 * SOON_S)
         except (Doubt, Failed) as error:
             hold, kind, detail = None, "unknown", str(error)
         ended = Event(self._now(), "auditor", kind, "acquire", 1, name, fence, None, detail)
@@ -188,39 +190,44 @@ class _Stage:
         self._audits.append(History([begun, ended]))
 
     def _ttl(self) -> float:
-        """For how long the engine keeps a lock for a client that is not heard of."""
+        """For how long the engine keeps a lock for a client that sends nothing."""
         session = self._session + TICK_OF_SESSION_S if self._session else 0.0
-        return max(session, *(player.ttl for player in self._players)) or self._orders.ttl
+        return max(session, *(client.ttl for client in self._clients)) or self._settings.ttl
 
     def _note(self, client: str, verb: str, detail: str = "") -> None:
         self._events.append(Event(self._now(), client, "note", verb, detail=detail))
 
     def _progress(self, phase: str = "") -> Progress:
-        registers = self._registers
+        counters = self._counters
         return Progress(
-            self._orders.library,
+            self._settings.library,
             self._now() - self._began,
-            self._orders.seconds,
-            sum(player.tenures for player in self._players),
+            self._settings.seconds,
+            sum(client.tenures for client in self._clients),
             dict(self._nemesis.counts),
-            sum(register.lost for register in [*registers.plain.values()]),
-            sum(register.refused for register in [*registers.guarded.values()]),
+            sum(counter.lost for counter in [*counters.plain.values()]),
+            sum(counter.refused for counter in [*counters.guarded.values()]),
             phase,
         )
 
     def _judge(self) -> Run:
-        logs = [History(log) for player in self._players for log in player.logs]
-        seen = [self._registers.events, self._nemesis.events, self._lookout.events, self._events]
+        logs = [History(log) for client in self._clients for log in client.logs]
+        seen = [
+            self._counters.events,
+            self._nemesis.events,
+            self._queue_observer.events,
+            self._events,
+        ]
         bound = is_session_bound(self._address)
         seen.append(self._ended_sessions() if bound else [])
         history = History.merged([*logs, *self._audits, *(History(events) for events in seen)])
-        traits = self._ours.client.traits if self._orders.library == OURS else None
+        traits = self._ours.client.traits if self._settings.library == OURS else None
         promises = promised(traits, self._ttl(), bound)
         unheard = self._unheard()
         if unheard:
             promises = promises._replace(freed_within=None)
         return Run(
-            self._orders,
+            self._settings,
             self._address.public,
             traits,
             self._ttl(),
@@ -229,14 +236,14 @@ class _Stage:
             verdict(history, promises),
             dict(self._nemesis.counts),
             self._not_applicable,
-            self._registers,
+            self._counters,
             self._deaths,
             BOUND if bound else "",
             unheard,
         )
 
     def _unheard(self) -> str:
-        """Why no newcomer heard from the engine, or nothing if one did."""
+        """Why no newcomer got an answer of the engine, or nothing if one did."""
         ends = [audit[-1] for audit in self._audits]
         return ends[0].detail if all(end.kind == "unknown" for end in ends) else ""
 

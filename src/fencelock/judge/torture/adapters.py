@@ -1,8 +1,8 @@
-"""One small face for every library that is tortured, so that each does the same work.
+"""Adapters: one interface to every library that is tortured, so that each does the same work.
 
-A locker answers with a hold, with None when the lock was not had in time, or raises: ``Failed``
-when nothing happened, ``Doubt`` when it may have. Ours are here, in both flavors; ``peers.py`` has
-those of others.
+An adapter returns a hold, or None when the lock was not had in time, or raises: ``Failed`` when
+nothing happened, ``Doubt`` when it may have. Those of fencelock are here, in both flavors;
+``peers.py`` has those of other libraries.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
-from .. import aio, sync
-from ..errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
+from ... import aio, sync
+from ...errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Hold(ABC):
         return None
 
 
-class Locker(ABC):
+class LockAdapter(ABC):
     """A client of one library."""
 
     fenced: ClassVar[bool] = False
@@ -71,7 +71,7 @@ class Locker(ABC):
         """Remove what is left of names that begin like this."""
 
 
-class Ours(Locker):
+class FencelockAdapter(LockAdapter):
     """fencelock, for blocking programs."""
 
     fenced = True
@@ -84,7 +84,7 @@ class Ours(Locker):
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
         lock = self.client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
         try:
-            return OurHold(lock.acquire())
+            return FencelockHold(lock.acquire())
         except NotAcquired:
             return None
         except FencelockError as error:
@@ -101,7 +101,7 @@ class Ours(Locker):
             pass  # an engine that cannot do it ends what is left with its ttl
 
 
-class OurHold(Hold):
+class FencelockHold(Hold):
     """A lease."""
 
     def __init__(self, lease: sync.Lease) -> None:
@@ -122,7 +122,7 @@ class OurHold(Hold):
             raise Doubt(str(error)) from error
 
 
-class OursInAsyncio(Locker):
+class FencelockAsyncAdapter(LockAdapter):
     """fencelock, for asyncio: in an event loop that runs in a thread beside."""
 
     fenced = True
@@ -145,7 +145,7 @@ class OursInAsyncio(Locker):
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
         lock = self._client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
         try:
-            return AsyncioHold(self, self.run(lock.acquire()))
+            return FencelockAsyncHold(self, self.run(lock.acquire()))
         except NotAcquired:
             return None
         except FencelockError as error:
@@ -161,11 +161,11 @@ class OursInAsyncio(Locker):
         self._loop.close()
 
 
-class AsyncioHold(Hold):
+class FencelockAsyncHold(Hold):
     """A lease of an event loop."""
 
-    def __init__(self, locker: OursInAsyncio, lease: aio.Lease) -> None:
-        self._locker = locker
+    def __init__(self, adapter: FencelockAsyncAdapter, lease: aio.Lease) -> None:
+        self._adapter = adapter
         self._lease = lease
         self.fence = lease.fence
         self.ttl = lease.ttl
@@ -178,7 +178,7 @@ class AsyncioHold(Hold):
 
     def release(self) -> bool:
         try:
-            return self._locker.run(self._lease.release())
+            return self._adapter.run(self._lease.release())
         except (OutcomeUnknown, EngineError) as error:
             raise Doubt(str(error)) from error
 

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
-from .link import TO_CLIENT, TO_SERVER, Flow, Link, abort
+from .proxy_connection import TO_CLIENT, TO_SERVER, Flow, ProxyConnection, abort
 
 T = TypeVar("T")
 
@@ -41,9 +41,9 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = int(self._listener.getsockname()[1])
         self._selector = selectors.DefaultSelector()
-        self._alarm, self._ring = os.pipe()
-        self._orders: deque[Callable[[], None]] = deque()
-        self._links: list[Link] = []
+        self._wakeup_read, self._wakeup_write = os.pipe()
+        self._commands: deque[Callable[[], None]] = deque()
+        self._open_connections: list[ProxyConnection] = []
         self._blocked: set[str] = set()
         self._cut = False
         self._delay = 0.0
@@ -65,27 +65,27 @@ class Proxy:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    # What a test does with it. Each order has taken effect when the call returns.
+    # What a test does with it. Each command has taken effect when the call returns.
 
     def heal(self) -> None:
         """Pass everything again, first of all what has waited."""
-        self._order(self._heal)
+        self._command(self._heal)
 
     def block(self, *ways: str) -> None:
         """Let bytes wait, in one direction or in both; the connections stay."""
-        self._order(lambda: self._block(*ways))
+        self._command(lambda: self._block(*ways))
 
     def cut(self) -> None:
         """Reset all connections and refuse new ones, until healed."""
-        self._order(self._cut_off)
+        self._command(self._cut_off)
 
     def reset(self) -> None:
         """Reset all connections of this moment; new ones are welcome."""
-        self._order(self._reset)
+        self._command(self._reset)
 
     def delay(self, seconds: float) -> None:
         """Hold up every byte for so long, in each direction."""
-        self._order(lambda: setattr(self, "_delay", seconds))
+        self._command(lambda: setattr(self, "_delay", seconds))
 
     def lose_next_reply(self, to: bytes = b"", *, then_cut: bool = True, count: int = 1) -> None:
         """Swallow the next answer of the server, to a request that has these bytes in it.
@@ -93,38 +93,42 @@ class Proxy:
         Then that connection is reset, or stays open in silence for good: an answer that came later
         would be taken for the lost one's. What a server pushes unasked is no answer.
         """
-        self._order(lambda: self._lose.extend([(to, then_cut)] * count))
+        self._command(lambda: self._lose.extend([(to, then_cut)] * count))
 
     def count_from_now(self) -> None:
         """Set all counters to nothing; connections that are open keep their state."""
-        self._order(self._forget)
+        self._command(self._forget)
 
     @property
     def open(self) -> int:
         """How many connections there are now."""
-        return self._ask(lambda: len(self._links))
+        return self._call(lambda: len(self._open_connections))
 
     def waiting(self) -> int:
         """How many bytes wait in the proxy."""
-        return self._ask(lambda: sum(flow.waiting for link in self._links for flow in link.flows))
+        return self._call(
+            lambda: sum(
+                flow.waiting for connection in self._open_connections for flow in connection.flows
+            )
+        )
 
     # Its life.
 
     def start(self) -> Self:
         self._listener.setblocking(False)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._selector.register(self._alarm, selectors.EVENT_READ, self._obey)
+        self._selector.register(self._wakeup_read, selectors.EVENT_READ, self._obey)
         self._thread.start()
         return self
 
     def close(self) -> None:
         """Reset everything and stop."""
         if not self._closed:
-            self._order(self._end)
+            self._command(self._end)
             self._thread.join(DONE_S)
             self._selector.close()
-            os.close(self._alarm)
-            os.close(self._ring)
+            os.close(self._wakeup_read)
+            os.close(self._wakeup_write)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -137,28 +141,29 @@ class Proxy:
     ) -> None:
         self.close()
 
-    # Orders come from other threads; only the proxy's own thread touches its state.
+    # Commands come from other threads; only the proxy's own thread touches its state.
 
-    def _order(self, order: Callable[[], None]) -> None:
-        self._ask(order)
+    def _command(self, command: Callable[[], None]) -> None:
+        self._call(command)
 
-    def _ask(self, question: Callable[[], T]) -> T:
-        answers: list[T] = []
+    def _call(self, function: Callable[[], T]) -> T:
+        """Run a function in the proxy's thread, and return what it returns."""
+        results: list[T] = []
         done = threading.Event()
 
-        def answer() -> None:
-            answers.append(question())
+        def run() -> None:
+            results.append(function())
             done.set()
 
-        self._orders.append(answer)
-        os.write(self._ring, b"!")
+        self._commands.append(run)
+        os.write(self._wakeup_write, b"!")
         if not done.wait(DONE_S):
             raise RuntimeError("the proxy's thread does not answer: has it been closed?")
-        return answers[0]
+        return results[0]
 
     def _obey(self) -> None:
-        os.read(self._alarm, 1)
-        self._orders.popleft()()
+        os.read(self._wakeup_read, 1)
+        self._commands.popleft()()
 
     def _heal(self) -> None:
         self._blocked.clear()
@@ -175,8 +180,8 @@ class Proxy:
         self._reset()
 
     def _reset(self) -> None:
-        for link in [*self._links]:
-            self._drop(link)
+        for connection in [*self._open_connections]:
+            self._drop(connection)
 
     def _forget(self) -> None:
         self.connections = self.requests = self.sent = self.received = self.lost = 0
@@ -191,17 +196,15 @@ class Proxy:
 
     def _run(self) -> None:
         while not self._closed:
-            for key, _ in self._selector.select(self._patience()):
+            for key, _ in self._selector.select(self._time_to_next()):
                 key.data()
-            for link in [*self._links]:
-                self._move(link)
+            for connection in [*self._open_connections]:
+                self._move(connection)
 
-    def _patience(self) -> float | None:
+    def _time_to_next(self) -> float | None:
         """How long until a delayed byte may go on."""
-        due = [
-            flow.due for link in self._links for flow in link.flows if flow.waiting
-            and flow.way not in self._blocked
-        ]  # fmt: skip
+        flows = [flow for connection in self._open_connections for flow in connection.flows]
+        due = [flow.due for flow in flows if flow.waiting and flow.way not in self._blocked]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _accept(self) -> None:
@@ -214,69 +217,73 @@ class Proxy:
         except OSError:
             abort(client)  # the server is down: that is all a client would see without us
             return
-        link = Link(client, server)
-        self._links.append(link)
+        connection = ProxyConnection(client, server)
+        self._open_connections.append(connection)
         self.connections += 1
-        for flow in link.flows:
+        for flow in connection.flows:
             flow.source.setblocking(False)
             flow.source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._selector.register(
-                flow.source, selectors.EVENT_READ, lambda flow=flow: self._read(link, flow)
+                flow.source, selectors.EVENT_READ, lambda flow=flow: self._read(connection, flow)
             )
 
-    def _read(self, link: Link, flow: Flow) -> None:
-        if link.gone:
+    def _read(self, connection: ProxyConnection, flow: Flow) -> None:
+        if connection.gone:
             return
         try:
             data = flow.source.recv(CHUNK)
         except BlockingIOError:
             return
         except OSError:
-            self._drop(link)
+            self._drop(connection)
             return
         if not data:
             flow.ended = True
             self._selector.unregister(flow.source)
         elif flow.way == TO_SERVER:
-            self._ask_server(link, flow, data)
+            self._take_request(connection, flow, data)
         else:
-            self._answer(link, flow, data)
+            self._take_reply(connection, flow, data)
 
-    def _ask_server(self, link: Link, flow: Flow, data: bytes) -> None:
+    def _take_request(self, connection: ProxyConnection, flow: Flow, data: bytes) -> None:
         self.sent += len(data)
-        self.requests += link.asks(data)
+        self.requests += connection.begins_request(data)
         flow.take(data, self._delay)
 
-    def _answer(self, link: Link, flow: Flow, data: bytes) -> None:
+    def _take_reply(self, connection: ProxyConnection, flow: Flow, data: bytes) -> None:
         self.received += len(data)
-        wanted = [] if link.answered else [one for one in self._lose if one[0] in link.request]
-        link.answered = True
+        wanted = (
+            []
+            if connection.answered
+            else [one for one in self._lose if one[0] in connection.request]
+        )
+        connection.answered = True
         if wanted:
             self._lose.remove(wanted[0])
             self.lost += 1
-            link.silent = True
+            connection.silent = True
             if wanted[0][1]:
-                self._drop(link)
-        if not link.silent:
+                self._drop(connection)
+        if not connection.silent:
             flow.take(data, self._delay)
 
-    def _move(self, link: Link) -> None:
+    def _move(self, connection: ProxyConnection) -> None:
         """Pass on what is due, and the end of a stream after its last byte."""
-        for flow in link.flows:
-            if link.gone or flow.way in self._blocked:
+        for flow in connection.flows:
+            if connection.gone or flow.way in self._blocked:
                 continue
             try:
                 flow.give(time.monotonic())
             except OSError:
-                self._drop(link)
-        if all(flow.finished for flow in link.flows):
-            self._drop(link)
+                self._drop(connection)
+        if all(flow.finished for flow in connection.flows):
+            self._drop(connection)
 
-    def _drop(self, link: Link) -> None:
-        if link.gone:
+    def _drop(self, connection: ProxyConnection) -> None:
+        if connection.gone:
             return
-        self._links.remove(link)
-        for flow in link.flows:
+        self._open_connections.remove(connection)
+        for flow in connection.flows:
             if not flow.ended:
                 self._selector.unregister(flow.source)
-        link.abort()
+        connection.abort()

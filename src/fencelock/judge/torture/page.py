@@ -13,11 +13,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .checkers.tenures import HoldState, locks
-from .history import Event, History
+from ..checkers.tenures import Tenure, locks
+from ..history import Event, History
 from .report import Row, conclusion, rows, updates
 from .run import Run
-from .torture import PREFIX
+from .runner import PREFIX
 
 TEMPLATE = Path(__file__).with_name("page.html")
 SPELLS = {"pause": "resume", "partition": "heal", "crash": "restart"}
@@ -26,20 +26,20 @@ DIGITS = 4  # of a second
 
 def page(runs: Sequence[Run]) -> str:
     """The page of one run, or of two beside each other."""
-    title = " and ".join(run.orders.library for run in runs)
+    title = " and ".join(run.settings.library for run in runs)
     data = json.dumps({"runs": [_drawn(run) for run in runs]}, separators=(",", ":"))
     return (
         TEMPLATE.read_text(encoding="utf-8")
         .replace("{{title}}", escape(f"Torture of {title} over {runs[0].url}"))
-        .replace("{{summaries}}", "\n".join(_summary(run, place) for place, run in enumerate(runs)))
+        .replace("{{summaries}}", "\n".join(_summary(run, index) for index, run in enumerate(runs)))
         .replace("{{data}}", data.replace("<", "\\u003c"))  # or a text could end the script
     )
 
 
-def _summary(run: Run, place: int) -> str:
+def _summary(run: Run, index: int) -> str:
     """What can be read without a script: the figures and the verdict."""
-    orders, plain = run.orders, updates(run.registers.plain.values())
-    guarded = updates(run.registers.guarded.values())
+    settings, plain = run.settings, updates(run.counters.plain.values())
+    guarded = updates(run.counters.guarded.values())
     figures = {
         "tenures": str(run.tenures),
         "updates lost without a guard": f"{plain.lost} of {plain.acknowledged}",
@@ -50,16 +50,16 @@ def _summary(run: Run, place: int) -> str:
     }
     faults = ", ".join(
         f"{fault}: {run.not_applicable.get(fault, run.faults.get(fault, 0))}"
-        for fault in orders.faults
+        for fault in settings.faults
     )
     color, verdict = "good" if run.passed else "bad", escape(conclusion(run))
-    settings = (
-        f"{run.url} · {orders.seconds:g} s · {orders.clients} clients · ttl {orders.ttl:g} s · "
-        f"seed {orders.seed}"
+    told = (
+        f"{run.url} · {settings.seconds:g} s · {settings.clients} clients · "
+        f"ttl {settings.ttl:g} s · seed {settings.seed}"
     )
     return f"""<section class="run">
-<h2>{escape(orders.library)} <span class="{color}">{verdict}</span></h2>
-<p>{escape(settings)}</p>
+<h2>{escape(settings.library)} <span class="{color}">{verdict}</span></h2>
+<p>{escape(told)}</p>
 <p>{escape(faults)}</p>
 <p>{escape(run.remark)}</p>
 <dl class="figures">{"".join(_figure(*figure) for figure in figures.items())}</dl>
@@ -68,7 +68,7 @@ def _summary(run: Run, place: int) -> str:
 <tbody>
 {"".join(_row(row) for row in rows(run))}</tbody>
 </table></div>
-<figure class="timeline" data-run="{place}"></figure>
+<figure class="timeline" data-run="{index}"></figure>
 </section>"""
 
 
@@ -84,10 +84,10 @@ def _row(row: Row) -> str:
 def _drawn(run: Run) -> dict[str, Any]:
     """Everything that the timeline of one run shows, in seconds from its beginning."""
     history = run.history
-    clients = [f"client {number + 1}" for number in range(run.orders.clients)]
+    clients = [f"client {number + 1}" for number in range(run.settings.clients)]
     tenures = [tenure for lock in locks(history) for tenure in lock.tenures]
     return {
-        "title": run.orders.library,
+        "title": run.settings.library,
         "end": _at(history.ends_at),
         "clients": clients,
         "tenures": [_bar(tenure, history) for tenure in tenures if tenure.client in clients],
@@ -102,7 +102,7 @@ def _drawn(run: Run) -> dict[str, Any]:
             for e in history
             if e.kind == "fail" and e.verb in ("read", "write", "enter")
         ],
-        "losses": [[e.client, _at(e.at), e.detail] for e in run.registers.losses],
+        "losses": [[e.client, _at(e.at), e.detail] for e in run.counters.losses],
         "violations": [
             [one.checker, one.message, *_span(one.events, history), _whose(one.events, history)]
             for one in run.verdict.violations
@@ -110,7 +110,7 @@ def _drawn(run: Run) -> dict[str, Any]:
     }
 
 
-def _bar(tenure: HoldState, history: History) -> list[Any]:
+def _bar(tenure: Tenure, history: History) -> list[Any]:
     """Client, from, until when it was sure and believed, fence, name, and how it ended."""
     end = history.ends_at
     over = min(tenure.left_at, tenure.crashed_at, end)
@@ -143,13 +143,13 @@ def _spells(history: History) -> list[list[Any]]:
 
 
 def _span(events: Sequence[int], history: History) -> tuple[float, float]:
-    moments = [history[place].at for place in events] or [0.0]
+    moments = [history[index].at for index in events] or [0.0]
     return _at(min(moments)), _at(max(moments))
 
 
 def _whose(events: Sequence[int], history: History) -> list[str]:
     """The clients that a violation is about."""
-    return sorted({history[place].client for place in events})
+    return sorted({history[index].client for index in events})
 
 
 def _at(moment: float) -> float:

@@ -1,7 +1,7 @@
-"""Watches the locks of a torture: who holds them, and who stands in their queues.
+"""Watch the locks of a torture: who holds them, and who stands in their queues.
 
 Clients cannot see when they stand in the queue, nor what the engine keeps for them; the engine can.
-Whoever was there before the question was asked is noted for the moment of the question.
+Whoever was there before the request is recorded for the moment of the request.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from .. import sync
-from ..errors import FencelockError
-from .history import Event
-from .lockers import WHO
+from ... import sync
+from ...errors import FencelockError
+from ..history import Event
+from .adapters import WHO
 
 EVERY_S = 0.1
 JOIN_S = 30.0
 YOUNG_S = 0.02  # an age that two clocks may disagree about
 
 
-class Lookout:
-    """A thread that asks who holds and who waits."""
+class QueueObserver:
+    """A thread that inspects the locks, again and again, and records who holds and who waits."""
 
     def __init__(self, client: sync.Client, names: Sequence[str], now: Callable[[], float]) -> None:
         self._client = client
         self._names = names
         self._now = now
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="queue_observer", daemon=True)
         self.events: list[Event] = []
 
     def __enter__(self) -> Self:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from .._client.pending import ECHO_S
-from ..engine import Address, Engine
-from ..model import Traits
-from ..world import GRACE_S
-from .promises import Promises
+from ..._client.pending import ECHO_S
+from ...engine import Address, Engine
+from ...model import Traits
+from ...world import GRACE_S
+from ..promises import Promises
 
 SLACK_S = 0.25  # how late a process may be on a busy machine
 SOON_S = 3.0
