@@ -8,7 +8,7 @@
 The mark of a name is a key of its own. Its value begins with the mark in nineteen digits, so that
 etcd, which compares values as bytes, compares them as numbers. "Not higher than ours" is "less than
 ours plus one", and what is not there at all compares with nothing: so a second, nested transaction
-asks for that. It is one request, and etcd carries it out as one step.
+compares that. It is one request, and etcd carries it out as one step.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Problem(NamedTuple):
     retry_after_s: int | None = None
 
     @property
-    def line(self) -> str:
+    def status_line(self) -> str:
         """Status and reason, as WSGI wants them."""
         return f"{self.status} {_REASONS[self.status]}"
 

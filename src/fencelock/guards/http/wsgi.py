@@ -148,7 +148,7 @@ class _Answer:
             self.refusal = self._accept() if may_have_acted(int(status[:3])) else None
             self.judged = True
             if self.refusal is not None:
-                self._start(self.refusal.line, self.refusal.headers())
+                self._start(self.refusal.status_line, self.refusal.headers())
         return self._start(status, *more) if self.refusal is None else _ignore
 
     @contextmanager
@@ -202,5 +202,5 @@ def _path(environ: Environ) -> str:
 
 
 def _answer(start_response: Start, refusal: Problem) -> Iterable[bytes]:
-    start_response(refusal.line, refusal.headers())
+    start_response(refusal.status_line, refusal.headers())
     return [refusal.body]

@@ -1,6 +1,6 @@
 """What a database or its driver says went wrong, in our words: one table.
 
-Nothing has happened in any case: what was asked was part of a transaction that is not committed.
+Nothing has happened in any case: the statement was part of a transaction that is not committed.
 
 Passed on as they are: deadlocks, serialization failures, and waits for a lock that took too long.
 They mean that the whole transaction is to be tried again, and whoever does that, be it the caller

@@ -25,9 +25,9 @@ def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
             since = _free_since(lock, waiter, troubles, promises)
             ended = min(waiter.end, history.ends_at)
             rivals = _slow_rivals(lock, waiter, since, troubles)
-            patience = bound + rivals * max(bound, promises.ttl) + promises.slack
-            since = max(since, troubles.last_before(waiter.client, ended) + patience)
-            if ended - since > patience:
+            allowed = bound + rivals * max(bound, promises.ttl) + promises.slack
+            since = max(since, troubles.last_before(waiter.client, ended) + allowed)
+            if ended - since > allowed:
                 message = (
                     f"{waiter.client} waited for {lock.name!r} from {since:.6f} s to {ended:.6f} s "
                     "while nobody held it"

@@ -14,12 +14,12 @@ from ...errors import FencelockError
 
 if TYPE_CHECKING:
     from ...aio import Lock
-    from .kit import Flavor, Kit
+    from .context import CheckContext, Flavor
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
-Body: TypeAlias = "Callable[[Kit], Coroutine[Any, Any, None]]"
+Body: TypeAlias = "Callable[[CheckContext], Coroutine[Any, Any, None]]"
 
 
 class Broken(AssertionError):

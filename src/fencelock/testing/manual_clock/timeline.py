@@ -1,7 +1,6 @@
 """Time that moves by hand: who sleeps until when, and who is at work.
 
-This is the part that both flavors share. ``threads.py`` and ``tasks.py`` put their own to sleep on
-it, and move it.
+Both flavors share it: ``threads.py`` and ``aio.py`` put their own to sleep on it, and move it.
 
 * A worker is a job in the background, or a call of a client that is under way. Whoever moves the
   clock waits until all workers sleep or are done; so nothing is half way when the move is over.
@@ -15,11 +14,11 @@ import threading
 from collections.abc import Callable, Generator, Hashable
 from contextlib import contextmanager
 
-from ..errors import UsageError
-from ..world import NO_LIMIT, Signal
+from ...errors import UsageError
+from ...world import NO_LIMIT, Signal
 
 START = 1000.0
-PATIENCE_S = 10.0  # real seconds after which something must be wrong
+REAL_TIMEOUT_S = 10.0  # real seconds after which something must be wrong
 FLOW_MAX_S = 3600.0  # of a clock that flows: a call that waits longer waits for ever
 
 
@@ -73,8 +72,8 @@ class Worker:
 class Timeline:
     """The time of some clients, and all that happens in it."""
 
-    def __init__(self, patience: float = PATIENCE_S, flows: bool = False) -> None:
-        self.patience = patience
+    def __init__(self, real_timeout: float = REAL_TIMEOUT_S, flows: bool = False) -> None:
+        self.real_timeout = real_timeout
         self.flows = flows
         """Whether time passes by itself while a call waits for it and nobody is at work."""
         self.mutex = threading.RLock()  # a collected client sets a signal, wherever we are
@@ -194,15 +193,15 @@ class Timeline:
     def unsettled(self, besides: Hashable) -> RuntimeError:
         """The error for work that does not end."""
         return RuntimeError(
-            f"the clock was moved, and after {self.patience:g} s of real time still at work: "
+            f"the clock was moved, and after {self.real_timeout:g} s of real time still at work: "
             f"{', '.join(self.busy(besides)) or 'others'}. Does on_lost wait for something?"
         )
 
     def unmoved(self) -> RuntimeError:
         """The error for a call that waits for time that does not pass."""
         return RuntimeError(
-            f"this call has waited for {self.patience:g} s of real time, and its clock moves by "
-            "hand only: call advance() or run() from another thread or task"
+            f"this call has waited for {self.real_timeout:g} s of real time, and its clock moves "
+            "by hand only: call advance() or run() from another thread or task"
         )
 
 

@@ -7,20 +7,20 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from .. import sync
-from ..engines.memory import Store
-from ..world import Job, Signal
-from ..worlds.threads import ThreadsWorld, drive
-from .faulty import Faults
-from .hand import HandCore
-from .timeline import PATIENCE_S, Flag, Timeline, ends_by, seconds
+from ... import sync
+from ...engines.memory import Store
+from ...world import Job, Signal
+from ...worlds.threads import ThreadsWorld, drive
+from ..faulty import Faults
+from .core import ManualClockCore
+from .timeline import REAL_TIMEOUT_S, Flag, Timeline, ends_by, seconds
 
 
 class ThreadsTimeline(Timeline):
     """A timeline whose sleepers are threads."""
 
-    def __init__(self, patience: float = PATIENCE_S, flows: bool = False) -> None:
-        super().__init__(patience, flows)
+    def __init__(self, real_timeout: float = REAL_TIMEOUT_S, flows: bool = False) -> None:
+        super().__init__(real_timeout, flows)
         self.changed = threading.Condition(self.mutex)
 
     def on_change(self) -> None:
@@ -33,7 +33,7 @@ class ThreadsTimeline(Timeline):
             sleeper = self.sleep(who, signal, deadline, self.changed.notify_all)
             if sleeper is None:
                 return signal.is_set()
-            limit = None if self.is_job(who) else self.patience
+            limit = None if self.is_job(who) else self.real_timeout
             try:
                 while self.sleeps(sleeper):
                     if self.flows and limit is not None and self.pass_time(who):
@@ -49,7 +49,7 @@ class ThreadsTimeline(Timeline):
         """Wait until all workers but the caller sleep or are done."""
         me = threading.current_thread()
         with self.mutex:
-            if not self.changed.wait_for(lambda: not self.busy(me), self.patience):
+            if not self.changed.wait_for(lambda: not self.busy(me), self.real_timeout):
                 raise self.unsettled(me)
 
     def jump(self, moment: float) -> None:
@@ -62,7 +62,7 @@ class ThreadsTimeline(Timeline):
             self.settle()
 
 
-class HandThreadsWorld(ThreadsWorld):
+class ManualThreadsWorld(ThreadsWorld):
     """The world of threads, on a clock that is moved by hand."""
 
     def __init__(self, timeline: ThreadsTimeline) -> None:
@@ -111,7 +111,9 @@ class _Thread:
     async def join(self, deadline: float | None) -> bool:
         if self._thread is threading.current_thread():
             return False
-        self._thread.join(self._timeline.patience)  # real time: the clock stands still meanwhile
+        self._thread.join(
+            self._timeline.real_timeout
+        )  # real time: the clock stands still meanwhile
         return not self._thread.is_alive()
 
 
@@ -121,17 +123,17 @@ class Clock:
     One that ``flows`` also moves by itself while a call waits for it.
     """
 
-    def __init__(self, patience: float = PATIENCE_S, *, flows: bool = False) -> None:
-        self._timeline = ThreadsTimeline(patience, flows)
-        self._store = Store(HandThreadsWorld(self._timeline))
+    def __init__(self, real_timeout: float = REAL_TIMEOUT_S, *, flows: bool = False) -> None:
+        self._timeline = ThreadsTimeline(real_timeout, flows)
+        self._store = Store(ManualThreadsWorld(self._timeline))
 
     def connect(self, *, faults: Faults | None = None) -> sync.Client:
         """Another client of the same engine, on the same clock: a rival, as in another process.
 
         With ``faults``, switches of ``testing.faulty`` stand between it and the engine.
         """
-        world, who = HandThreadsWorld(self._timeline), threading.current_thread
-        core = HandCore(world, self._store, sync.Lease, self._timeline, who, faults)
+        world, who = ManualThreadsWorld(self._timeline), threading.current_thread
+        core = ManualClockCore(world, self._store, sync.Lease, self._timeline, who, faults)
         return sync.Client(core)
 
     def now(self) -> float:
@@ -163,9 +165,9 @@ class Clock:
 
         No time passes on this clock.
         """
-        give_up = time.monotonic() + self._timeline.patience
+        give_up = time.monotonic() + self._timeline.real_timeout
         while not condition():
             if time.monotonic() >= give_up:
-                raise RuntimeError(f"it was not so within {self._timeline.patience:g} s")
+                raise RuntimeError(f"it was not so within {self._timeline.real_timeout:g} s")
             time.sleep(0.001)
         self.settle()

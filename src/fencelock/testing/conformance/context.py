@@ -14,7 +14,7 @@ from ...world import Job, Signal, World, sleep
 from ...worlds.aio import AioWorld
 from ...worlds.threads import ThreadsWorld
 from ..faulty import Faults, FaultyEngine
-from .awaited import awaited
+from .async_adapter import async_adapter
 from .check import Broken, Check, expect, give_back
 from .record import Record, recorded
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 Flavor: TypeAlias = Literal["sync", "asyncio"]
 FLAVORS: tuple[Flavor, ...] = ("sync", "asyncio")
 
-PATIENCE_S = 20.0  # how long a check waits for something that must happen
+TIMEOUT_S = 20.0  # how long a check waits for something that must happen
 LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is
 BRIEF_S = 0.25  # a ttl whose end a check waits for
 CLOSE_S = 10.0
@@ -35,12 +35,12 @@ class Running(Generic[T]):
     def __init__(
         self,
         world: World,
-        patience: float,
+        timeout: float,
         work: Callable[..., Awaitable[T]],
         args: tuple[object, ...],
     ) -> None:
         self._world = world
-        self._patience = patience
+        self._timeout = timeout
         self._answer: list[T] = []
         self._who: Any = None
         self.error: BaseException | None = None
@@ -71,7 +71,7 @@ class Running(Generic[T]):
 
     async def end(self, within: float | None = None) -> None:
         """Wait until it has ended, however it did."""
-        limit = self._patience if within is None else within
+        limit = self._timeout if within is None else within
         ended = await self._job.join(self._world.now() + limit)
         expect(ended, f"it must end, and did not within {limit:g} s")
 
@@ -83,14 +83,14 @@ class Running(Generic[T]):
         return self._answer[0]
 
 
-class Kit:
+class CheckContext:
     """The surroundings of one check, in one flavor, over one address."""
 
     def __init__(
-        self, flavor: Flavor, engine: type[Engine], address: Address, patience: float = PATIENCE_S
+        self, flavor: Flavor, engine: type[Engine], address: Address, timeout: float = TIMEOUT_S
     ) -> None:
         self.flavor = flavor
-        self.patience = patience
+        self.timeout = timeout
         """How long to wait for something that must happen."""
         self.world = self._new_world()
         self.record = Record()
@@ -113,7 +113,7 @@ class Kit:
         if self.flavor == "asyncio":
             client = aio.Client(Core(world, make, aio.Lease))
         else:
-            client = awaited(sync.Client(Core(world, make, sync.Lease)))
+            client = async_adapter(sync.Client(Core(world, make, sync.Lease)))
         self._clients.append(client)
         await core_of(client).open()
         return client
@@ -142,14 +142,14 @@ class Kit:
         return Request(name, self.world.owner(), ttl)
 
     async def enqueue(self, client: aio.Client, request: Request) -> tuple[Signal, Grant | Busy]:
-        """Join the queue as a waiter does: watch, then ask."""
+        """Join the queue as a waiter does: watch, then acquire."""
         signal = core_of(client).world.signal()
         await engine_of(client).watch(request, signal)
         return signal, await engine_of(client).acquire(request._replace(queue=True))
 
     def start(self, work: Callable[..., Awaitable[T]], *args: object) -> Running[T]:
         """Have something done beside the check, in a thread or a task of its own."""
-        running = Running(self.world, self.patience, work, args)
+        running = Running(self.world, self.timeout, work, args)
         self._others.append(running)
         return running
 
@@ -159,10 +159,10 @@ class Kit:
 
     async def until(self, condition: Callable[[], Awaitable[object]], what: str) -> None:
         """Wait until something is so."""
-        deadline = self.world.now() + self.patience
+        deadline = self.world.now() + self.timeout
         while not await condition():
             if self.world.now() >= deadline:
-                raise Broken(f"{what}: not within {self.patience:g} s")
+                raise Broken(f"{what}: not within {self.timeout:g} s")
             await self.breathe(0.002)
 
     async def until_waiting(self, name: str, count: int = 1) -> None:
@@ -175,9 +175,7 @@ class Kit:
 
     async def until_lost(self, lease: aio.Lease) -> None:
         """Wait until the holder is told of its loss."""
-        expect(
-            await lease.lost.wait(self.patience), f"the holder of {lease!r} was not told in time"
-        )
+        expect(await lease.lost.wait(self.timeout), f"the holder of {lease!r} was not told in time")
 
     def crash(self, client: aio.Client) -> None:
         """Have a client do what a killed process does: nothing more, and no good-bye."""

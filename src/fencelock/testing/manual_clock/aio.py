@@ -7,23 +7,23 @@ from collections.abc import Callable, Coroutine, Generator, Hashable
 from contextlib import contextmanager
 from typing import Any
 
-from .. import aio
-from ..engines.memory import Store
-from ..world import NO_LIMIT, Job, Signal
-from ..worlds.aio import AioWorld
-from .faulty import Faults
-from .hand import HandCore
-from .timeline import PATIENCE_S, Flag, Sleeper, Timeline, ends_by, seconds
+from ... import aio
+from ...engines.memory import Store
+from ...world import NO_LIMIT, Job, Signal
+from ...worlds.aio import AioWorld
+from ..faulty import Faults
+from .core import ManualClockCore
+from .timeline import REAL_TIMEOUT_S, Flag, Sleeper, Timeline, ends_by, seconds
 
 LOOK_S = 0.001
 TURNS = 5  # turns of the loop without work after which there is none
 
 
-class TasksTimeline(Timeline):
+class AioTimeline(Timeline):
     """A timeline whose sleepers are tasks."""
 
-    def __init__(self, patience: float = PATIENCE_S, flows: bool = False) -> None:
-        super().__init__(patience, flows)
+    def __init__(self, real_timeout: float = REAL_TIMEOUT_S, flows: bool = False) -> None:
+        super().__init__(real_timeout, flows)
         self._changed = asyncio.Event()
 
     def on_change(self) -> None:
@@ -37,7 +37,7 @@ class TasksTimeline(Timeline):
         if sleeper is None:
             await asyncio.sleep(0)  # a loop around an overdue wait must not starve the others
             return signal.is_set()
-        limit = None if self.is_job(who) else self.patience
+        limit = None if self.is_job(who) else self.real_timeout
         try:
             if self.flows and limit is not None:
                 await self._flow(sleeper, who)
@@ -55,7 +55,7 @@ class TasksTimeline(Timeline):
 
     async def _flow(self, sleeper: Sleeper, who: Hashable) -> None:
         """Let time pass whenever nobody is at work, until this sleeper wakes."""
-        moves, left = self.moves, self.patience
+        moves, left = self.moves, self.real_timeout
         while self.sleeps(sleeper) and left > 0:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
@@ -63,13 +63,13 @@ class TasksTimeline(Timeline):
                 await asyncio.sleep(LOOK_S)
                 left -= LOOK_S
             if self.moves != moves:
-                moves, left = self.moves, self.patience
+                moves, left = self.moves, self.real_timeout
 
     async def settle(self, besides: object) -> None:
         """Wait until all workers but one sleep or are done, and the loop has nothing to do."""
         quiet = 0
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.real_timeout):
                 while quiet < TURNS:
                     if self.busy(besides):
                         quiet = 0
@@ -89,10 +89,10 @@ class TasksTimeline(Timeline):
             await self.settle(besides)
 
 
-class HandAioWorld(AioWorld):
+class ManualAioWorld(AioWorld):
     """The world of asyncio, on a clock that is moved by hand."""
 
-    def __init__(self, timeline: TasksTimeline) -> None:
+    def __init__(self, timeline: AioTimeline) -> None:
         super().__init__()
         self.timeline = timeline
         self.now = timeline.now
@@ -126,21 +126,21 @@ class HandAioWorld(AioWorld):
         task = self._start(work, label)
         self.timeline.begin(task, label, is_job=True)
         task.add_done_callback(self.timeline.end)
-        return _Task(task, self.timeline.patience)
+        return _Task(task, self.timeline.real_timeout)
 
 
 class _Task:
     """A job that runs as a task; whoever moves the clock waits for it."""
 
-    def __init__(self, task: asyncio.Task[None], patience: float) -> None:
+    def __init__(self, task: asyncio.Task[None], real_timeout: float) -> None:
         self._task = task
-        self._patience = patience
+        self._real_timeout = real_timeout
 
     async def join(self, deadline: float | None) -> bool:
         if self._task is asyncio.current_task():
             return False
         # In real time: the clock stands still meanwhile.
-        await asyncio.wait({self._task}, timeout=self._patience)
+        await asyncio.wait({self._task}, timeout=self._real_timeout)
         return self._task.done()
 
 
@@ -152,9 +152,9 @@ class AioClock:
     call waits for it.
     """
 
-    def __init__(self, patience: float = PATIENCE_S, *, flows: bool = False) -> None:
-        self._timeline = TasksTimeline(patience, flows)
-        self._world = HandAioWorld(self._timeline)
+    def __init__(self, real_timeout: float = REAL_TIMEOUT_S, *, flows: bool = False) -> None:
+        self._timeline = AioTimeline(real_timeout, flows)
+        self._world = ManualAioWorld(self._timeline)
         self._store = Store(self._world)
 
     def connect(self, *, faults: Faults | None = None) -> aio.Client:
@@ -162,8 +162,8 @@ class AioClock:
 
         With ``faults``, switches of ``testing.faulty`` stand between it and the engine.
         """
-        world, who = HandAioWorld(self._timeline), asyncio.current_task
-        core = HandCore(world, self._store, aio.Lease, self._timeline, who, faults)
+        world, who = ManualAioWorld(self._timeline), asyncio.current_task
+        core = ManualClockCore(world, self._store, aio.Lease, self._timeline, who, faults)
         return aio.Client(core)
 
     def now(self) -> float:
@@ -199,10 +199,10 @@ class AioClock:
 
         No time passes on this clock.
         """
-        for _ in range(int(self._timeline.patience * 1000)):
+        for _ in range(int(self._timeline.real_timeout * 1000)):
             if condition():
                 break
             await asyncio.sleep(0.001)
         else:
-            raise RuntimeError(f"it was not so within {self._timeline.patience:g} s")
+            raise RuntimeError(f"it was not so within {self._timeline.real_timeout:g} s")
         await self.settle()

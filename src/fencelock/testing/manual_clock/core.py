@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from .._client.client import Core, HasHold
-from .._client.hold_state import HoldState
-from .._client.lock_options import LockSpec
-from ..engine import Address, Engine
-from ..engines.memory import MemoryEngine, Store
-from ..model import Busy
-from ..world import World
-from .faulty import Faults, FaultyEngine
+from ..._client.client import Core, HasHold
+from ..._client.hold_state import HoldState
+from ..._client.lock_options import LockSpec
+from ...engine import Address, Engine
+from ...engines.memory import MemoryEngine, Store
+from ...model import Busy
+from ...world import World
+from ..faulty import Faults, FaultyEngine
 from .timeline import Timeline
 
 L = TypeVar("L", bound=HasHold)
@@ -23,7 +23,7 @@ L = TypeVar("L", bound=HasHold)
 ADDRESS = Address("memory", hosts=(("testing", None),))
 
 
-class HandCore(Core[L]):
+class ManualClockCore(Core[L]):
     """A client whose waiting calls are known to its timeline."""
 
     def __init__(
