@@ -63,7 +63,7 @@ class _Network:
         self.switches.lose_replies(count, *(verbs or LOSABLE))
 
     def partition(self) -> Partition:
-        """Cut the clients off: nothing reaches the engine, until ``heal()`` or the end of a block."""
+        """Cut the clients off from the engine, until ``heal()`` or the end of a block."""
         self.switches.outage()
         return Partition(self.switches)
 

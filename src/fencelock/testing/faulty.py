@@ -73,7 +73,7 @@ class Faults:
             self._delays[verb, "after"] = after
 
     def hang(self, *verbs: str, where: Where = "before") -> None:
-        """Let calls wait until ``heal()``, before they reach the engine or after it has answered."""
+        """Let calls wait until ``heal()``, before they reach the engine or after its answer."""
         self._hangs.update((verb, where) for verb in _check(verbs))
 
     def outage(self, *verbs: str) -> None:
@@ -132,8 +132,8 @@ class Faults:
 class FaultyEngine(Engine):
     """Another engine, with faults between it and its client.
 
-    A push that brings a grant with it is not passed on as such: the waiter calls ``acquire`` for it,
-    where the answer can be lost.
+    A push that brings a grant with it is not passed on as such: the waiter calls ``acquire`` for
+    it, where the answer can be lost.
     """
 
     schemes = ("faulty",)
