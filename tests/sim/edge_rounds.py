@@ -49,14 +49,14 @@ class SimRounds(Rounds[SimRoundLine]):
     async def ask(
         self,
         ask: Ask | bytes,
-        cast: Callable[[Any], bool],
+        backend: Callable[[Any], bool],
         until: float,
         kept_until: float = 0.0,
         places: Container[int] | None = None,
     ) -> Round:
         if self._closed:
             raise Unavailable(CLOSED)
-        round = Round(len(self._lines), ask, cast, kept_until)
+        round = Round(len(self._lines), ask, backend, kept_until)
         settled = Flag()
         round.wake = settled.set
         try:

@@ -1,8 +1,8 @@
-"""The stage of a simulated run: clients in processes of their own, one engine behind a network.
+"""One simulated run over the memory engine: clients in processes of their own, behind a network.
 
 The protocol is the real one: Core over the memory engine, which stands in a process of its own
-here, with a clock of its own, at the other end of a line that delays and loses. What a client does
-and what befalls it is drawn from the seed; `WEATHERS` says what may befall it.
+here, with a clock of its own, at the other end of a network that delays and loses. What a client
+does and what befalls it is drawn from the seed; `FAULT_PROFILES` says what may befall it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from fencelock.errors import FencelockError, LeaseLost
 from fencelock.model import Busy, Grant, Request
 from fencelock.world import GRACE_S, sleep
 from fencelock.worlds.sim import Simulation, SimWorld, Task
+from tests.sim.fault_profiles import FaultProfile
 from tests.sim.judge import NAME, Judge, JudgedStore, Violation
 from tests.sim.remote import Remote
-from tests.sim.weather import Weather
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -44,19 +44,17 @@ class Hold:
 class Client:
     """One process with one client, which several tasks of it use to visit the lock."""
 
-    def __init__(self, stage: Stage, name: str) -> None:
-        self._stage = stage
-        pace = (
-            1 + (stage.simulation.random() - 0.5) * 0.006
-        )  # two such clocks stay within the drift
-        self.world = stage.simulation.world(name, ahead=stage.simulation.random() * 1e5, pace=pace)
+    def __init__(self, run: MemoryRun, name: str) -> None:
+        self._run = run
+        pace = 1 + (run.simulation.random() - 0.5) * 0.006  # two such clocks stay within the drift
+        self.world = run.simulation.world(name, ahead=run.simulation.random() * 1e5, pace=pace)
         self.core: Core[Hold] = Core(self.world, self._engine, self._lease)
         self.tenures: list[HoldState] = []
         self.resumed_at = 0.0
         self.visits: list[Task] = []
 
     def _engine(self) -> Remote:
-        return Remote(self._stage, self.world)
+        return Remote(self._run, self.world)
 
     def _lease(self, core: Core[Hold], tenure: HoldState) -> Hold:
         self.tenures.append(tenure)
@@ -65,17 +63,17 @@ class Client:
     def pause(self, seconds: float) -> None:
         """Freeze the process for a while."""
         self.world.pause()
-        self._stage.simulation.at(self._stage.simulation.now + seconds, self._resume)
+        self._run.simulation.at(self._run.simulation.now + seconds, self._resume)
 
     def _resume(self) -> None:
-        self.resumed_at = self._stage.simulation.now
+        self.resumed_at = self._run.simulation.now
         self.world.resume()
 
     async def live(self) -> None:
         """Come a few times, two at once now and then; close the client when all have gone."""
         for _ in range(2 + int(self.world.random() * 4)):
             await sleep(self.world, self.world.random() * 0.3)
-            self.visits.append(self._stage.simulation.start(self._visit(), self.world, "visit"))
+            self.visits.append(self._run.simulation.start(self._visit(), self.world, "visit"))
             if self.world.random() < 0.7:
                 await self.world.wait(self.visits[-1].ended, None)
         for visit in self.visits:
@@ -96,7 +94,7 @@ class Client:
                 finally:
                     await self.core.lifecycle.release(hold.tenure)
         except FencelockError as error:
-            self._stage.simulation.note(self.world.name, type(error).__name__)
+            self._run.simulation.note(self.world.name, type(error).__name__)
 
     async def _work(self, tenure: HoldState, seconds: float) -> None:
         """Use the lease for a while, renew it by hand now and then; stop when it is lost."""
@@ -107,18 +105,18 @@ class Client:
                 if self.world.random() < 0.15:
                     await self.core.lifecycle.renew(tenure, _any_of(self.world, (None, *TTLS)))
         except LeaseLost:
-            self._stage.simulation.note(self.world.name, "stopped")
+            self._run.simulation.note(self.world.name, "stopped")
 
 
 def _any_of(world: SimWorld, choices: Sequence[T]) -> T:
     return choices[int(world.random() * len(choices))]
 
 
-class Stage:
-    """One run: a weather and a seed, and everything follows."""
+class MemoryRun:
+    """One run: a profile and a seed, and everything follows."""
 
-    def __init__(self, weather: Weather, seed: int) -> None:
-        self.weather = weather
+    def __init__(self, profile: FaultProfile, seed: int) -> None:
+        self.profile = profile
         self.simulation = Simulation(seed, steps_max=STEPS_MAX)
         self.server = self.simulation.world("engine", ahead=5e4)
         self.clients: list[Client] = []
@@ -135,7 +133,7 @@ class Stage:
 
     def delay(self) -> float:
         """Draw how long a message is under way: short most of the time."""
-        return self.weather.delay_max * self.simulation.random() ** 3
+        return self.profile.delay_max * self.simulation.random() ** 3
 
     def client_of(self, owner: str) -> Client:
         """Whose attempt an owner id is."""
@@ -164,7 +162,7 @@ class Stage:
 
     def _is_over(self) -> bool:
         self.judge.look()
-        if self.happens(self.weather.cancels):
+        if self.happens(self.profile.cancels):
             for visit in self._any_client().visits[-1:]:
                 visit.cancel()
                 self.simulation.at(self.simulation.now + self.delay(), visit.cancel)  # and again
@@ -174,13 +172,13 @@ class Stage:
         return self.clients[int(self.simulation.random() * len(self.clients))]
 
     async def _disturb(self, nemesis: SimWorld) -> None:
-        for _ in range(self.weather.pauses):
+        for _ in range(self.profile.pauses):
             await sleep(nemesis, nemesis.random())
             self._any_client().pause(nemesis.random() * 1.5)
-        for _ in range(self.weather.crashes):
+        for _ in range(self.profile.crashes):
             await sleep(nemesis, nemesis.random())
             self._any_client().world.crash()
-        for _ in range(self.weather.revokes):
+        for _ in range(self.profile.revokes):
             await sleep(nemesis, nemesis.random())
             await self._revoke()
 
@@ -193,10 +191,10 @@ class Stage:
 
     def _close(self) -> None:
         """All have gone or crashed: a newcomer finds the lock free, at once or within a ttl."""
-        ending = self.weather.slowest_call + CLOSE_S + 1.0  # what was begun is taken back meanwhile
+        ending = self.profile.slowest_call + CLOSE_S + 1.0  # what was begun is taken back meanwhile
         self.simulation.run(until=self.simulation.now + ending)
-        is_slow = self.weather.slowest_call > GRACE_S  # and closing a client may be too short
-        if self.weather.is_kind and not (is_slow and any(c.core.owed() for c in self.clients)):
+        is_slow = self.profile.slowest_call > GRACE_S  # and closing a client may be too short
+        if self.profile.is_kind and not (is_slow and any(c.core.owed() for c in self.clients)):
             self.judge.nothing_left()
         self.simulation.run(until=self.simulation.now + TTLS[-1])
         self._newcomer(self.judge.request_timeout())
@@ -206,7 +204,7 @@ class Stage:
             raise Violation("the dead stand in the queue for ever")
 
     def _newcomer(self, request_timeout: float) -> None:
-        self.weather = Weather()
+        self.profile = FaultProfile()
         client = Client(self, f"newcomer-{len(self.clients)}")
         self.clients.append(client)
         spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)

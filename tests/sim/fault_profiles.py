@@ -1,4 +1,4 @@
-"""The weathers of the older stage: what may befall its clients and their messages."""
+"""The fault profiles of a `MemoryRun`: what may befall its clients and their messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fencelock._client.policy import RETRY_MAX_S, UNKNOWN_TRIES
 
 
-class Weather(NamedTuple):
+class FaultProfile(NamedTuple):
     """What may befall the clients and their messages."""
 
     delay_max: float = 0.02
@@ -41,15 +41,15 @@ class Weather(NamedTuple):
         return 2 * self.delay_max
 
 
-WEATHERS = {
-    "calm": Weather(),
-    "cancels": Weather(cancels=0.01),
-    "pauses": Weather(pauses=5),
-    "crashes": Weather(crashes=2, pauses=1),
-    "revokes": Weather(revokes=5),
-    "losses": Weather(lost=0.05, refused=0.05, request_timeout=0.1),
-    "slow": Weather(delay_max=1.5, cancels=0.005),
-    "storm": Weather(
+FAULT_PROFILES = {
+    "calm": FaultProfile(),
+    "cancels": FaultProfile(cancels=0.01),
+    "pauses": FaultProfile(pauses=5),
+    "crashes": FaultProfile(crashes=2, pauses=1),
+    "revokes": FaultProfile(revokes=5),
+    "losses": FaultProfile(lost=0.05, refused=0.05, request_timeout=0.1),
+    "slow": FaultProfile(delay_max=1.5, cancels=0.005),
+    "storm": FaultProfile(
         delay_max=0.1,
         request_timeout=0.15,
         lost=0.03,

@@ -1,4 +1,4 @@
-"""Who plays the engine in a run: a linearizable store, one Redis, or several under Redlock.
+"""The simulated backend of a run: a linearizable store, one Redis, or several under Redlock.
 
 The engines are the package's own, unchanged; only what they reach is simulated. The store is that
 of the memory engine, in a process of its own behind datagrams.
@@ -32,7 +32,7 @@ QUEUE, REVOKED = b"{seat}:fencelock:queue", b"{seat}:fencelock:revoked"
 R = TypeVar("R")
 
 
-class Cast(ABC):
+class Backend(ABC):
     """The servers of one run, and the engines that reach them."""
 
     fifo = True
@@ -79,7 +79,7 @@ class Cast(ABC):
             host.watchers.append(changed)
 
 
-class RedisCast(Cast):
+class RedisBackend(Backend):
     """One server."""
 
     nodes = 1
@@ -135,7 +135,7 @@ class RedisCast(Cast):
         return self._revoked.keys()
 
 
-class RedlockCast(RedisCast):
+class RedlockBackend(RedisBackend):
     """Three servers that do not know each other."""
 
     nodes = 3
@@ -197,7 +197,7 @@ class StoreNode(Host):
         self._world.wall_ahead = seconds
 
 
-class StoreCast(Cast):
+class StoreBackend(Backend):
     """The linearizable store."""
 
     def __init__(self, network: Network, request_timeout: float) -> None:
@@ -230,9 +230,9 @@ class Remote(Engine):
     schemes = ("remote",)
     traits = MemoryEngine.traits
 
-    def __init__(self, cast: StoreCast, world: SimWorld, host: Host) -> None:
+    def __init__(self, backend: StoreBackend, world: SimWorld, host: Host) -> None:
         super().__init__(world, Address("remote"))
-        self._cast = cast
+        self._cast = backend
         self._sim_world = world
         self._host = host
 
@@ -297,8 +297,8 @@ class Remote(Engine):
 class _Push:
     """What the store sets: the waiter hears of it a little later, or not at all."""
 
-    def __init__(self, cast: StoreCast, host: Host, signal: Signal) -> None:
-        self._cast = cast
+    def __init__(self, backend: StoreBackend, host: Host, signal: Signal) -> None:
+        self._cast = backend
         self._host = host
         self._signal = signal
 
@@ -312,4 +312,8 @@ class _Push:
         return self._signal.is_set()
 
 
-CASTS: dict[str, type[Cast]] = {"store": StoreCast, "redis": RedisCast, "redlock": RedlockCast}
+BACKENDS: dict[str, type[Backend]] = {
+    "store": StoreBackend,
+    "redis": RedisBackend,
+    "redlock": RedlockBackend,
+}

@@ -1,4 +1,4 @@
-"""The witness of a run: it sees the servers' own records, which no client can.
+"""The observer of a run: it sees the servers' own records, which no client can.
 
 It writes down who stands in the queue and from whom the lock was taken away, and tells at once when
 a lock is given away that somebody still believes in.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fencelock.judge import Violation
-from tests.sim.casts import NAME
+from tests.sim.backends import NAME
 
 if TYPE_CHECKING:
-    from tests.sim.theater import Run
+    from tests.sim.harness import Run
 
 WITNESSED = {
     "believed": "nobody believes in what was given away",
@@ -24,12 +24,12 @@ ROUNDED_S = 0.003  # what the clocks of servers leave unsaid
 SOON_S = 0.001
 
 
-class Witness:
+class Observer:
     """Sees every grant in the order of the servers, and who believes what at that moment."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._cast = run.cast
+        self._cast = run.backend
         self._holder = ""
         self._kept_until = 0.0
         self._asked: dict[str, tuple[str, int]] = {}
@@ -85,7 +85,11 @@ class Witness:
 
     def nothing_left(self) -> None:
         """Everybody has gone without trouble: the servers are as they were before."""
-        left = [owner[:6] for owner in (*self._run.cast.owners(), *self._run.cast.queue()) if owner]
+        left = [
+            owner[:6]
+            for owner in (*self._run.backend.owners(), *self._run.backend.queue())
+            if owner
+        ]
         if left:
             message = f"all are gone and something is left behind: {left}"
             self.found.append(Violation("left_behind", message, (len(self._run.history) - 1,)))

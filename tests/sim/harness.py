@@ -4,7 +4,7 @@
     run.play()
     run.verdict()
 
-The history is judged by the checkers of `fencelock.judge`, as real runs are. The witness sees what
+The history is judged by the checkers of `fencelock.judge`, as real runs are. The observer sees what
 no client can, the servers' own records, and tells at once when a lock is given away that somebody
 still believes in.
 """
@@ -23,13 +23,13 @@ from fencelock.judge import History, Promises, Ruling, Verdict, verdict
 from fencelock.world import GRACE_S
 from fencelock.worlds.sim import Simulation
 from fencelock.worlds.sim_tasks import Flag
-from tests.sim.casts import CASTS, NAME, Cast
+from tests.sim.backends import BACKENDS, NAME, Backend
 from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS
 from tests.sim.network import Conditions, Network
+from tests.sim.observer import WITNESSED, Observer
 from tests.sim.plan import CUTS, TTLS, Fault, Plan, Visit
 from tests.sim.resource import REGISTER, Register
-from tests.sim.witness import WITNESSED, Witness
 
 STEPS_MAX = 200_000
 REQUEST_TIMEOUT_S = (
@@ -51,15 +51,15 @@ def no_collection() -> Iterator[None]:
 
 
 class Run:
-    """One plan, played by one cast."""
+    """One plan, played by one backend."""
 
-    def __init__(self, cast: str, plan: Plan, guarded: bool = True) -> None:
-        self.name = cast
+    def __init__(self, backend: str, plan: Plan, guarded: bool = True) -> None:
+        self.name = backend
         self.plan = plan
         self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
         self.history = History(clock=lambda: self.simulation.now)
         self.network = Network(self.simulation, plan.conditions)
-        self.cast: Cast = CASTS[cast](self.network, plan.request_timeout)
+        self.backend: Backend = BACKENDS[backend](self.network, plan.request_timeout)
         self.register = Register(guarded)
         self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
         self.is_kind = self.is_prompt and not plan.kinds() - {"cancel", "pause", "wall", "revoke"}
@@ -69,8 +69,8 @@ class Run:
         self.present = 0
         self.all_gone = Flag()
         self.all_gone.set()
-        self.witness = Witness(self)
-        self.cast.watch(self.witness.look)
+        self.observer = Observer(self)
+        self.backend.watch(self.observer.look)
         for name, visits in plan.clients.items():
             self.enter(name, visits)
 
@@ -79,20 +79,20 @@ class Run:
         return self.plan.conditions != Conditions(delay_max=self.plan.conditions.delay_max)
 
     def _promised(self) -> Promises:
-        """What this cast promises under these faults."""
+        """What this backend promises under these faults."""
         kinds = self.plan.kinds()
         sane = not kinds & ({"amnesia"} if self.name == "store" else {"amnesia", "step"})
         calls = 8 * self.plan.conditions.delay_max
         return Promises(
             exclusive=sane,
-            fifo=self.cast.fifo and self.is_prompt and sane,
+            fifo=self.backend.fifo and self.is_prompt and sane,
             forsakes=False,
             guarded=self.register.guarded,
             ttl=TTLS[-1] * 1.01,
             slack=1e-6,
             told_within=0.0 if sane and "revoke" not in kinds else calls,
             told_ttls=0.0 if sane and "revoke" not in kinds else 1.0,
-            woken_within=self.cast.looks_within + calls if self.is_prompt and sane else None,
+            woken_within=self.backend.looks_within + calls if self.is_prompt and sane else None,
             freed_within=calls if self.is_kind else REQUEST_TIMEOUT_S / 2,
             grace=GRACE_S * 1.01,
             undone_within=self._undone_within(),
@@ -125,13 +125,13 @@ class Run:
         return self
 
     def verdict(self) -> Verdict:
-        """What the checkers and the witness say."""
+        """What the checkers and the observer say."""
         found = verdict(self.history, self.promises)
         return Verdict((*found.rulings, *self._witnessed()))
 
     def _witnessed(self) -> Iterator[Ruling]:
         for name, question in WITNESSED.items():
-            found = tuple(one for one in self.witness.found if one.checker == name)
+            found = tuple(one for one in self.observer.found if one.checker == name)
             yield Ruling(name, question, "broken" if found else "held", "", found)
 
     def leave(self) -> None:
@@ -148,7 +148,7 @@ class Run:
         self.simulation.run(until=max(now, last + 0.1) + wait)
         self.network.change(Conditions())
         if self.is_kind:
-            self.witness.nothing_left()
+            self.observer.nothing_left()
         client = Client(self, "newcomer", ())
         self.clients.append(client)
         spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
@@ -180,4 +180,4 @@ class Run:
 
     def node(self, fault: Fault) -> Any:
         """Which server a fault befalls."""
-        return self.cast.hosts[fault.place % len(self.cast.hosts)]
+        return self.backend.hosts[fault.place % len(self.backend.hosts)]

@@ -22,7 +22,7 @@ LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @contextmanager
-def room() -> Iterator[dict[str, str]]:
+def temporary_folder() -> Iterator[dict[str, str]]:
     """The environment to run tests in; what they leave in memory is removed at the end."""
     if "TMPDIR" in os.environ or free_bytes() < NEEDED:
         yield dict(os.environ)
