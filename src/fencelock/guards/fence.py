@@ -1,4 +1,4 @@
-"""What every guard understands: a fence, whose it is, and how it compares.
+"""Read the fence of a lease and compare it with a mark: what every guard does first.
 
 A *mark* is an epoch and a fence in one number of 63 bits, so that any store that compares integers
 can keep it. The epoch goes up by one when a name moves to another engine: what that engine counts

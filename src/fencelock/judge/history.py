@@ -1,4 +1,4 @@
-"""What happened in a run, as one list of events: the same for a simulation and for real processes.
+"""Record what happened in a run as a list of events, for simulated and for real processes alike.
 
 An operation begins with ``invoke`` and ends with ``ok``, ``fail`` (it surely did nothing) or
 ``unknown`` (it may yet happen). Whatever else an observer saw is a ``note``. All times are of one

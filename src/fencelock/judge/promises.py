@@ -1,4 +1,4 @@
-"""What a run is held to: the promises of an engine, with the bounds within which they are kept."""
+"""The promises that a run is judged by, with the bounds within which they are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way in: clients whose clock is moved by hand, and the loss of a lease at a word."""
+"""Make clients whose clock is moved by hand, and take a lease away from its holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a lock, at a word: the ``faults`` of pytest, and of any other runner.
+"""Inject what can go wrong with a lock: the ``faults`` of pytest, and of any other runner.
 
     def test_the_report_stops_when_its_holder_was_frozen(faults):
         client = faults.client()

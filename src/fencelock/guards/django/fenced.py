@@ -1,4 +1,4 @@
-"""Models whose rows carry the highest fence that they have seen, and refuse an older one."""
+"""Django models whose rows carry the highest fence that they have seen, and refuse an older one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guarded requests to DynamoDB: dictionaries, for whatever client sends them.
+"""Add the fence and its condition to requests of DynamoDB: dictionaries, whoever sends them.
 
     request = fenced_put({"Item": item}, claim(lease))
     table.put_item(**request)

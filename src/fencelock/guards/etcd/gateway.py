@@ -1,4 +1,4 @@
-"""Requests to etcd's JSON gateway, which every member serves on its client port.
+"""Send requests to etcd's JSON gateway, which every member serves on its client port.
 
 It speaks for programs that have no client of etcd. Each call has a connection of its own: one that
 was kept and has died in the meantime would leave every other call in doubt.

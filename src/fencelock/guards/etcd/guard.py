@@ -1,4 +1,4 @@
-"""The etcd guard of both flavors: what is sent when, and what its caller is told."""
+"""The etcd guard of both flavors: each operation is one transaction over the JSON gateway."""
 
 from __future__ import annotations
 

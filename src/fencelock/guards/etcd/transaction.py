@@ -1,4 +1,4 @@
-"""A guarded transaction of etcd: what is sent and what the answer means, whoever sends it.
+"""Build a guarded transaction of etcd, and judge its answer, whoever sends it.
 
     request = guarded([put("config/a", b"1")], claim(lease))
     request.json()          # the body of a POST to /v3/kv/txn, etcd's JSON gateway

@@ -1,4 +1,4 @@
-"""Guarded reading and replacing of one file.
+"""Read and replace one file under its guard.
 
 The order makes a crash harmless. New content is complete and on the disk before anything else
 happens. Then, under the sidecar's lock: the mark is checked, raised and on the disk, and only then

@@ -1,4 +1,4 @@
-"""Where the marks of a server are kept.
+"""The stores of a server's marks.
 
 Whatever has ``enter(fence, name=...)``, ``mark(name)`` and ``epoch`` will do, so a guard of another
 resource is a store of marks: ``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a

@@ -1,4 +1,4 @@
-"""Answers that are not the application's: problem details (RFC 9457), one for each refusal."""
+"""The refusals of the middleware, as problem details (RFC 9457)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of a server in a database that all its processes share."""
+"""Keep the marks of a server in a database that all its processes share."""
 
 from __future__ import annotations
 

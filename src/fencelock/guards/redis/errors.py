@@ -1,4 +1,4 @@
-"""What the driver's errors mean to whoever called the guard."""
+"""Translate the errors of redis-py into ours."""
 
 from __future__ import annotations
 

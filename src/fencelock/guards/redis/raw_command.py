@@ -1,4 +1,4 @@
-"""One command, sent once, over the connections of a redis-py client.
+"""Send one command, once, over the connections of a redis-py client.
 
 The driver repeats a command whose reply was lost, by default up to ten times. What is guarded need
 not bear that, and its last error would hide that the first attempt may have worked. So a connection

@@ -1,4 +1,4 @@
-"""The scripts of the Redis guard: the check in front of whatever is guarded, and its keys.
+"""The scripts of the Redis guard, with the check in front of what is guarded, and their keys.
 
 The check stands on the first line of the script, without a line of its own, so that the numbers of
 lines in errors of the guarded script are those that its author knows.

@@ -1,4 +1,4 @@
-"""How an object carries its mark: in its first line, before the data.
+"""Write and read the mark of an object: in its first line, before the data.
 
 Why not in the object's metadata? A conditional write names the ETag of what it replaces, and the
 ETag is made from the content alone. A mark in the metadata could be raised, or written with the

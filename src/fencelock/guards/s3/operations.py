@@ -1,4 +1,4 @@
-"""What a guard for objects does, step by step, in both flavors; whoever runs the steps sends them.
+"""The operations of the S3 guard as generators of requests, for both flavors.
 
 Each write is a loop: look at the mark, judge, and write on the condition that the object is still
 the one that was looked at. If it is not, somebody else has written in between: look again. Two who

@@ -1,4 +1,4 @@
-"""A guard over Django's connection: ``django.db.connection``, or one of ``connections``."""
+"""Execute over Django's connection: ``django.db.connection``, or one of ``connections``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database or its driver says went wrong, in our words: one table.
+"""Translate the errors of databases and their drivers into ours: one table.
 
 Nothing has happened in any case: the statement was part of a transaction that is not committed.
 

@@ -1,4 +1,4 @@
-"""A table of marks: the guard for anything in a database that one transaction can change."""
+"""Keep the marks in a table: the guard for anything that one transaction can change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules for what goes into a statement: identifiers by a fixed pattern, names as parameters."""
+"""Check what goes into a statement: identifiers by a fixed pattern, names as parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fence column in the row that is protected: no table of marks, one statement for both.
+"""Keep the mark in a column of the row that it protects: check and write are one statement.
 
 It protects this row and nothing else: a row that is inserted or deleted has no mark before or
 afterward. What concerns several rows or tables is for SqlGuard.

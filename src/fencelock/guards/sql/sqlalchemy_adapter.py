@@ -1,4 +1,4 @@
-"""A guard over what SQLAlchemy connects with: its Connection or Session, and those of asyncio.
+"""Execute over SQLAlchemy's Connection or Session, and those of asyncio.
 
 Statements go through SQLAlchemy, which writes their parameters as the driver wants them and knows
 that a transaction has begun.

@@ -1,4 +1,4 @@
-"""Whether a connection is in a transaction, as its driver knows it without a round trip.
+"""Tell whether a connection is in a transaction, as its driver knows it without a round trip.
 
 A guard outside of a transaction protects nothing: the mark would be raised at once, and a newer
 holder could come between it and the write. So this is looked at before anything is sent.

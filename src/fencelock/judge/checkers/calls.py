@@ -1,4 +1,4 @@
-"""What a call tells its caller: in time, and nothing that is not so."""
+"""Check that calls end in time, and that nothing happened that they said had not."""
 
 from __future__ import annotations
 

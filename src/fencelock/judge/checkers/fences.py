@@ -1,4 +1,4 @@
-"""Fences strictly grow, in the order in which the lock was held."""
+"""Check that fences strictly grow, in the order in which the lock was held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody holds a lock beside another, and a holder hears of its loss in time."""
+"""Check that there are never two holders, and that a holder is told of its loss in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the answers of a lock can be explained by one order of what was asked: a small search.
+"""Search for one order of the operations that explains all answers of a lock (linearizability).
 
 The specification is a lock that is free or held by one acquisition. An operation takes effect at
 one moment between its invocation and its end; one that is unknown does so at any later moment, or

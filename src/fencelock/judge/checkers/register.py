@@ -1,4 +1,4 @@
-"""The guarded register: it loses no acknowledged update, and accepts no stale operation.
+"""Check that the guarded register loses no acknowledged update and accepts no stale operation.
 
 A register holds a number. Under a lease it is read and then written; what a tenure writes rests on
 what the same tenure read last.

@@ -1,4 +1,4 @@
-"""What the checkers have in common: who held a lock from when to when, and whom what befell.
+"""Derive from a history who held a lock from when to when, and which faults befell whom.
 
 Three ends of a tenure are told apart, because each answers another question. It is *believed in*
 until its holder gives it back or hears that it is lost. It is *over* when the engine is known to

@@ -1,4 +1,4 @@
-"""Who waits is served: not beside a free lock, in order, and nothing is left behind."""
+"""Check that waiters are served, in order, and that no lock is left behind."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from ... import aio, sync
@@ -83,12 +83,8 @@ class FencelockAdapter(LockAdapter):
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
         lock = self.client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
-        try:
-            return FencelockHold(lock.acquire())
-        except NotAcquired:
-            return None
-        except FencelockError as error:
-            raise sorted_out(error) from error
+        lease = _granted(lock.acquire)
+        return None if lease is None else FencelockHold(lease, lease.release)
 
     def close(self) -> None:
         self.client.close()
@@ -99,27 +95,6 @@ class FencelockAdapter(LockAdapter):
                 self.client.revoke(holding.name, "the torture is over")
         except FencelockError:
             pass  # an engine that cannot do it ends what is left with its ttl
-
-
-class FencelockHold(Hold):
-    """A lease."""
-
-    def __init__(self, lease: sync.Lease) -> None:
-        self._lease = lease
-        self.fence = lease.fence
-        self.ttl = lease.ttl
-
-    def check(self) -> str:
-        return _why_lost(self._lease)
-
-    def lost_at(self) -> float | None:
-        return _lost_at(self._lease)
-
-    def release(self) -> bool:
-        try:
-            return self._lease.release()
-        except (OutcomeUnknown, EngineError) as error:
-            raise Doubt(str(error)) from error
 
 
 class FencelockAsyncAdapter(LockAdapter):
@@ -144,12 +119,10 @@ class FencelockAsyncAdapter(LockAdapter):
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
         lock = self._client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
-        try:
-            return FencelockAsyncHold(self, self.run(lock.acquire()))
-        except NotAcquired:
+        lease = _granted(lambda: self.run(lock.acquire()))
+        if lease is None:
             return None
-        except FencelockError as error:
-            raise sorted_out(error) from error
+        return FencelockHold(lease, lambda: self.run(lease.release()))
 
     def close(self) -> None:
         self.run(self._client.close())
@@ -161,47 +134,45 @@ class FencelockAsyncAdapter(LockAdapter):
         self._loop.close()
 
 
-class FencelockAsyncHold(Hold):
-    """A lease of an event loop."""
+class FencelockHold(Hold):
+    """A lease of either flavor."""
 
-    def __init__(self, adapter: FencelockAsyncAdapter, lease: aio.Lease) -> None:
-        self._adapter = adapter
+    def __init__(self, lease: sync.Lease | aio.Lease, release: Callable[[], bool]) -> None:
         self._lease = lease
+        self._release = release
         self.fence = lease.fence
         self.ttl = lease.ttl
 
     def check(self) -> str:
-        return _why_lost(self._lease)
+        try:
+            self._lease.check()
+        except LeaseLost as loss:
+            return loss.reason or str(loss)
+        return ""
 
     def lost_at(self) -> float | None:
-        return _lost_at(self._lease)
+        """By the lease's own arithmetic: whoever asked it after that moment was told."""
+        if not self._lease.lost.is_set():
+            return None
+        return self._lease._hold.valid_until()  # pyright: ignore[reportPrivateUsage]
 
     def release(self) -> bool:
         try:
-            return self._adapter.run(self._lease.release())
+            return self._release()
         except (OutcomeUnknown, EngineError) as error:
             raise Doubt(str(error)) from error
 
 
-def sorted_out(error: FencelockError) -> Failed | Doubt:
-    """What an error of ours means: nothing happened, or it may have."""
-    return Doubt(str(error)) if error.may_have_happened else Failed(str(error))
+def _granted(acquire: Callable[[], T]) -> T | None:
+    """The lease, or None when it was not had in time; ``Failed`` or ``Doubt`` for other errors."""
+    try:
+        return acquire()
+    except NotAcquired:
+        return None
+    except FencelockError as error:
+        kind = Doubt if error.may_have_happened else Failed
+        raise kind(str(error)) from error
 
 
 async def _connected(url: str) -> aio.Client:
     return await aio.connect(url)
-
-
-def _why_lost(lease: sync.Lease | aio.Lease) -> str:
-    try:
-        lease.check()
-    except LeaseLost as loss:
-        return loss.reason or str(loss)
-    return ""
-
-
-def _lost_at(lease: sync.Lease | aio.Lease) -> float | None:
-    """By its own arithmetic: whoever asked the lease after that moment was told."""
-    if not lease.lost.is_set():
-        return None
-    return lease._hold.valid_until()  # pyright: ignore[reportPrivateUsage]

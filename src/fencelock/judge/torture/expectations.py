@@ -1,4 +1,4 @@
-"""What a run is held to: the promises of an engine, as its traits and its page tell them."""
+"""Derive from the traits of an engine which promises its run is judged by."""
 
 from __future__ import annotations
 

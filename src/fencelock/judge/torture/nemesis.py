@@ -1,4 +1,4 @@
-"""What goes wrong during a torture, and when: chosen by a seed, done to real processes.
+"""Inject faults into a torture: chosen by a seed, done to real processes.
 
 At every moment at least one client is left in peace, so that the work goes on. Whatever is done to
 a client is undone after a while, and all of it when the nemesis ends. Half of the pauses wait for

@@ -1,4 +1,4 @@
-"""The way from each client to the engine: through proxies of its own, where there is a network.
+"""Put proxies between one client and the engine, where there is a network.
 
 A client that is cut off must be the only one, so each has a proxy for every host of the URL. Where
 that cannot be, the reason is for people to read: those faults do not apply.

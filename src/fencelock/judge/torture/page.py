@@ -1,4 +1,4 @@
-"""The page of a torture: one file that shows who held what when, and what went wrong.
+"""Write the page of a torture: one HTML file that shows who held what when, and what went wrong.
 
 What is drawn is chosen here, from the history and the verdict; ``page.html`` only draws it. The
 file needs nothing else: no server, no network, no other file.

@@ -1,4 +1,4 @@
-"""Locks of other libraries, at the same work: to see what a lock without a fence loses.
+"""Adapters of other libraries' locks: to see what a lock without a fence loses.
 
 Each is used as its own documents show, with a ttl where it takes one, and asked whether it is still
 held before the write wherever it can say so. None of them has a fence: nothing can refuse a holder

@@ -1,4 +1,4 @@
-"""A torture in words and in figures: for people, and as an object for programs."""
+"""Report a torture, in words for people and as plain values for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked of a torture, how far it is, and what came of it: plain values."""
+"""The settings, the progress and the result of a torture: plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One torture: clients at work, a nemesis above them, and a judge in the end.
+"""Conduct one torture: start the clients, inject faults, and judge the history.
 
 Everything happens under names of its own, so that no other lock of the engine is touched, and what
 is left of them is removed. The observer is this process: it starts and ends the others, keeps the

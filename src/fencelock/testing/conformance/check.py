@@ -1,4 +1,4 @@
-"""What a check is, and how it says that a promise was broken.
+"""Define a check, and how it says that a promise was broken.
 
 Checks do not use ``assert``: a judge must judge under ``python -O`` too, and its messages are read
 by people who did not write it.

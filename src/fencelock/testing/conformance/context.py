@@ -1,4 +1,4 @@
-"""What a check is given: clients, names of its own, others at work, and waits that end."""
+"""The context of a check: clients, names of its own, others at work, and waits that end."""
 
 from __future__ import annotations
 

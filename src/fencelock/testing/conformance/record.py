@@ -1,4 +1,4 @@
-"""A record of what passes between the clients of a check and their engine.
+"""Record the calls between the clients of a check and their engine.
 
 A check has to know when a waiter is queued and whether a bad call reached the engine. No
 engine can tell that, so its class is extended by a record of its own calls.

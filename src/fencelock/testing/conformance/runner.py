@@ -1,4 +1,4 @@
-"""Running checks: one in one flavor, or all of them with a report."""
+"""Run checks: one in one flavor, or all of them with a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client whose time moves by hand, in either flavor: the core over a private memory engine.
+"""The client on a manual clock, in either flavor: the core over a private memory engine.
 
 What it shows is what every engine promises; ``engines/memory.py`` is the specification.
 """

@@ -1,4 +1,4 @@
-"""Time that moves by hand: who sleeps until when, and who is at work.
+"""The time of a manual clock: who sleeps until when, and who is at work.
 
 Both flavors share it: ``threads.py`` and ``aio.py`` put their own to sleep on it, and move it.
 
