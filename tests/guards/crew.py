@@ -30,7 +30,7 @@ class Worker:
             self._process = subprocess.Popen(
                 [*with_us(), sys.executable, "-m", f"tests.guards.workers.{script}", *arguments],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

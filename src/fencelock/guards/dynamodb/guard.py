@@ -210,7 +210,10 @@ class AsyncDynamoDBGuard(_DynamoDBGuardBase):
     async def enter(
         self, key: Item, lease: Fenced | int, *, name: str | None = None
     ) -> dict[str, Any]:
-        """Raise the mark and read the item, in one step: what every tenure begins with."""
+        """Raise the mark and read the item, in one step: what every tenure begins with.
+
+        An item that was not there has only its key and the mark afterward.
+        """
         found: dict[str, Any] = await self._do(self._entering(key, self._claim(lease, name)))
         return dict(found["Attributes"])
 
@@ -233,7 +236,10 @@ class AsyncDynamoDBGuard(_DynamoDBGuardBase):
     async def transact(
         self, actions: Sequence[Item], lease: Fenced | int, *, name: str | None = None
     ) -> None:
-        """Do all of these, as for ``transact_write_items``, or raise StaleFence and do none."""
+        """Do all of these, as for ``transact_write_items``, or raise StaleFence and do none.
+
+        Each item that is named has its own mark, and each must let the claim pass.
+        """
         await self._do(self._transacting(actions, self._claim(lease, name)))
 
     async def mark(self, key: Item) -> int:
@@ -241,7 +247,11 @@ class AsyncDynamoDBGuard(_DynamoDBGuardBase):
         return mark_of((await self._do(self._looking(key))).get("Item"), self.attribute)
 
     async def reset(self, key: Item, to: int = 0) -> None:
-        """Set the mark of an item; ``DynamoDBGuard.reset`` says when, and whom that lets in."""
+        """Set the mark of an item, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
         await self._do(self._resetting(key, to))
 
     async def _do(self, call: Call) -> Any:

@@ -209,7 +209,10 @@ class AsyncEtcdGuard(_EtcdGuardBase):
     async def commit(
         self, operations: Iterable[Operation], lease: Fenced | int, *, name: str | None = None
     ) -> Sequence[Json]:
-        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in order."""
+        """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
+
+        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done.
+        """
         return await self._run(self._commit(operations, lease, name))
 
     async def mark(self, name: str) -> int:
@@ -217,11 +220,19 @@ class AsyncEtcdGuard(_EtcdGuardBase):
         return await self._run(self._mark(name))
 
     async def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name; ``EtcdGuard.reset`` says when, and whom that lets in."""
+        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
         await self._run(self._reset(name, to))
 
     async def forget(self, older_than_seconds: float) -> int:
-        """Remove old marks, with days and not minutes: ``EtcdGuard.forget`` says why."""
+        """Remove the marks that nobody has raised for so many seconds; say how many.
+
+        A holder that was frozen for longer than that is then accepted again. Time is told by the
+        clocks of those who wrote. Call it rarely, with days and not minutes.
+        """
         return await self._run(self._forget(older_than_seconds))
 
     async def _run(self, steps: _Steps[T]) -> T:

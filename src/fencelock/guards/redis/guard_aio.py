@@ -83,11 +83,19 @@ class AsyncRedisGuard(ScriptCalls):
             return highest(await self._sender.call("GET", key))
 
     async def reset(self, name: str, to: int = 0) -> None:
-        """Set the mark of a name; ``RedisGuard.reset`` says when, and whom that lets in."""
+        """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
         await self._run(self._reset(name, to))
 
     async def forget(self, older_than_seconds: float) -> int:
-        """Remove old marks, with days and not minutes: ``RedisGuard.forget`` says why."""
+        """Remove the marks that nobody has raised for so many seconds; say how many.
+
+        A holder that was frozen for longer than that is then accepted again: choose days, not
+        minutes. Time is told by the clock of Redis.
+        """
         age, count = check_age(older_than_seconds), 0
         with translated(None):
             async for key in self._client.scan_iter(match=self._pattern(), count=1000):

@@ -117,7 +117,11 @@ class AsyncS3Guard(_S3GuardBase):
     async def enter(
         self, key: str, lease: Fenced | int, *, name: str | None = None
     ) -> bytes | None:
-        """Raise the mark and read the data, in one step: what every tenure begins with."""
+        """Raise the mark and read the data, in one step: what every tenure begins with.
+
+        The object is written again for that, with the same data. None: there is no data, and only
+        the mark was written.
+        """
         return await self._do(operations.enter(key, self._claim(lease, name)))
 
     async def put(
@@ -139,11 +143,19 @@ class AsyncS3Guard(_S3GuardBase):
         return (await self._do(operations.look(key, whole=False))).envelope.mark
 
     async def reset(self, key: str, to: int = 0) -> None:
-        """Set the mark of an object; ``S3Guard.reset`` says when, and whom that lets in."""
+        """Set the mark of an object, also to a smaller fence than it has seen.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
         await self._do(self._resetting(key, to))
 
     async def forget(self, older_than_seconds: float, prefix: str = "") -> int:
-        """Remove old marks, with days and not minutes: ``S3Guard.forget`` says why."""
+        """Remove the marks of what was deleted so many seconds ago, and say how many.
+
+        A holder that was frozen for longer than that is then accepted again. Objects have the time
+        of the store's clock, which is compared to ours. Call it rarely, with days, not minutes.
+        """
         return await self._do(self._forgetting(older_than_seconds, prefix))
 
     async def probe(self, key: str = "fencelock-probe") -> None:
