@@ -1,7 +1,7 @@
 """Defects to plant, to see that the judge can say no.
 
 Each is a mistake that a lock library has made, or that this one could make in its next change.
-`DEFECTS` says in which weather it shows, and what the judge says of it.
+`DEFECTS` says in which profile it shows, and what the judge says of it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fencelock.engine import Engine
 from fencelock.engines import memory
 from fencelock.engines.memory import Store
 from fencelock.model import Busy, Gone, Grant, Request, granted
+from fencelock.sim.world import SimWorld
 from fencelock.world import World
-from fencelock.worlds.sim import SimWorld
 from tests.sim.remote import Push, Remote
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Defect(NamedTuple):
     """One mistake, and where it must be found."""
 
     plant: Callable[[Patch], None]
-    weather: str
+    profile: str
     seeds: int
     """It must be found within so many seeds."""
     says: str
@@ -144,7 +144,7 @@ def tell_too_late(patch: Patch) -> None:
             tenure.attend_at = end
         return tenure.loss is not None
 
-    patch.setattr(Keeper, "lapse", lapse)
+    patch.setattr(Keeper, "expire_if_due", lapse)
 
 
 def give_a_fence_twice(patch: Patch) -> None:
