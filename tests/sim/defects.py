@@ -1,7 +1,7 @@
 """Defects to plant, to see that the judge can say no.
 
 Each is a mistake that a lock library has made, or that this one could make in its next change.
-`DEFECTS` says in which weather it shows, and what the judge says of it.
+`DEFECTS` says in which profile it shows, and what the judge says of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Defect(NamedTuple):
     """One mistake, and where it must be found."""
 
     plant: Callable[[Patch], None]
-    weather: str
+    profile: str
     seeds: int
     """It must be found within so many seeds."""
     says: str

@@ -2,7 +2,8 @@
 
 `defects.py` has those of the protocol over a store. Here are those of Redis, Redlock and guards:
 each is a mistake that a lock library has made, or that this one could make in its next change.
-`FLAWS` says in which cast and climate it shows, within how many seeds, and which checker says so.
+`FLAWS` says in which backend and climate it shows, within how many seeds, and which checker says
+so.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Flaw(NamedTuple):
     """One mistake, and where it must be found."""
 
     plant: Callable[[Patch], None]
-    cast: str
+    backend: str
     climate: str
     seeds: int
     """It must be found within so many seeds."""

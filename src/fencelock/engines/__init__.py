@@ -28,7 +28,7 @@ TABLE: dict[str, str] = {
     "redis+sentinel": "fencelock.engines.redis.engine:RedisEngine",
     "redis+cluster": "fencelock.engines.redis.engine:RedisEngine",
     "redlock": "fencelock.engines.redlock.engine:RedlockEngine",
-    "postgresql": "fencelock.engines.postgresql.engine:PostgresqlEngine",
+    "postgresql": "fencelock.engines.postgresql.lease:LeaseEngine",
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
 }

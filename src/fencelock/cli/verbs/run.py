@@ -172,7 +172,7 @@ class _Run:
         if event.kind == "renew_failed" and not self._failing:
             self._failing = True
             self._warn(
-                f"{event.name!r} could not be renewed; trying again while the lease lasts: "
+                f"{event.name!r} could not be renewed and is tried again while the lease lasts: "
                 f"{event.detail}"
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
+from ...errors import Misconfigured
 from .. import codes, terminal
 
 ENGINES = ("mysql", "postgresql")
@@ -19,12 +20,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="fencelock",
         help="what the tables' names begin with (default fencelock)",
     )
+    add("--schema", metavar="NAME", help="the schema they lie in (postgresql; default public)")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the statements; nothing is connected to."""
     tables = import_module(f"fencelock.engines.{options.engine}.tables")
-    text: str = tables.schema(options.table)
+    if options.schema and options.engine != "postgresql":
+        raise Misconfigured(f"{options.engine} has no schemas beside databases: leave --schema out")
+    where = [options.schema] if options.schema else []
+    text: str = tables.schema(options.table, *where)
     if options.json:
         terminal.emit({"engine": options.engine, "table": options.table, "sql": text})
     else:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NoReturn
 from ..._client.validation import check_ttl
 from ...engines import default_url, parse
 from ...errors import Misconfigured, UsageError
-from ...judge.nemesis import FAULTS, read_faults
+from ...judge.torture.nemesis import FAULTS, read_faults
 from .. import codes, terminal
 from ..durations import seconds
 from ..options import connected, number_of, url_of
 
 if TYPE_CHECKING:
-    from ...judge.run import Orders, Progress, Run
+    from ...judge.torture.run import Progress, Run, Settings
 
 SECONDS_MAX = 3600.0
 LIVE_S = 0.2
@@ -101,9 +101,9 @@ def main(options: argparse.Namespace) -> int:
     return codes.OK if sum(runs[0].faults.values()) else codes.MISCONFIGURED
 
 
-def _orders(options: argparse.Namespace) -> Orders:
-    from ...judge.peers import check_library
-    from ...judge.run import Orders
+def _orders(options: argparse.Namespace) -> Settings:
+    from ...judge.torture.peers import check_library
+    from ...judge.torture.run import Settings
 
     url = url_of(options)
     url = default_url() if url is None else url
@@ -119,7 +119,7 @@ def _orders(options: argparse.Namespace) -> Orders:
         raise UsageError(
             f"--ttl {ttl:g} is longer than --seconds {length:g}: nobody could be frozen past it"
         )
-    return Orders(
+    return Settings(
         url=url,
         seconds=length,
         faults=read_faults(options.faults),
@@ -129,9 +129,9 @@ def _orders(options: argparse.Namespace) -> Orders:
     )
 
 
-def _run(orders: Orders, options: argparse.Namespace) -> Run:
+def _run(orders: Settings, options: argparse.Namespace) -> Run:
     from ... import observe
-    from ...judge.torture import torture
+    from ...judge.torture.runner import torture
 
     observe.redirect(terminal.say if options.verbose else lambda _: None)
     live = None if options.json else _Live()
@@ -172,7 +172,7 @@ class _Live:
 
 
 def _tell(runs: list[Run], options: argparse.Namespace) -> None:
-    from ...judge import report
+    from ...judge.torture import report
 
     if options.json:
         ours, *others = [report.facts(run) for run in runs]
@@ -185,7 +185,7 @@ def _tell(runs: list[Run], options: argparse.Namespace) -> None:
         for run in runs for outcome, line in report.words(run)
     ]  # fmt: skip
     for run in reversed(runs):  # ours is the last word, and the exit code
-        whose = f" ({run.orders.library})" if len(runs) > 1 else ""
+        whose = f" ({run.settings.library})" if len(runs) > 1 else ""
         color = "green" if run.passed and not run.unheard and run.faults else "red"
         lines.append(terminal.paint(f"verdict{whose}: {report.conclusion(run)}", color, wanted))
     terminal.lines(lines)
@@ -206,7 +206,7 @@ def _write(runs: list[Run], history: Path | None, html: Path | None) -> None:
     if history is not None:
         runs[0].history.save(history)
     if html is not None:
-        from ...judge.page import page
+        from ...judge.torture.page import page
 
         html.write_text(page(runs), encoding="utf-8")
 

@@ -14,7 +14,7 @@ queue, deletes the key.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unavailable
@@ -32,8 +32,6 @@ from .prebuilt_txn import JOIN, TRY
 from .queue import Ahead, Queue
 from .renewal import Renewal
 from .watch import Watches
-
-R = TypeVar("R")
 
 LOOK_S = 60.0  # the watch tells; this is the net under it
 POLL_S = 1.0  # while there is no watch
@@ -138,7 +136,9 @@ class EtcdEngine(Engine):
             return own.grant(request.name, asked_at)
         return await self._go_on(request, self._granted(request, own, asked_at))
 
-    async def _go_on(self, request: Request, step: Coroutine[Any, Any, R]) -> R:
+    async def _go_on(
+        self, request: Request, step: Coroutine[Any, Any, Grant | Busy]
+    ) -> Grant | Busy:
         """Take a further step for somebody whose key is there.
 
         One who waits stays where it is when that fails; for anybody else "nothing happened" would
