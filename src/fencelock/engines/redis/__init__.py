@@ -1,1 +1,7 @@
-"""Locks in Redis and Valkey, on one server, behind Sentinel, in a cluster, or over a majority."""
+"""Locks in Redis and Valkey: on one server, behind Sentinel, or in a cluster.
+
+* ``engine.py``: the recipe, over ``scripts/``, ``keys.py`` and ``listener.py`` (who waits).
+* ``script_runner.py`` and ``topology.py``: run a script at the server that serves its key.
+* ``prepacked.py``: requests built of parts that are packed once; ``wire/``: connections.
+* ``inspect.py``, ``doctor.py``: what others see, and what would break a promise.
+"""
