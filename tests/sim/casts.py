@@ -17,9 +17,9 @@ from fencelock.engines.redis.engine import RedisEngine
 from fencelock.engines.redis.redlock import RedlockEngine
 from fencelock.errors import OutcomeUnknown
 from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from fencelock.world import Signal
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
 from fencelock.worlds.threads import drive
 from tests.sim.edge import Edge
 from tests.sim.model_redis import ModelRedis

@@ -21,8 +21,8 @@ from fencelock.engine import Engine
 from fencelock.engines import memory
 from fencelock.engines.memory import Store
 from fencelock.model import Busy, Gone, Grant, Request, granted
+from fencelock.sim.world import SimWorld
 from fencelock.world import World
-from fencelock.worlds.sim import SimWorld
 from tests.sim.remote import Push, Remote
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from fencelock.engines.redis.settings import Node as Address
 from fencelock.engines.redis.settings import Settings
 from fencelock.engines.redis.wire import CLOSED, Lane, cannot_connect, packed
 from fencelock.errors import OutcomeUnknown, Unavailable
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from tests.sim.edge_rounds import SimRounds, Way
 from tests.sim.nodes import Connection
 

@@ -13,8 +13,8 @@ from fencelock.engines.redis.scripts import Script
 from fencelock.engines.redis.settings import Settings
 from fencelock.engines.redis.wire import CLOSED, cannot_connect
 from fencelock.errors import Unavailable
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from tests.sim.network import Host, Network
 from tests.sim.nodes import Connection, Node
 

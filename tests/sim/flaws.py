@@ -26,9 +26,9 @@ from fencelock.engines.redis.redlock_answers import is_grant, is_one
 from fencelock.engines.redis.round import Ask, Round
 from fencelock.errors import OutcomeUnknown, Unavailable
 from fencelock.model import Busy, Grant, Request, granted, next_fence
+from fencelock.sim import world
+from fencelock.sim.world import SimWorld
 from fencelock.world import NO_LIMIT, World, sleep
-from fencelock.worlds import sim
-from fencelock.worlds.sim import SimWorld
 from tests.sim.resource import Desk, Register
 
 Patch = pytest.MonkeyPatch
@@ -285,7 +285,7 @@ def ask_without_limit(patch: Patch) -> None:
 
 def shield_without_limit(patch: Patch) -> None:
     """A cancellation waits for as long as the work that it must not end."""
-    patch.setattr(sim, "GRACE_S", 3600.0)
+    patch.setattr(world, "GRACE_S", 3600.0)
 
 
 def take_silence_for_a_no(patch: Patch) -> None:

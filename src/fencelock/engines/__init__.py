@@ -19,8 +19,8 @@ __all__ = ["default_url", "find", "parse", "resolve"]
 
 TABLE: dict[str, str] = {
     "memory": "fencelock.engines.memory:MemoryEngine",
-    "mariadb": "fencelock.engines.mysql.engine:MysqlEngine",
-    "mysql": "fencelock.engines.mysql.engine:MysqlEngine",
+    "mariadb": "fencelock.engines.mysql.lease:LeaseEngine",
+    "mysql": "fencelock.engines.mysql.lease:LeaseEngine",
     "sqlite": "fencelock.engines.sqlite.engine:SqliteEngine",
     "redis": "fencelock.engines.redis.engine:RedisEngine",
     "rediss": "fencelock.engines.redis.engine:RedisEngine",

@@ -8,7 +8,7 @@ import pytest
 
 from fencelock.engines.redis.listener import Listener
 from fencelock.engines.redis.waiters import APART
-from fencelock.worlds.sim import Simulation
+from fencelock.sim.world import Simulation
 
 TTL = 3.0
 

@@ -1,0 +1,32 @@
+"""``fencelock schema postgresql|mysql``: what an engine needs in a database, for a migration."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from .. import codes, terminal
+
+ENGINES = ("mysql", "postgresql")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("engine", metavar="ENGINE", choices=ENGINES, help=", ".join(ENGINES))
+    add(
+        "--table",
+        metavar="NAME",
+        default="fencelock",
+        help="what the tables' names begin with (default fencelock)",
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the statements; nothing is connected to."""
+    tables = import_module(f"fencelock.engines.{options.engine}.tables")
+    text: str = tables.schema(options.table)
+    if options.json:
+        terminal.emit({"engine": options.engine, "table": options.table, "sql": text})
+    else:
+        terminal.lines(text.splitlines())
+    return codes.OK
