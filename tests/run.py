@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.room import room
+from tests.tmp_dirs import temporary_folder
 
 FEW = 40  # a server that did not start fails the tests of a whole module
 TIMES = 3
@@ -49,7 +49,7 @@ def pytest(*arguments: str) -> int:
     """Run pytest in a process of its own, which begins with nothing imported or started."""
     where = ["--rootdir", str(ROOT), "-o", f"cache_dir={CACHE}"]
     command = [sys.executable, "-m", "pytest", *where, *arguments]
-    with room() as environment:
+    with temporary_folder() as environment:
         return subprocess.run(command, env=environment).returncode
 
 

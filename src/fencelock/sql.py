@@ -22,9 +22,9 @@ from os.path import dirname
 from typing import TYPE_CHECKING, Any
 
 from .errors import EngineError, Misconfigured, UsageError
-from .guards.sql import dialects, failures, transactions
-from .guards.sql.links import Link, link
-from .guards.sql.steps import Ask, Steps, Table
+from .guards.sql import dialects, errors, transactions
+from .guards.sql.adapters import Adapter, adapt
+from .guards.sql.steps import Statement, Steps, Table
 
 if TYPE_CHECKING:
     from ._client.facade import LeaseBase
@@ -46,9 +46,9 @@ def verify(connection: Any, lease: LeaseBase) -> Any:
     engine: Engine = lease._core.engine  # pyright: ignore[reportPrivateUsage]
     question = engine.verification(lease._hold.grant)  # pyright: ignore[reportPrivateUsage]
     connection = getattr(connection, "driver_connection", None) or connection  # SQLAlchemy's pool
-    over = _link(connection, engine)
+    over = _adapt(connection, engine)
     try:
-        asked = over.run(_steps(question), _WHERE, within=True)
+        asked = over.run(_steps(question), _WHERE, in_transaction=True)
     except EngineError as error:
         raise _explained(error, engine) from error
     if isawaitable(asked):
@@ -65,13 +65,13 @@ async def _verify_later(connection: Any, lease: LeaseBase, asked: Awaitable[bool
     _judge(connection, lease, found)
 
 
-def _link(connection: Any, engine: Engine) -> Link:
-    """How to ask over the connection, which must lead to a database of the locks' kind."""
+def _adapt(connection: Any, engine: Engine) -> Adapter:
+    """The adapter of the connection, which must lead to a database of the locks' kind."""
     dialect = dialects.find(engine.schemes[0])
     try:
-        over = link(connection)
+        over = adapt(connection)
     except UsageError:
-        over = link(connection, dialect.name)  # a driver that is not known by its name
+        over = adapt(connection, dialect.name)  # a driver that is not known by its name
     if over.dialect is not dialect:
         raise UsageError(
             f"the lock is kept at {engine.address.public}, and this is a connection to "
@@ -82,14 +82,14 @@ def _link(connection: Any, engine: Engine) -> Link:
 
 def _steps(question: Verification) -> Steps[bool]:
     """Ask whether the row of the lease is there, with the parameters named as guards do."""
-    places: list[str] = []
+    parameters: list[str] = []
     values: dict[str, object] = {}
     for number, value in enumerate(question.parameters):
         binary = isinstance(value, bytes)  # which aiomysql cannot send
-        places.append(f"UNHEX(:p{number})" if binary else f":p{number}")
+        parameters.append(f"UNHEX(:p{number})" if binary else f":p{number}")
         values[f"p{number}"] = value.hex() if isinstance(value, bytes) else value
-    told = yield Ask(question.sql % tuple(places), values, fetch=True)
-    return told.row is not None
+    result = yield Statement(question.sql % tuple(parameters), values, fetch=True)
+    return result.row is not None
 
 
 def _explained(error: EngineError, engine: Engine) -> EngineError:
@@ -99,7 +99,7 @@ def _explained(error: EngineError, engine: Engine) -> EngineError:
     return Misconfigured(
         f"this connection leads to a database without the table of the lock, which is kept at "
         f"{engine.address.public}; nothing happened. Verify the lock in its own database, with the "
-        f"same search path, or use a guard ({failures.words(error.__cause__ or error)})"
+        f"same search path, or use a guard ({errors.words(error.__cause__ or error)})"
     )
 
 

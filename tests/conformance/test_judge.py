@@ -21,7 +21,7 @@ from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from tests.conformance.broken import holding, ordering, showing
 
-PATIENCE_S = 0.7  # a defect is waited for in vain: do not wait long
+TIMEOUT_S = 0.7  # a defect is waited for in vain: do not wait long
 
 _number = itertools.count()
 
@@ -104,11 +104,11 @@ DEFECTS: dict[type[Engine], str] = {
 PAIRS = [(engine, name) for engine, names in DEFECTS.items() for name in names.split()]
 
 
-def judge(name: str, engine: type[Engine] = MemoryEngine, patience: float = PATIENCE_S) -> None:
+def judge(name: str, engine: type[Engine] = MemoryEngine, timeout: float = TIMEOUT_S) -> None:
     (check,) = (check for check in conformance.checks() if check.name == name)
     flavor: Flavor = "sync" if "sync" in check.flavors else "asyncio"
     url = f"memory://judge-{next(_number)}"
-    conformance.run(lambda: url, flavor, check, engine=engine, patience=patience)
+    conformance.run(lambda: url, flavor, check, engine=engine, timeout=timeout)
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
 
 @pytest.mark.parametrize("name", DEFECTS_ABOVE)
 def test_a_broken_core_is_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge(name, patience=5.0)
+    judge(name, timeout=5.0)
     where, what, defect = DEFECTS_ABOVE[name]
     monkeypatch.setattr(where, what, defect)
     with pytest.raises(Exception):  # noqa: B017, PT011  # how it is noticed does not matter
-        judge(name, patience=5.0)
+        judge(name, timeout=5.0)
 
 
 def test_every_check_can_fail() -> None:

@@ -114,7 +114,7 @@ def test_an_engine_that_cannot_be_reached_fails_its_checks(tmp_path: Path) -> No
 
 def test_options_go_along_with_the_url(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/locks.db"
-    conformance.run(lambda: (url, {"patience": 1.0}), "sync", "a_held_lock_is_refused")
+    conformance.run(lambda: (url, {"request_timeout": 1.0}), "sync", "a_held_lock_is_refused")
     report = conformance.run_all(lambda: (url, {"wrong": 1}), only=["a_held_lock_is_refused"])
     assert "has no option 'wrong'" in report.results[0].why
 
@@ -128,7 +128,7 @@ def test_an_engine_that_hangs_does_not_hang_the_judge() -> None:
     where, check = "memory://hangs", "release_says_whether_it_freed"
     for flavor in conformance.FLAVORS:
         with pytest.raises(conformance.Broken, match="did not"):
-            conformance.run(lambda: where, flavor, check, engine=Hangs, patience=0.05)
+            conformance.run(lambda: where, flavor, check, engine=Hangs, timeout=0.05)
 
 
 def test_a_client_that_cannot_be_closed_fails_what_it_passed() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from tests.servers.server import with_us
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60.0  # only a defect uses it up
+TIMEOUT_S = 60.0  # only a defect uses it up
 
 
 class Worker:
@@ -30,7 +30,7 @@ class Worker:
             self._process = subprocess.Popen(
                 [*with_us(), sys.executable, "-m", f"tests.guards.workers.{script}", *arguments],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -56,7 +56,7 @@ class Worker:
     def hear(self) -> dict[str, Any]:
         """The answer to the oldest order that is not answered yet."""
         assert self._process.stdout is not None
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while b"\n" not in self._heard:
             left = max(0.0, give_up - time.monotonic())
             ready, _, _ = select.select([self._process.stdout], [], [], left)
@@ -74,7 +74,7 @@ class Worker:
     def wait_frozen(self) -> None:
         """Wait until it has stopped itself."""
         assert self._process.stdout is not None
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while _state(self.pid) != "T":
             if self._heard or select.select([self._process.stdout], [], [], 0.001)[0]:
                 raise AssertionError(f"it answered instead of freezing: {self.hear()}")
@@ -89,7 +89,7 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self._process.wait(PATIENCE_S)
+        self._process.wait(TIMEOUT_S)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             try:

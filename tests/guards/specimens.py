@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fencelock import StaleFence
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 def dawdle() -> None:
@@ -39,7 +39,7 @@ class Right:
 
     def __init__(self, where: str) -> None:
         path = json.loads(where)["path"]
-        self._db = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+        self._db = sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -9,11 +9,11 @@ import re
 
 import pytest
 
-from fencelock.judge.page import page
-from fencelock.judge.peers import open_locker
-from fencelock.judge.report import conclusion, facts, rows, updates, words
-from fencelock.judge.run import Orders, Progress, Run
-from fencelock.judge.torture import PREFIX, torture
+from fencelock.judge.torture.page import page
+from fencelock.judge.torture.peers import open_adapter
+from fencelock.judge.torture.report import conclusion, facts, rows, updates, words
+from fencelock.judge.torture.run import Progress, Run, Settings
+from fencelock.judge.torture.runner import PREFIX, torture
 from fencelock.worlds import clock
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
@@ -45,13 +45,13 @@ def left(url: str) -> list[str]:
 
 def test_every_fault_reaches_a_server_and_breaks_nothing() -> None:
     url = shared(redis).fresh_url()
-    run = torture(Orders(url, seconds=4.0, ttl=0.4, clients=4, seed=7))
+    run = torture(Settings(url, seconds=4.0, ttl=0.4, clients=4, seed=7))
     assert broken(run) == set()
     assert run.deaths == []
     assert run.not_applicable == {}
     assert {fault for fault, count in run.faults.items() if count} >= {"pause", "kill", "partition"}
     assert run.tenures > 5
-    assert updates(run.registers.guarded.values()).lost == 0
+    assert updates(run.counters.guarded.values()).lost == 0
     assert left(url) == []
     verbs = {event.verb for event in run.history if event.kind == "note"}
     assert {"pause", "resume", "crash", "restart", "partition", "heal"} <= verbs
@@ -65,7 +65,7 @@ def test_an_engine_that_ends_meanwhile_is_no_pass() -> None:
             if progress.tenures or progress.phase == "comes to rest":
                 server.kill()
 
-        run = torture(Orders(server.url, seconds=1.0, ttl=0.4, clients=2, faults=("kill",)), end)
+        run = torture(Settings(server.url, seconds=1.0, ttl=0.4, clients=2, faults=("kill",)), end)
     assert broken(run) == set()
     assert run.unheard
     outcome = {row.question: row.outcome for row in rows(run)}
@@ -77,13 +77,13 @@ def test_an_engine_that_ends_meanwhile_is_no_pass() -> None:
 def test_a_peer_does_the_same_work_and_is_shown_beside(library: str) -> None:
     pytest.importorskip("redis" if library == "redis-py" else "redis_lock")
     url = shared(redis).fresh_url()
-    orders = Orders(url, seconds=1.0, ttl=0.4, clients=3, faults=("pause", "kill"))
-    ours = torture(orders)
-    theirs = torture(orders._replace(library=library))
+    settings = Settings(url, seconds=1.0, ttl=0.4, clients=3, faults=("pause", "kill"))
+    ours = torture(settings)
+    theirs = torture(settings._replace(library=library))
     told = facts(theirs)
     assert (told["library"], told["guarded"]) == (library, None)
     assert theirs.tenures > 0
-    lost = updates(theirs.registers.plain.values()).lost
+    lost = updates(theirs.counters.plain.values()).lost
     question = "no acknowledged update is lost"
     outcome = {row.question: row.outcome for row in rows(theirs)}
     assert outcome[question] == ("happened" if lost else "passed")
@@ -99,7 +99,7 @@ def test_a_lock_that_ended_at_its_ttl_is_not_held_after_it() -> None:
     """redis-py's lock is not extended here: its end is by arrangement, and no second holder."""
     pytest.importorskip("redis")
     url = shared(redis).fresh_url()
-    one, other = (open_locker("redis-py", url) for _ in range(2))
+    one, other = (open_adapter("redis-py", url) for _ in range(2))
     begun = clock.now()
     first = one.acquire("a", 0.2, 1.0)
     assert first is not None
@@ -117,10 +117,10 @@ def test_of_another_library_no_promise_is_said_to_be_broken() -> None:
     """It gave none: what happened is told in figures, on the page and in words."""
     pytest.importorskip("redis")
     url = shared(redis).fresh_url()
-    orders = Orders(url, "redis-py", seconds=2.0, ttl=0.3, clients=4, faults=("pause",))
-    run = torture(orders)
+    settings = Settings(url, "redis-py", seconds=2.0, ttl=0.3, clients=4, faults=("pause",))
+    run = torture(settings)
     assert run.faults["pause"]
-    plain = updates(run.registers.plain.values())
+    plain = updates(run.counters.plain.values())
     assert "violated" not in {row.outcome for row in rows(run)}
     assert conclusion(run).startswith(f"{plain.lost} of {plain.acknowledged} updates were lost")
     text = page([run])

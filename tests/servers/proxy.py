@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from fencelock.judge.proxy import Proxy as Proxy
+from fencelock.judge.torture.proxy import Proxy as Proxy

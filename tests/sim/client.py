@@ -14,13 +14,13 @@ from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired
 from fencelock.model import Busy, Grant, Request
 from fencelock.sim.world import Cancelled, Task
 from fencelock.world import sleep
-from tests.sim.casts import NAME
+from tests.sim.backends import NAME
 from tests.sim.network import Host
 from tests.sim.plan import Visit
 from tests.sim.resource import Desk, increase
 
 if TYPE_CHECKING:
-    from tests.sim.theater import Run
+    from tests.sim.harness import Run
 
 REACH_S = 1.0  # between two attempts to open a client
 
@@ -56,12 +56,12 @@ class Client:
         self.is_gone = False
 
     def _engine(self) -> Engine:
-        engine: Any = self._run.cast.engine(self.world, self.host)
+        engine: Any = self._run.backend.engine(self.world, self.host)
         ask = engine.acquire
 
         def acquire(request: Request) -> Awaitable[Grant | Busy]:
             op = self._calls.get(self.world.simulation.current, 0)
-            self._run.witness.asked(request.owner, self.name, op)
+            self._run.observer.asked(request.owner, self.name, op)
             answer: Awaitable[Grant | Busy] = ask(request)
             return answer
 
@@ -128,7 +128,7 @@ class Client:
             hold = await self.core.attempt(spec, timeout)
         except (EngineError, NotAcquired) as error:
             end("fail", detail=str(error))
-            self._run.witness.failed(op)
+            self._run.observer.failed(op)
             return None
         except OutcomeUnknown as error:
             end("unknown", detail=str(error))
@@ -138,7 +138,7 @@ class Client:
             raise
         if isinstance(hold, Busy):
             end("fail", detail="busy")
-            self._run.witness.failed(op)
+            self._run.observer.failed(op)
             return None
         end("ok", hold.tenure.grant.fence, ttl=spec.ttl)
         return hold

@@ -1,7 +1,7 @@
 """Defects to plant, to see that the judge can say no.
 
 Each is a mistake that a lock library has made, or that this one could make in its next change.
-`DEFECTS` says in which weather it shows, and what the judge says of it.
+`DEFECTS` says in which profile it shows, and what the judge says of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Defect(NamedTuple):
     """One mistake, and where it must be found."""
 
     plant: Callable[[Patch], None]
-    weather: str
+    profile: str
     seeds: int
     """It must be found within so many seeds."""
     says: str
@@ -136,7 +136,7 @@ def free_whoever_holds_it(patch: Patch) -> None:
 def tell_too_late(patch: Patch) -> None:
     """The keeper declares a lease lost only when the engine has long given it up."""
 
-    def expire_if_due(self: Keeper, tenure: HoldState, now: float) -> bool:
+    def lapse(self: Keeper, tenure: HoldState, now: float) -> bool:
         end = tenure.grant.asked_at + tenure.grant.ttl * 1.2
         if not tenure.ended and end <= now:
             self.lose(tenure, "expired", "at last")
@@ -144,7 +144,7 @@ def tell_too_late(patch: Patch) -> None:
             tenure.attend_at = end
         return tenure.loss is not None
 
-    patch.setattr(Keeper, "expire_if_due", expire_if_due)
+    patch.setattr(Keeper, "expire_if_due", lapse)
 
 
 def give_a_fence_twice(patch: Patch) -> None:

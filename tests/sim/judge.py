@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fencelock._client.hold_state import HoldState
     from fencelock.engines.memory import _Record, _Waiter
     from fencelock.model import Request
-    from tests.sim.stage import Client, Stage
+    from tests.sim.memory_run import Client, MemoryRun
 
 NAME = "seat"
 TELL_S = 1e-6  # rounding, where two clocks are compared
@@ -33,9 +33,9 @@ class Violation(AssertionError):
 class JudgedStore(Store):
     """The engine's store, with the judge beside it."""
 
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage.server)
-        self.judge = stage.judge
+    def __init__(self, run: MemoryRun) -> None:
+        super().__init__(run.server)
+        self.judge = run.judge
 
     def give(self, name: str, who: Request | _Waiter, now: float, claimed: bool) -> _Record:
         record = super().give(name, who, now, claimed)
@@ -48,13 +48,13 @@ class JudgedStore(Store):
 
 
 class Judge:
-    """Watches one stage."""
+    """Watches one run."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._simulation = stage.simulation
-        self._is_fair = stage.weather.is_prompt
-        self._slowest_look = LOOK_S * 1.1 + stage.weather.slowest_call
+    def __init__(self, run: MemoryRun) -> None:
+        self._run = run
+        self._simulation = run.simulation
+        self._is_fair = run.profile.is_prompt
+        self._slowest_look = LOOK_S * 1.1 + run.profile.slowest_call
         self._fence = 0
         self._records: dict[str, _Record] = {}
         self._arrived: dict[str, float] = {}
@@ -94,7 +94,7 @@ class Judge:
         self._arrived.pop(owner, None)
 
     def _is_undisturbed(self, owner: str, since: float) -> bool:
-        client = self._stage.client_of(owner)
+        client = self._run.client_of(owner)
         return not client.world.is_halted and client.resumed_at <= since
 
     # What must hold at every step.
@@ -102,7 +102,7 @@ class Judge:
     def look(self) -> None:
         """See that nothing is wrong at this moment."""
         now = self._simulation.now
-        for client in self._stage.clients:
+        for client in self._run.clients:
             if client.tenures and not client.world.is_crashed:
                 client.tenures = [t for t in client.tenures if self._lasts(client, t, now)]
         self._look_at_waiters(now)
@@ -117,7 +117,7 @@ class Judge:
         record = self._records.get(tenure.grant.owner)
         if record is None:
             raise Violation(f"{client.world.name} believes in a lease that was never given")
-        expiry = self._stage.server.true_time(record.expires_at)
+        expiry = self._run.server.true_time(record.expires_at)
         believed = client.world.true_time(tenure.valid_until())
         if believed > now:
             self._see_that_it_is_true(tenure, record, believed, expiry)
@@ -128,7 +128,7 @@ class Judge:
     def _see_that_it_is_true(
         self, tenure: HoldState, record: _Record, believed: float, expiry: float
     ) -> None:
-        is_kept = self._stage.store.records.get(NAME) is record or record.owner in self.revoked
+        is_kept = self._run.store.records.get(NAME) is record or record.owner in self.revoked
         if not is_kept:  # a revoked holder may believe until it hears of it, or its time ends
             raise Violation(f"fence {record.fence} is believed in and no longer the engine's")
         if tenure.grant.fence != record.fence:
@@ -140,8 +140,8 @@ class Judge:
             )
 
     def _look_at_waiters(self, now: float) -> None:
-        record = self._stage.store.records.get(NAME)
-        is_free = record is None or self._stage.server.true_time(record.expires_at) <= now
+        record = self._run.store.records.get(NAME)
+        is_free = record is None or self._run.server.true_time(record.expires_at) <= now
         if not is_free or not any(self._is_undisturbed(*who) for who in self._arrived.items()):
             self._free_since = None
         elif self._free_since is None:
@@ -153,12 +153,12 @@ class Judge:
 
     def nothing_left(self) -> None:
         """Everybody has gone without trouble: the engine is as it was before."""
-        store = self._stage.store
+        store = self._run.store
         if store.records or store.queues or store.signals:
             left = [*store.records, *store.queues, *(owner[:6] for owner in store.signals)]
             raise Violation(f"all are gone and something is left behind: {left}")
 
     def request_timeout(self) -> float:
         """How long a newcomer may have to wait when all who still stand in the queue are dead."""
-        dead = len(self._stage.store.queues.get(NAME, {}))
+        dead = len(self._run.store.queues.get(NAME, {}))
         return dead * CLAIM_S + self._slowest_look

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock.errors import FencelockError
-from tests.sim.casts import NAME
+from tests.sim.backends import NAME
 from tests.sim.plan import Fault
 
 if TYPE_CHECKING:
-    from tests.sim.theater import Run
+    from tests.sim.harness import Run
 
 
 def _pause(run: Run, fault: Fault) -> None:
@@ -73,7 +73,7 @@ def _revoke(run: Run, fault: Fault) -> None:
 def _stop(run: Run, fault: Fault) -> None:
     """A server is stopped for seconds, as by SIGSTOP, or all of them are: what comes meanwhile is
     served when it goes on."""
-    places = range(len(run.cast.hosts)) if fault.chance < 0.5 else (fault.place,)
+    places = range(len(run.backend.hosts)) if fault.chance < 0.5 else (fault.place,)
     for place in places:
         _freeze(run, fault._replace(place=place, seconds=1.0 + 3 * fault.seconds))
 
@@ -108,7 +108,7 @@ def _reboot(run: Run, fault: Fault) -> None:
 
 def _cut(run: Run, fault: Fault) -> None:
     client, node = run.client(fault).name, run.node(fault).name
-    servers = [host.name for host in run.cast.hosts]
+    servers = [host.name for host in run.backend.hosts]
     everybody = [one.name for one in run.clients]
     up = [(client, server) for server in servers]
     down = [(server, client) for server in servers]

@@ -12,17 +12,17 @@ import logging
 import sys
 from pathlib import Path
 
-from tests.sim.casts import CASTS
+from tests.sim.backends import BACKENDS
+from tests.sim.harness import Run
 from tests.sim.plan import CLIMATES, draw_plan
-from tests.sim.theater import Run
 
 RECORDED = Path(__file__).with_name("recorded.txt")
 SEEDS = (1, 2, 3)
 
 
-def name_of(cast: str, climate: str, seed: int) -> str:
+def name_of(backend: str, climate: str, seed: int) -> str:
     """A short name for all that happened in a run: equal for equal histories."""
-    run = Run(cast, draw_plan(climate, seed)).play()
+    run = Run(backend, draw_plan(climate, seed)).play()
     text = f"{run.simulation.digest()} {run.history.events!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -36,8 +36,8 @@ def recorded() -> dict[str, str]:
 if __name__ == "__main__":
     logging.getLogger("fencelock").disabled = True
     lines = [
-        f"{cast} {climate} {seed} {name_of(cast, climate, seed)}\n"
-        for cast in CASTS
+        f"{backend} {climate} {seed} {name_of(backend, climate, seed)}\n"
+        for backend in BACKENDS
         for climate in CLIMATES
         for seed in SEEDS
     ]

@@ -1,4 +1,4 @@
-"""The memory engine at the far end of a line that delays and loses: what clients of a stage use."""
+"""The memory engine behind a network that delays and loses: what clients of a `MemoryRun` use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fencelock.world import Signal
 from fencelock.worlds.threads import drive
 
 if TYPE_CHECKING:
-    from tests.sim.stage import Stage
+    from tests.sim.memory_run import MemoryRun
 
 R = TypeVar("R")
 
@@ -30,9 +30,9 @@ class Remote(Engine):
     schemes = ("remote",)
     traits = MemoryEngine.traits
 
-    def __init__(self, stage: Stage, world: SimWorld) -> None:
+    def __init__(self, run: MemoryRun, world: SimWorld) -> None:
         super().__init__(world, Address("remote"))
-        self._stage = stage
+        self._run = run
         self._clock = world
         self._arrives_at = [0.0, 0.0]
 
@@ -44,65 +44,65 @@ class Remote(Engine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         asked_at = self._clock.now()
-        answer = await self._call(lambda: self._stage.acquire(request))
+        answer = await self._call(lambda: self._run.acquire(request))
         return answer if isinstance(answer, Busy) else self._stamp(answer, asked_at)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         asked_at = self._clock.now()
-        answers = await self._call(lambda: self._stage.engine.renew(grants))
+        answers = await self._call(lambda: self._run.engine.renew(grants))
         return [a if isinstance(a, Gone) else self._stamp(a, asked_at) for a in answers]
 
     async def release(self, grant: Grant) -> bool:
-        return await self._call(lambda: self._stage.engine.release(grant))
+        return await self._call(lambda: self._run.engine.release(grant))
 
     async def withdraw(self, request: Request) -> None:
-        await self._call(lambda: self._stage.engine.withdraw(request))
+        await self._call(lambda: self._run.engine.withdraw(request))
 
     async def inspect(self, name: str) -> State:
-        return await self._call(lambda: self._stage.engine.inspect(name))
+        return await self._call(lambda: self._run.engine.inspect(name))
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        await self._call(lambda: self._stage.engine.watch(request, Push(self._stage, signal)))
+        await self._call(lambda: self._run.engine.watch(request, Push(self._run, signal)))
 
     async def unwatch(self, request: Request) -> None:
-        await self._call(lambda: self._stage.engine.unwatch(request))
+        await self._call(lambda: self._run.engine.unwatch(request))
 
     def _stamp(self, answer: Grant, asked_at: float) -> Grant:
         return granted(answer.name, answer.owner, answer.fence, answer.ttl, asked_at)
 
     async def _call(self, serve: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        stage, answers, answered = self._stage, list[R](), Flag()
+        run, answers, answered = self._run, list[R](), Flag()
 
         def arrive() -> None:
             answers.append(drive(serve()))
             self._send(1, answered.set)
 
-        await stage.simulation.turn()  # a cancellation may come before anything is sent
-        if stage.happens(stage.weather.refused):
+        await run.simulation.turn()  # a cancellation may come before anything is sent
+        if run.happens(run.profile.refused):
             raise Unavailable("refused")
         self._send(0, arrive)
-        if not await self._clock.wait(answered, self._clock.now() + stage.weather.request_timeout):
+        if not await self._clock.wait(answered, self._clock.now() + run.profile.request_timeout):
             raise OutcomeUnknown("no answer")
         return answers[0]
 
     def _send(self, way: int, message: Callable[[], object]) -> None:
-        when = max(self._arrives_at[way], self._stage.simulation.now + self._stage.delay())
+        when = max(self._arrives_at[way], self._run.simulation.now + self._run.delay())
         self._arrives_at[way] = when
-        if not self._stage.happens(self._stage.weather.lost):
-            self._stage.simulation.at(when, message)
+        if not self._run.happens(self._run.profile.lost):
+            self._run.simulation.at(when, message)
 
 
 class Push:
     """What the engine sets: the waiter hears of it a little later, or not at all."""
 
-    def __init__(self, stage: Stage, signal: Signal) -> None:
-        self._stage = stage
+    def __init__(self, run: MemoryRun, signal: Signal) -> None:
+        self._run = run
         self._signal = signal
 
     def set(self) -> None:
-        stage = self._stage
-        if not stage.happens(stage.weather.lost):
-            stage.simulation.at(stage.simulation.now + stage.delay(), self._signal.set)
+        run = self._run
+        if not run.happens(run.profile.lost):
+            run.simulation.at(run.simulation.now + run.delay(), self._signal.set)
 
     def clear(self) -> None:
         self._signal.clear()

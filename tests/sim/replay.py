@@ -1,4 +1,4 @@
-"""Play one simulated run again: `PYTHONPATH=src python -m tests.sim.replay WEATHER SEED`.
+"""Play one simulated run again: `PYTHONPATH=src python -m tests.sim.replay PROFILE SEED`.
 
 Prints the trace, then what the judge says. With `--digest`, only the name of the trace.
 """
@@ -9,29 +9,29 @@ import argparse
 import sys
 from contextlib import ExitStack
 
-from tests.sim.stage import Stage
-from tests.sim.weather import WEATHERS
+from tests.sim.fault_profiles import FAULT_PROFILES
+from tests.sim.memory_run import MemoryRun
 
 
-def play(weather: str, seed: int) -> Stage:
+def play(profile: str, seed: int) -> MemoryRun:
     """Play one run; a failure says how to play it again."""
-    stage = Stage(WEATHERS[weather], seed)
+    run = MemoryRun(FAULT_PROFILES[profile], seed)
     try:
-        stage.run()
+        run.run()
     except Exception as error:
-        error.add_note(f"replay: PYTHONPATH=src python -m tests.sim.replay {weather} {seed}")
+        error.add_note(f"replay: PYTHONPATH=src python -m tests.sim.replay {profile} {seed}")
         raise
-    return stage
+    return run
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.replay", description=__doc__)
-    parser.add_argument("weather", choices=WEATHERS)
+    parser.add_argument("profile", choices=FAULT_PROFILES)
     parser.add_argument("seed", type=int)
     parser.add_argument("--defect", help="plant this one of defects.py first")
     parser.add_argument("--digest", action="store_true", help="print only the name of the trace")
     options = parser.parse_args(arguments)
-    stage = Stage(WEATHERS[options.weather], options.seed)
+    run = MemoryRun(FAULT_PROFILES[options.profile], options.seed)
     verdict = "every promise held"
     with ExitStack() as stack:
         if options.defect:
@@ -39,13 +39,11 @@ def main(arguments: list[str]) -> int:
 
             stack.enter_context(planted(options.defect))
         try:
-            stage.run()
+            run.run()
         except Exception as error:
             verdict = f"{type(error).__name__}: {error}"
-    lines = (
-        [] if options.digest else [" ".join(map(str, event)) for event in stage.simulation.trace]
-    )
-    lines.append(stage.simulation.digest() if options.digest else verdict)
+    lines = [] if options.digest else [" ".join(map(str, event)) for event in run.simulation.trace]
+    lines.append(run.simulation.digest() if options.digest else verdict)
     sys.stdout.write("\n".join(lines) + "\n")
     return 0 if verdict == "every promise held" else 1
 

@@ -17,7 +17,7 @@ from fencelock.world import sleep
 from tests.sim.network import Host, Network
 
 REGISTER = "register"
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 
 
 class Register(Host):
@@ -85,7 +85,7 @@ class Desk:
 
         await self._world.simulation.turn()
         self._network.datagram(self._host, self._register, arrive)
-        await self._world.wait(answered, self._world.now() + PATIENCE_S)
+        await self._world.wait(answered, self._world.now() + TIMEOUT_S)
         if not answers:
             history.end("unknown", client, verb, op, REGISTER, fence, value)
             raise Unavailable("the register does not answer")

@@ -1,4 +1,4 @@
-"""Play runs and judge them: `PYTHONPATH=src python -m tests.sim.runs CAST CLIMATE SEED`.
+"""Play runs and judge them: `PYTHONPATH=src python -m tests.sim.runs BACKEND CLIMATE SEED`.
 
 Prints the history and the verdict. A run that fails is made smaller first, and what it raises names
 the command that plays the small one again.
@@ -11,37 +11,37 @@ import sys
 from contextlib import ExitStack
 
 from fencelock.judge import Event
-from tests.sim.casts import CASTS
+from tests.sim.backends import BACKENDS
+from tests.sim.harness import Run
 from tests.sim.plan import CLIMATES, Plan, draw_plan, shrink
-from tests.sim.theater import Run
 
 
 class Broken(AssertionError):
     """A promise was broken, in a run that is as small as it could be made."""
 
 
-def examine(cast: str, climate: str, seed: int, guarded: bool = True) -> Run:
+def examine(backend: str, climate: str, seed: int, guarded: bool = True) -> Run:
     """Play a run; raise Broken with the way to play it again if the verdict is no."""
     plan = draw_plan(climate, seed)
-    run = Run(cast, plan, guarded).play()
+    run = Run(backend, plan, guarded).play()
     if run.verdict().passed:
         return run
     wanted = {violation.checker for violation in run.verdict().violations}
-    small = shrink(plan, lambda fewer: bool(wanted & faults(cast, fewer, guarded)))
-    found = Run(cast, small, guarded).play().verdict().violations
+    small = shrink(plan, lambda fewer: bool(wanted & faults(backend, fewer, guarded)))
+    found = Run(backend, small, guarded).play().verdict().violations
     lines = [f"{violation.checker}: {violation.message}" for violation in found]
-    raise Broken("\n".join([*lines, f"replay: {command(cast, small, guarded)}"]))
+    raise Broken("\n".join([*lines, f"replay: {command(backend, small, guarded)}"]))
 
 
-def faults(cast: str, plan: Plan, guarded: bool = True) -> set[str]:
+def faults(backend: str, plan: Plan, guarded: bool = True) -> set[str]:
     """The checkers that say no to a plan."""
-    found = Run(cast, plan, guarded).play().verdict().violations
+    found = Run(backend, plan, guarded).play().verdict().violations
     return {violation.checker for violation in found}
 
 
-def command(cast: str, plan: Plan, guarded: bool = True) -> str:
+def command(backend: str, plan: Plan, guarded: bool = True) -> str:
     """What plays a plan again."""
-    words = [f"PYTHONPATH=src python -m tests.sim.runs {cast} {plan.climate} {plan.seed}"]
+    words = [f"PYTHONPATH=src python -m tests.sim.runs {backend} {plan.climate} {plan.seed}"]
     if plan.parts() != draw_plan(plan.climate, plan.seed).parts():
         words.append(f"--only {','.join(plan.parts())}")
     return " ".join(words if guarded else [*words, "--unguarded"])
@@ -56,7 +56,7 @@ def told(event: Event) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.runs", description=__doc__)
-    parser.add_argument("cast", choices=CASTS)
+    parser.add_argument("backend", choices=BACKENDS)
     parser.add_argument("climate", choices=CLIMATES)
     parser.add_argument("seed", type=int)
     parser.add_argument("--only", help="these clients and faults alone, with commas between")
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
             from tests.sim.flaws import planted  # it needs pytest, and a plain replay does not
 
             stack.enter_context(planted(options.defect))
-        run = Run(options.cast, plan, guarded=not options.unguarded).play()
+        run = Run(options.backend, plan, guarded=not options.unguarded).play()
     if options.save:
         run.history.save(options.save)
     found = run.verdict()

@@ -1,4 +1,4 @@
-"""Play many seeds and count: `PYTHONPATH=src python -m tests.sim.survey [CAST ...] --seeds 0 800`.
+"""Play many seeds and count: `PYTHONPATH=src python -m tests.sim.survey [BACKEND] --seeds 0 800`.
 
 Every climate is played with each of the seeds, and each history is judged. It says how many there
 were, what befell them and what was found; a run that fails is made smaller and named, with the
@@ -12,10 +12,10 @@ import logging
 import sys
 from collections import Counter
 
-from tests.sim.casts import CASTS
+from tests.sim.backends import BACKENDS
+from tests.sim.harness import Run
 from tests.sim.plan import CLIMATES
 from tests.sim.runs import Broken, examine
-from tests.sim.theater import Run
 
 COLUMNS = ("histories", "steps", "grants", "faults", "leases lost", "stale refused", "broken")
 FAULTS = {"pause", "crash", "partition", "clock"}
@@ -29,7 +29,7 @@ def counted(run: Run) -> Counter[str]:
         {
             "histories": 1,
             "steps": run.simulation.steps,
-            "grants": run.witness.grants,
+            "grants": run.observer.grants,
             "faults": sum(notes[verb] for verb in FAULTS),
             "leases lost": notes["lost"],
             "stale refused": stale,
@@ -37,31 +37,31 @@ def counted(run: Run) -> Counter[str]:
     )
 
 
-def survey(cast: str, seeds: range) -> Counter[str]:
+def survey(backend: str, seeds: range) -> Counter[str]:
     """Play and judge; tell of what fails."""
     found: Counter[str] = Counter()
     for climate in CLIMATES:
         for seed in seeds:
             try:
-                found += counted(examine(cast, climate, seed))
+                found += counted(examine(backend, climate, seed))
             except Broken as broken:
                 found += Counter({"histories": 1, "broken": 1})
-                sys.stdout.write(f"{cast} {climate} {seed}: {broken}\n")
+                sys.stdout.write(f"{backend} {climate} {seed}: {broken}\n")
     return found
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.survey", description=__doc__)
-    parser.add_argument("casts", nargs="*", metavar="CAST", help=f"of {', '.join(CASTS)}")
+    parser.add_argument("backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 50), metavar=("FROM", "TO"))
     options = parser.parse_args(arguments)
     logging.getLogger("fencelock").disabled = True  # leases are lost in masses
     sys.stdout.write(f"{'':8}" + "".join(f"{name:>15}" for name in COLUMNS) + "\n")
     broken = 0
-    for cast in options.casts or CASTS:
-        found = survey(cast, range(*options.seeds))
+    for backend in options.backends or BACKENDS:
+        found = survey(backend, range(*options.seeds))
         broken += found["broken"]
-        sys.stdout.write(f"{cast:8}" + "".join(f"{found[name]:15,}" for name in COLUMNS) + "\n")
+        sys.stdout.write(f"{backend:8}" + "".join(f"{found[name]:15,}" for name in COLUMNS) + "\n")
         sys.stdout.flush()
     return 1 if broken else 0
 

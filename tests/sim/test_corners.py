@@ -17,7 +17,7 @@ from fencelock.model import Busy, Request
 from fencelock.sim.world import Cancelled, Simulation, SimWorld
 from fencelock.testing.faulty import Faults, FaultyEngine
 from fencelock.world import GRACE_S, Job, sleep
-from tests.sim.stage import Hold
+from tests.sim.memory_run import Hold
 
 NAME = "seat"
 

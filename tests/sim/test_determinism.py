@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.fault_profiles import FAULT_PROFILES
 from tests.sim.replay import main, play
-from tests.sim.weather import WEATHERS
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13, 14)]
 
 
-def replayed(python: str, weather: str, seed: int, hash_seed: int) -> str:
+def replayed(python: str, profile: str, seed: int, hash_seed: int) -> str:
     """The digest of a run in a fresh interpreter, which need not have pytest."""
     run = subprocess.run(
-        [python, "-W", "error", "-m", "tests.sim.replay", weather, str(seed), "--digest"],
+        [python, "-W", "error", "-m", "tests.sim.replay", profile, str(seed), "--digest"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": "src", "PYTHONHASHSEED": str(hash_seed)},
         capture_output=True,
@@ -30,9 +30,9 @@ def replayed(python: str, weather: str, seed: int, hash_seed: int) -> str:
     return run.stdout.strip()
 
 
-@pytest.mark.parametrize("weather", WEATHERS)
-def test_the_same_seed_gives_the_same_trace(weather: str) -> None:
-    first, again, other = (play(weather, seed).simulation for seed in (1, 1, 2))
+@pytest.mark.parametrize("profile", FAULT_PROFILES)
+def test_the_same_seed_gives_the_same_trace(profile: str) -> None:
+    first, again, other = (play(profile, seed).simulation for seed in (1, 1, 2))
     assert first.trace == again.trace
     assert first.digest() == again.digest()
     assert first.digest() != other.digest()
@@ -50,8 +50,8 @@ def test_every_python_gives_the_same_trace(python: str) -> None:
         pytest.skip(f"no {python} on PATH")
     if subprocess.run([python, "-c", ""], capture_output=True).returncode:
         pytest.skip(f"{python} on PATH does not start")
-    for weather in ("slow", "storm"):
-        assert replayed(python, weather, 5, 0) == play(weather, 5).simulation.digest()
+    for profile in ("slow", "storm"):
+        assert replayed(python, profile, 5, 0) == play(profile, 5).simulation.digest()
 
 
 def test_a_replay_prints_the_trace_and_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The unchanged protocol, under every weather and many seeds, before the judge.
+"""The unchanged protocol, under every profile and many seeds, before the judge.
 
 A failure names its seed and the command that plays it again.
 """
@@ -8,22 +8,22 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.defects import DEFECTS, planted
+from tests.sim.fault_profiles import FAULT_PROFILES
 from tests.sim.judge import Violation
 from tests.sim.replay import play
-from tests.sim.weather import WEATHERS
 
 SEEDS = 200
 
 
-@pytest.mark.parametrize("weather", WEATHERS)
-def test_every_promise_holds_whatever_the_weather(weather: str) -> None:
-    grants = sum(play(weather, seed).judge.grants for seed in range(SEEDS))
-    assert grants > 4 * SEEDS, "a stage on which nothing happens shows nothing"
+@pytest.mark.parametrize("profile", FAULT_PROFILES)
+def test_every_promise_holds_whatever_the_weather(profile: str) -> None:
+    grants = sum(play(profile, seed).judge.grants for seed in range(SEEDS))
+    assert grants > 4 * SEEDS, "a run on which nothing happens shows nothing"
 
 
-@pytest.mark.parametrize("weather", ["pauses", "revokes", "slow", "storm"])
-def test_bad_weather_is_felt(weather: str) -> None:
-    assert sum(play(weather, seed).judge.losses for seed in range(20)) > 5
+@pytest.mark.parametrize("profile", ["pauses", "revokes", "slow", "storm"])
+def test_bad_weather_is_felt(profile: str) -> None:
+    assert sum(play(profile, seed).judge.losses for seed in range(20)) > 5
 
 
 @pytest.mark.parametrize("name", DEFECTS)
@@ -33,7 +33,7 @@ def test_a_planted_defect_is_found(name: str) -> None:
     with planted(name):
         for seed in range(defect.seeds):
             try:
-                play(defect.weather, seed)
+                play(defect.profile, seed)
             except Exception as error:
                 verdicts.append(f"seed {seed}: {error!r}")
                 if isinstance(error, Violation) and defect.says in str(error):

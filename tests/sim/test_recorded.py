@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.casts import CASTS
+from tests.sim.backends import BACKENDS
+from tests.sim.harness import Run
 from tests.sim.plan import CLIMATES, draw_plan
 from tests.sim.record import SEEDS, name_of, recorded
-from tests.sim.theater import Run
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "PYTHONPATH=src python -m tests.sim.record"
 
 
-@pytest.mark.parametrize("cast", CASTS)
-def test_a_recorded_seed_is_played_as_it_was_recorded(cast: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_recorded_seed_is_played_as_it_was_recorded(backend: str) -> None:
     """Each run of the tests has another seed of hashes, and each Python of ours runs them."""
-    known = {run: name for run, name in recorded().items() if run.split()[0] == cast}
+    known = {run: name for run, name in recorded().items() if run.split()[0] == backend}
     other = [run for run, name in known.items() if name_of(*_parts(run)) != name]
     assert not other, (
         f"{len(other)} of {len(known)} runs differ from their record, such as {other[0]!r}. If "
@@ -31,27 +31,32 @@ def test_a_recorded_seed_is_played_as_it_was_recorded(cast: str) -> None:
 
 
 @pytest.mark.parametrize("climate", ["storm", "amnesia"])
-@pytest.mark.parametrize("cast", ["redis", "redlock"])
-def test_the_model_of_redis_plays_alike_in_the_lua_of_the_real_one(cast: str, climate: str) -> None:
+@pytest.mark.parametrize("backend", ["redis", "redlock"])
+def test_the_model_of_redis_plays_alike_in_the_lua_of_the_real_one(
+    backend: str, climate: str
+) -> None:
     """LuaJIT is quicker and is what all other runs use; a server has Lua 5.1."""
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.sim.runs", cast, climate, "4", "--digest"],
+        [sys.executable, "-m", "tests.sim.runs", backend, climate, "4", "--digest"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": "src", "FENCELOCK_SIM_LUA": "lua51"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert ran.stdout.strip() == Run(cast, draw_plan(climate, 4)).play().simulation.digest()
+    assert ran.stdout.strip() == Run(backend, draw_plan(climate, 4)).play().simulation.digest()
 
 
 def test_all_casts_and_climates_are_recorded() -> None:
     wanted = {
-        f"{cast} {climate} {seed}" for cast in CASTS for climate in CLIMATES for seed in SEEDS
+        f"{backend} {climate} {seed}"
+        for backend in BACKENDS
+        for climate in CLIMATES
+        for seed in SEEDS
     }
     assert recorded().keys() == wanted, f"record them: {COMMAND}"
 
 
 def _parts(run: str) -> tuple[str, str, int]:
-    cast, climate, seed = run.split()
-    return cast, climate, int(seed)
+    backend, climate, seed = run.split()
+    return backend, climate, int(seed)

@@ -15,12 +15,12 @@ import pytest
 
 from fencelock.judge import History, verdict
 from tests.sim import survey
-from tests.sim.casts import CASTS
+from tests.sim.backends import BACKENDS
 from tests.sim.flaws import FLAWS, planted
+from tests.sim.harness import Run
 from tests.sim.network import Conditions, Network
 from tests.sim.plan import CLIMATES, CUTS, Plan, Visit, draw_plan
 from tests.sim.runs import Broken, command, examine, faults, main
-from tests.sim.theater import Run
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13, 14)]
@@ -28,31 +28,31 @@ SEEDS = {"store": 60, "redis": 50, "redlock": 25}
 
 
 @pytest.mark.parametrize("climate", CLIMATES)
-@pytest.mark.parametrize("cast", CASTS)
-def test_every_promise_holds_in_every_climate(cast: str, climate: str) -> None:
-    grants = sum(examine(cast, climate, seed).witness.grants for seed in range(SEEDS[cast]))
-    assert grants > 3 * SEEDS[cast], "a run in which nothing happens shows nothing"
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_promise_holds_in_every_climate(backend: str, climate: str) -> None:
+    grants = sum(examine(backend, climate, seed).observer.grants for seed in range(SEEDS[backend]))
+    assert grants > 3 * SEEDS[backend], "a run in which nothing happens shows nothing"
 
 
-@pytest.mark.parametrize("cast", CASTS)
-def test_after_a_long_wait_nobody_believes_in_a_short_lease_for_too_long(cast: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_after_a_long_wait_nobody_believes_in_a_short_lease_for_too_long(backend: str) -> None:
     """While one waits, clocks run apart by more than a short lease can spare."""
     visit = Visit(0.0, 0.3, None, 0.6, renews=False, joins=True, renew_ttl=None)
     clients: dict[str, tuple[Visit, ...]] = {f"c{number}": (visit,) * 8 for number in range(4)}
-    for seed in range(SEEDS[cast] // 3):
+    for seed in range(SEEDS[backend] // 3):
         plan = Plan(seed, "calm", CLIMATES["calm"].conditions, clients, {})
-        found = Run(cast, plan).play().verdict()
+        found = Run(backend, plan).play().verdict()
         assert found.passed, f"seed {seed}:\n{found}"
 
 
-@pytest.mark.parametrize("cast", CASTS)
-def test_every_fault_strikes(cast: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_fault_strikes(backend: str) -> None:
     """A climate whose faults never reach anybody would show nothing."""
     struck: set[str] = set()
     for climate in CLIMATES:
         for seed in range(10):
-            run = Run(cast, draw_plan(climate, seed)).play()
-            servers = {host.name for host in run.cast.hosts}
+            run = Run(backend, draw_plan(climate, seed)).play()
+            servers = {host.name for host in run.backend.hosts}
             for event in run.history:
                 if event.kind == "note":
                     whom = "server" if event.client in servers else "client"
@@ -77,9 +77,9 @@ def test_every_fault_strikes(cast: str) -> None:
     }
 
 
-@pytest.mark.parametrize("cast", CASTS)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_messages_are_lost_doubled_and_overtaken_and_connections_break(
-    cast: str, monkeypatch: pytest.MonkeyPatch
+    backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odds = Conditions(breaks=0.031, lost=0.052, doubled=0.053, overtaken=0.104)
     happened: set[float] = set()
@@ -93,8 +93,8 @@ def test_messages_are_lost_doubled_and_overtaken_and_connections_break(
 
     monkeypatch.setattr(Network, "happens", seen)
     for seed in range(10):
-        Run(cast, draw_plan("flaky", seed)._replace(conditions=odds)).play()
-    connections = set() if cast == "store" else {odds.breaks}
+        Run(backend, draw_plan("flaky", seed)._replace(conditions=odds)).play()
+    connections = set() if backend == "store" else {odds.breaks}
     assert happened >= {odds.lost, odds.doubled, odds.overtaken} | connections
 
 
@@ -103,17 +103,17 @@ def test_a_planted_flaw_is_found(name: str) -> None:
     flaw, said = FLAWS[name], set[str]()
     with planted(name):
         for seed in range(flaw.seeds):
-            said |= faults(flaw.cast, draw_plan(flaw.climate, seed))
+            said |= faults(flaw.backend, draw_plan(flaw.climate, seed))
             if said & flaw.says:
                 return
     pytest.fail(f"the judge said {said or 'nothing'} in {flaw.seeds} seeds, and not {flaw.says}")
 
 
-@pytest.mark.parametrize("cast", CASTS)
-def test_without_a_guard_a_paused_holder_loses_an_update(cast: str) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_without_a_guard_a_paused_holder_loses_an_update(backend: str) -> None:
     """And with the same seeds and a guard it does not: see the climates above."""
-    for seed in range(SEEDS[cast]):
-        run = Run(cast, draw_plan("naps", seed), guarded=False).play()
+    for seed in range(SEEDS[backend]):
+        run = Run(backend, draw_plan("naps", seed), guarded=False).play()
         found = verdict(run.history, run.promises._replace(guarded=True)).violations
         if any(violation.checker == "no_lost_update" for violation in found):
             return
@@ -148,7 +148,7 @@ def test_a_replay_prints_the_history_and_the_verdict(
     run = Run("redis", draw_plan("pauses", 3)).play()
     assert History.load(saved).events == run.history.events
     flaw = FLAWS["half_is_enough"]
-    assert main([flaw.cast, flaw.climate, "0", "--defect", "half_is_enough"]) == 1
+    assert main([flaw.backend, flaw.climate, "0", "--defect", "half_is_enough"]) == 1
     assert "! one_holder" in capsys.readouterr().out
 
 
@@ -163,18 +163,18 @@ def test_a_survey_counts_what_it_played_and_names_what_failed(
     assert "replay: PYTHONPATH=src python -m tests.sim.runs redlock" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("cast", CASTS)
-def test_the_same_seed_gives_the_same_history(cast: str) -> None:
-    first, again, other = (Run(cast, draw_plan("storm", seed)).play() for seed in (1, 1, 2))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_same_seed_gives_the_same_history(backend: str) -> None:
+    first, again, other = (Run(backend, draw_plan("storm", seed)).play() for seed in (1, 1, 2))
     assert first.history.events == again.history.events
     assert first.simulation.digest() == again.simulation.digest()
     assert first.simulation.digest() != other.simulation.digest()
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("cast", CASTS)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_every_python_and_every_order_of_hashes_gives_the_same_history(
-    cast: str, python: str
+    backend: str, python: str
 ) -> None:
     here = sys.version_info[:2] == tuple(int(part) for part in python[6:].split("."))
     python = sys.executable if here else python
@@ -183,11 +183,11 @@ def test_every_python_and_every_order_of_hashes_gives_the_same_history(
     needs = "import hiredis, lupa, redis"
     if subprocess.run([python, "-c", needs], capture_output=True).returncode:
         pytest.skip(f"{python} has no hiredis, lupa or redis")
-    replay = [python, "-W", "error", "-m", "tests.sim.runs", cast, "storm", "5", "--digest"]
+    replay = [python, "-W", "error", "-m", "tests.sim.runs", backend, "storm", "5", "--digest"]
     environment = {**os.environ, "PYTHONPATH": "src", "PYTHONHASHSEED": "4000000000"}
     run = subprocess.run(replay, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == Run(cast, draw_plan("storm", 5)).play().simulation.digest()
+    assert run.stdout.strip() == Run(backend, draw_plan("storm", 5)).play().simulation.digest()
 
 
 def test_the_command_of_a_whole_plan_names_no_parts() -> None:

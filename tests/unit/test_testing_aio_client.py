@@ -202,7 +202,7 @@ def test_a_lease_of_any_client_can_be_lost() -> None:
 
 def test_a_callback_that_never_ends_is_named() -> None:
     async def run() -> None:
-        client, clock = await testing.aio_client(patience=0.1)
+        client, clock = await testing.aio_client(real_timeout=0.1)
         stuck = asyncio.Event()
 
         async def hang(loss: LeaseLost) -> None:
@@ -221,7 +221,7 @@ def test_a_callback_that_never_ends_is_named() -> None:
 
 def test_a_call_that_waits_for_a_clock_that_stands_still_says_so() -> None:
     async def run() -> None:
-        client, clock = await testing.aio_client(patience=0.1)
+        client, clock = await testing.aio_client(real_timeout=0.1)
         async with client, client.lock("a"):
             with pytest.raises(RuntimeError, match="its clock moves by hand only"):
                 await client.lock("a", timeout=5).acquire()

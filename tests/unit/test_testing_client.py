@@ -219,7 +219,7 @@ def test_a_callback_may_use_the_client_and_the_clock(made: Made) -> None:
 
 
 def test_a_callback_that_never_ends_is_named() -> None:
-    client, clock = testing.client(patience=0.1)
+    client, clock = testing.client(real_timeout=0.1)
     stuck = threading.Event()
     with client:
         lease = client.lock("a", ttl=30, on_lost=lambda loss: stuck.wait()).acquire()
@@ -231,7 +231,7 @@ def test_a_callback_that_never_ends_is_named() -> None:
 
 
 def test_a_call_that_waits_for_a_clock_that_stands_still_says_so() -> None:
-    client, _ = testing.client(patience=0.1)
+    client, _ = testing.client(real_timeout=0.1)
     with client:
         with client.lock("a"):
             with pytest.raises(RuntimeError, match="its clock moves by hand only"):
@@ -240,7 +240,7 @@ def test_a_call_that_waits_for_a_clock_that_stands_still_says_so() -> None:
 
 
 def test_waiting_for_what_never_comes_ends() -> None:
-    client, clock = testing.client(patience=0.1)
+    client, clock = testing.client(real_timeout=0.1)
     with client, pytest.raises(RuntimeError, match="not so"):
         clock.until(lambda: False)
 

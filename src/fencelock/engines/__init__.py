@@ -19,16 +19,16 @@ __all__ = ["default_url", "find", "parse", "resolve"]
 
 TABLE: dict[str, str] = {
     "memory": "fencelock.engines.memory:MemoryEngine",
-    "mariadb": "fencelock.engines.mysql.engine:MysqlEngine",
-    "mysql": "fencelock.engines.mysql.engine:MysqlEngine",
+    "mariadb": "fencelock.engines.mysql.lease:LeaseEngine",
+    "mysql": "fencelock.engines.mysql.lease:LeaseEngine",
     "sqlite": "fencelock.engines.sqlite.engine:SqliteEngine",
     "redis": "fencelock.engines.redis.engine:RedisEngine",
     "rediss": "fencelock.engines.redis.engine:RedisEngine",
     "valkey": "fencelock.engines.redis.engine:RedisEngine",
     "redis+sentinel": "fencelock.engines.redis.engine:RedisEngine",
     "redis+cluster": "fencelock.engines.redis.engine:RedisEngine",
-    "redlock": "fencelock.engines.redis.redlock:RedlockEngine",
-    "postgresql": "fencelock.engines.postgresql.engine:PostgresqlEngine",
+    "redlock": "fencelock.engines.redlock.engine:RedlockEngine",
+    "postgresql": "fencelock.engines.postgresql.lease:LeaseEngine",
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
 }

@@ -1,6 +1,6 @@
 """Keep the waiters of one client: which signal wakes each of them, and the grant it was pushed.
 
-A registry, and no more: it neither listens nor sends. Whatever hears an engine's pushes (its
+A registry, and no more: it neither listens nor sends. Whatever receives an engine's pushes (its
 listener) has one of these. An owner may be registered before it waits, from the moment at which it
 asks for a position in the queue, because it may be notified before it waits.
 
@@ -88,7 +88,7 @@ class Waiters:
     def retract(self, owner: str) -> None:
         """Void what an owner was pushed, even where the push is still under way.
 
-        It takes an attempt back. If it waits, it may ask again and must hear of it.
+        It takes an attempt back. If it waits, it may try again and must be notified of it.
         """
         waiter = self.by_owner.get(owner)
         if waiter is not None:

@@ -1,4 +1,4 @@
-"""What the clients of AWS say went wrong, in our words: boto3, and aiobotocore, its like.
+"""Translate the errors of AWS's clients, boto3 and aiobotocore, into ours.
 
 They repeat a request by themselves and report only the last failure. "Connection refused" may so
 follow an attempt that was carried out and whose answer was lost. So each attempt is watched: only

@@ -1,4 +1,4 @@
-"""What every guard understands: a fence, whose it is, and how it compares.
+"""Read the fence of a lease and compare it with a mark: what every guard does first.
 
 A *mark* is an epoch and a fence in one number of 63 bits, so that any store that compares integers
 can keep it. The epoch goes up by one when a name moves to another engine: what that engine counts
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Protocol, TypeGuard
 from ..errors import StaleFence, UsageError
 from ..model import FENCE_MAX, check_fence
 
-__all__ = ["EPOCH_MAX", "FENCE_MAX", "Claim", "Fenced", "claim"]
+__all__ = ["EPOCH_MAX", "FENCE_MAX", "MARK_DIGITS", "Claim", "Fenced", "check_age", "claim"]
 
 EPOCH_MAX = 2**10 - 1
+MARK_DIGITS = 19  # those of 2**63: a mark as text of this length sorts as its number does
 _STEP = FENCE_MAX + 1
 
 
@@ -80,6 +81,13 @@ def claim(token: Fenced | int, name: str | None = None, epoch: int = 0) -> Claim
     if plain and 0 < fence <= FENCE_MAX and 0 <= epoch <= EPOCH_MAX and name:
         return Claim(name, fence, epoch)
     return Claim(_named(name), check_fence(fence), _epoch(epoch))
+
+
+def check_age(seconds: object) -> float:
+    """Return how old a mark must be to be forgotten, in seconds; else raise UsageError."""
+    if (not isinstance(seconds, float) and not _whole(seconds)) or not 0 < seconds < FENCE_MAX:
+        raise UsageError(f"marks are forgotten after a number of seconds, not after {seconds!r}")
+    return seconds
 
 
 _NO_FENCE = object()

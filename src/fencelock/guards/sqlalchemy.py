@@ -34,8 +34,8 @@ from sqlalchemy.sql import ColumnElement
 
 from ..errors import UsageError
 from .fence import Claim, Fenced, claim
-from .sql import failures
-from .sql.over_sqlalchemy import is_async_session
+from .sql import errors
+from .sql.sqlalchemy_adapter import is_async_session
 from .sql.steps import Table as SqlTable
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class SessionGuard:
                 return
             highest = connection.execute(above.with_for_update()).scalar()
         except Exception as error:
-            failures.meet(error, SqlTable(table.name, fence.name))
+            errors.meet(error, SqlTable(table.name, fence.name))
             raise
         if highest is not None:
             raise self.claim.stale(int(highest))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ..errors import Denied, EngineError, OutcomeUnknown, Unavailable, UsageError
-from .fence import Claim, Fenced, claim
+from .fence import Claim, Fenced, check_age, claim
 
 __all__ = ["ROOT", "ZooKeeperGuard"]
 
@@ -149,9 +149,7 @@ class ZooKeeperGuard:
         A holder that was frozen for longer than that is then accepted again. Nodes have the time
         of ZooKeeper's clock, which is compared to ours. Call it rarely, with days, not minutes.
         """
-        if not older_than_seconds > 0:
-            raise UsageError(f"marks are forgotten after seconds, not after {older_than_seconds!r}")
-        before_ms = (time.time() - older_than_seconds) * 1000
+        before_ms = (time.time() - check_age(older_than_seconds)) * 1000
         count = 0
         for child in self._children():
             found = self._read(f"{self.root}/{child}")

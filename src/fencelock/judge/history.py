@@ -1,4 +1,4 @@
-"""What happened in a run, as one list of events: the same for a simulation and for real processes.
+"""Record what happened in a run as a list of events, for simulated and for real processes alike.
 
 An operation begins with ``invoke`` and ends with ``ok``, ``fail`` (it surely did nothing) or
 ``unknown`` (it may yet happen). Whatever else an observer saw is a ``note``. All times are of one
@@ -56,7 +56,7 @@ _make_event: Callable[[type[Event], tuple[object, ...]], Event] = cast("Any", tu
 
 
 class Operation(NamedTuple):
-    """An invocation and its end, as places in the history."""
+    """An invocation and its end, as positions in the history."""
 
     op: int
     client: str
@@ -106,8 +106,8 @@ class History:
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)
 
-    def __getitem__(self, place: int) -> Event:
-        return self.events[place]
+    def __getitem__(self, index: int) -> Event:
+        return self.events[index]
 
     def append(self, event: Event) -> None:
         """Add an event that is not earlier than the last one."""
@@ -160,25 +160,25 @@ class History:
         begun: dict[int, int] = {}
         ended: dict[int, int] = {}
         cancelled: dict[int, float] = {}
-        for place, event in enumerate(self.events):
+        for index, event in enumerate(self.events):
             if event.kind == "invoke":
-                begun[event.op] = place
+                begun[event.op] = index
             elif event.kind in ENDS and event.op in begun:
-                ended.setdefault(event.op, place)
+                ended.setdefault(event.op, index)
             elif event.verb == "cancel" and event.op in begun:
                 cancelled.setdefault(event.op, event.at)
         return [
-            self._operation(place, ended.get(op), cancelled.get(op, math.inf))
-            for op, place in begun.items()
-            if not verbs or self.events[place].verb in verbs
+            self._operation(index, ended.get(op), cancelled.get(op, math.inf))
+            for op, index in begun.items()
+            if not verbs or self.events[index].verb in verbs
         ]
 
-    def _operation(self, place: int, end_place: int | None, cancelled_at: float) -> Operation:
-        begin = self.events[place]
-        if end_place is None:
+    def _operation(self, index: int, end_index: int | None, cancelled_at: float) -> Operation:
+        begin = self.events[index]
+        if end_index is None:
             end = begin._replace(at=math.inf, kind="open")
         else:
-            end = self.events[end_place]
+            end = self.events[end_index]
         return Operation(
             begin.op,
             begin.client,
@@ -189,7 +189,7 @@ class History:
             begin.at,
             math.inf if end.kind == "unknown" else end.at,
             end.kind,
-            (place,) if end_place is None else (place, end_place),
+            (index,) if end_index is None else (index, end_index),
             end.at,
             end.ttl,
             min(begin.deadline or math.inf, cancelled_at),

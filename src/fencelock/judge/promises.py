@@ -1,4 +1,4 @@
-"""What a run is held to: the promises of an engine, with the bounds within which they are kept."""
+"""The promises that a run is judged by, with the bounds within which they are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Promises(NamedTuple):
     fifo: bool = False
     """A waiter that is never disturbed is overtaken by nobody."""
     forsakes: bool = False
-    """But a client that let a lease end without a word may lose its places in the queue."""
+    """But a client that let a lease end without a word may lose its entries in the queue."""
     guarded: bool = True
     """The resource refuses old fences, so that no acknowledged update is lost."""
     ttl: float = 0.0

@@ -1,4 +1,4 @@
-"""The verdict on a run: every checker that applies, what it found, and why the others did not."""
+"""Judge a run: apply every checker that applies, and say why the others do not."""
 
 from __future__ import annotations
 

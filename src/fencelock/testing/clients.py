@@ -1,4 +1,4 @@
-"""The way in: clients whose clock is moved by hand, and the loss of a lease at a word."""
+"""Make clients whose clock is moved by hand, and take a lease away from its holder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .._client.hold_state import HoldState
 from ..errors import UsageError
 from ..model import LOSSES, Loss
 from ..worlds.threads import drive
-from .hand import HandCore
-from .tasks import AioClock, HandAioWorld, TasksTimeline
-from .threads import Clock, ThreadsTimeline
-from .timeline import PATIENCE_S
+from .manual_clock.aio import AioClock, AioTimeline, ManualAioWorld
+from .manual_clock.core import ManualClockCore
+from .manual_clock.threads import Clock, ThreadsTimeline
+from .manual_clock.timeline import REAL_TIMEOUT_S
 
 __all__ = ["AioClock", "Clock", "aio_client", "client", "lose"]
 
 
-def client(*, patience: float = PATIENCE_S) -> tuple[sync.Client, Clock]:
+def client(*, real_timeout: float = REAL_TIMEOUT_S) -> tuple[sync.Client, Clock]:
     """A client for a test, and the clock it lives by. Fences are 1, 2, 3, …
 
         >>> client, clock = client()
@@ -35,14 +35,14 @@ def client(*, patience: float = PATIENCE_S) -> tuple[sync.Client, Clock]:
         ['Expired']
         >>> client.close()
 
-    ``clock.connect()`` gives a rival. ``patience`` is how many real seconds the clock waits for
+    ``clock.connect()`` gives a rival. ``real_timeout`` is how many real seconds the clock waits for
     what a move has set off, and a call for the clock to be moved, before they raise RuntimeError.
     """
-    clock = Clock(patience)
+    clock = Clock(real_timeout)
     return clock.connect(), clock
 
 
-async def aio_client(*, patience: float = PATIENCE_S) -> tuple[aio.Client, AioClock]:
+async def aio_client(*, real_timeout: float = REAL_TIMEOUT_S) -> tuple[aio.Client, AioClock]:
     """A client for a test, and the clock it lives by: as ``client()``, for asyncio.
 
     >>> import asyncio
@@ -60,7 +60,7 @@ async def aio_client(*, patience: float = PATIENCE_S) -> tuple[aio.Client, AioCl
     >>> asyncio.run(test())
     it was not renewed within its ttl of 30 s
     """
-    clock = AioClock(patience)
+    clock = AioClock(real_timeout)
     return clock.connect(), clock
 
 
@@ -99,7 +99,7 @@ def lose(
     if isinstance(lease, aio.Lease):
         return _lose_awaited(core, hold, loss, reason)
     drive(_lose(core, hold, loss, reason))
-    if isinstance(core, HandCore) and isinstance(core.timeline, ThreadsTimeline):
+    if isinstance(core, ManualClockCore) and isinstance(core.timeline, ThreadsTimeline):
         core.timeline.settle()
     return None
 
@@ -111,6 +111,6 @@ async def _lose(core: Core[Any], hold: HoldState, loss: Loss, reason: str) -> No
 
 async def _lose_awaited(core: Core[Any], hold: HoldState, loss: Loss, reason: str) -> None:
     await _lose(core, hold, loss, reason)
-    if isinstance(core, HandCore) and isinstance(core.timeline, TasksTimeline):
-        assert isinstance(core.world, HandAioWorld)
+    if isinstance(core, ManualClockCore) and isinstance(core.timeline, AioTimeline):
+        assert isinstance(core.world, ManualAioWorld)
         await core.world.shield(core.timeline.settle(asyncio.current_task()))

@@ -1,4 +1,4 @@
-"""What can go wrong with a lock, at a word: the ``faults`` of pytest, and of any other runner.
+"""Inject what can go wrong with a lock: the ``faults`` of pytest, and of any other runner.
 
     def test_the_report_stops_when_its_holder_was_frozen(faults):
         client = faults.client()
@@ -21,8 +21,8 @@ from ..errors import UsageError
 from ..model import Holding
 from .clients import lose
 from .faulty import Faults as Switches
-from .tasks import AioClock
-from .threads import Clock
+from .manual_clock.aio import AioClock
+from .manual_clock.threads import Clock
 
 __all__ = ["AioFaults", "Faults", "Partition"]
 
@@ -56,14 +56,14 @@ class _Network:
         """All that ``testing.faulty`` can do, and what reached the engine."""
 
     def lose_reply(self, *verbs: str, count: int = 1) -> None:
-        """Lose the next replies: the engine does what it is asked, and nobody hears of it.
+        """Lose the next replies: the engine does what was requested, and its caller is not told.
 
         ``verbs`` are some of acquire, renew and release; without them the next reply to each.
         """
         self.switches.lose_replies(count, *(verbs or LOSABLE))
 
     def partition(self) -> Partition:
-        """Cut the clients off: the engine hears nothing, until ``heal()`` or the end of a block."""
+        """Cut the clients off from the engine, until ``heal()`` or the end of a block."""
         self.switches.outage()
         return Partition(self.switches)
 
@@ -117,7 +117,7 @@ class AioFaults(_Network):
 
     @property
     def clock(self) -> AioClock:
-        """The clock of the clients, made in the event loop that asks first."""
+        """The clock of the clients, made in the event loop that uses it first."""
         if self._clock is None:
             self._clock = AioClock(flows=True)
         return self._clock

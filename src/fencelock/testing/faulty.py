@@ -5,12 +5,12 @@
     with client.lock("seat:1A", ttl=5) as lease:
         faults.outage("renew")                # what does my program do when this goes on?
 
-* Every switch takes the verbs it is meant for; none means all that ask the store something.
+* Every switch takes the verbs it is meant for; none means all that need an answer of the store.
 * Faults are made with the verbs of the World only, so they work under threads, in asyncio and in
   the simulator. Any thread may turn a switch; it counts for calls that begin later, except that
   ``heal()`` also lets go of those that hang.
 * A call that is held up for longer than its caller waits ends as one of a real wire does: with
-  OutcomeUnknown, and what it has not asked the engine by then it does not ask any more.
+  OutcomeUnknown, and what has not reached the engine by then does not reach it any more.
 * ``faults.calls`` says what reached the engine, what came of it and when: wait for that, not for
   time.
 """
@@ -30,10 +30,10 @@ from ..world import Signal, World, sleep
 
 T = TypeVar("T")
 
-ASKING = (
+ANSWERED = (
     "open", "acquire", "renew", "release", "withdraw", "inspect", "watch", "revoke", "scan"
 )  # fmt: skip
-VERBS = (*ASKING, "unwatch", "close")  # letting go needs no answer: it fails only when named
+VERBS = (*ANSWERED, "unwatch", "close")  # letting go needs no answer: it fails only when named
 
 Outcome: TypeAlias = Literal["under way", "answered", "raised", "lost", "refused"]
 Where: TypeAlias = Literal["before", "after"]
@@ -48,7 +48,7 @@ class Call:
         self.began_at = began_at
         self.ended_at: float | None = None
         self.reached = False
-        """Whether the wrapped engine was asked."""
+        """Whether it reached the wrapped engine."""
         self.outcome: Outcome = "under way"
 
     def __repr__(self) -> str:
@@ -67,13 +67,13 @@ class Faults:
         self._hanging: set[Signal] = set()
 
     def delay(self, *verbs: str, before: float = 0.0, after: float = 0.0) -> None:
-        """Let time pass before the engine is asked, and between its answer and the caller."""
+        """Let time pass before a call reaches the engine, and between its answer and the caller."""
         for verb in _check(verbs):
             self._delays[verb, "before"] = before
             self._delays[verb, "after"] = after
 
     def hang(self, *verbs: str, where: Where = "before") -> None:
-        """Let calls wait until ``heal()``, before the engine is asked or after it has answered."""
+        """Let calls wait until ``heal()``, before they reach the engine or after its answer."""
         self._hangs.update((verb, where) for verb in _check(verbs))
 
     def outage(self, *verbs: str) -> None:
@@ -85,7 +85,7 @@ class Faults:
         self._failures.update(dict.fromkeys(_check(verbs), error))
 
     def lose_requests(self, count: int, *verbs: str) -> None:
-        """Lose the next requests of each verb: OutcomeUnknown, and the engine was never asked."""
+        """Lose the next requests of each verb: OutcomeUnknown, and nothing reached the engine."""
         self._losses.update({(verb, "before"): count for verb in _check(verbs)})
 
     def lose_replies(self, count: int, *verbs: str) -> None:
@@ -132,8 +132,8 @@ class Faults:
 class FaultyEngine(Engine):
     """Another engine, with faults between it and its client.
 
-    A push that brings a grant with it is not passed on as such: the waiter asks ``acquire`` for it,
-    where the answer can be lost.
+    A push that brings a grant with it is not passed on as such: the waiter calls ``acquire`` for
+    it, where the answer can be lost.
     """
 
     schemes = ("faulty",)
@@ -148,12 +148,12 @@ class FaultyEngine(Engine):
         inner.on_gone = self._tell
 
     def _tell(self, owners: Collection[str], gone: Gone) -> None:
-        """What the engine noticed by itself: no fault is between, since nobody asked."""
+        """What the engine noticed by itself: no fault is between, since nothing was sent."""
         if self.on_gone is not None:
             self.on_gone(owners, gone)
 
     async def _call(
-        self, verb: str, names: Sequence[str], ask: Callable[[], Coroutine[Any, Any, T]]
+        self, verb: str, names: Sequence[str], forward: Callable[[], Coroutine[Any, Any, T]]
     ) -> T:
         faults, world = self.faults, self.world
         call = Call(verb, names, world.now())
@@ -168,7 +168,7 @@ class FaultyEngine(Engine):
                 call.outcome = "lost"
                 raise OutcomeUnknown(f"the request of {verb} was lost on its way to the engine")
             call.reached = True
-            answer = await ask()
+            answer = await forward()
             if not await faults.pause(world, verb, "after"):
                 raise _silent(call)
             if faults.loses(verb, "after"):
@@ -273,4 +273,4 @@ def _check(verbs: Iterable[str]) -> Sequence[str]:
     for verb in chosen:
         if verb not in VERBS:
             raise ValueError(f"an engine has no verb {verb!r}; its verbs: {', '.join(VERBS)}")
-    return chosen or ASKING
+    return chosen or ANSWERED

@@ -1,6 +1,6 @@
 """The fixture ``faults``, for pytest: it is there wherever fencelock is installed.
 
-pytest imports this module whenever it starts. So nothing else is imported before a test asks.
+pytest imports this module whenever it starts. So nothing else is imported before a test uses it.
 """
 
 from __future__ import annotations

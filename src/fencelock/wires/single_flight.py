@@ -1,6 +1,6 @@
 """Run one call for all who need the same result at the same time.
 
-It runs in the first caller, in either flavor. ``single_flight_aio.py`` runs it in a task of its own.
+It runs in the first caller, in either flavor. ``single_flight_aio.py`` runs it in its own task.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from redis.crc import key_slot
 
 from fencelock.engines.redis.keys import keys_of, name_of, pattern
-from fencelock.guards.redis.order import PREFIX
 from fencelock.guards.redis.script import key_of
+from fencelock.guards.redis.script_call import PREFIX
 
 letters = st.text(alphabet="ab{}%:*?[]\\ fencelock", min_size=1, max_size=12)
 PARTS = (

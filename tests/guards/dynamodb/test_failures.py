@@ -15,10 +15,7 @@ from fencelock.errors import (
     Unavailable,
     UsageError,
 )
-from fencelock.guards.dynamodb import (
-    AsyncDynamoDBGuard,
-    DynamoDBGuard,
-)
+from fencelock.guards.dynamodb import AsyncDynamoDBGuard, DynamoDBGuard
 from tests.guards.contract import NAME
 from tests.guards.dynamodb.desks import (
     KEY,

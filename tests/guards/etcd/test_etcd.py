@@ -24,8 +24,8 @@ from fencelock.errors import (
     UsageError,
 )
 from fencelock.guards.etcd import AsyncEtcdGuard, EtcdGuard, delete, get, guarded, put
-from fencelock.guards.etcd_gateway import Gateway
-from fencelock.guards.etcd_transaction import values
+from fencelock.guards.etcd.gateway import Gateway
+from fencelock.guards.etcd.transaction import values
 from fencelock.guards.fence import claim
 from tests.guards.contract import NAME, Desk, every_check
 from tests.guards.etcd.desks import AsyncEtcdDesk, EtcdDesk
@@ -87,7 +87,7 @@ def test_names_do_not_share_a_mark(etcd: Etcd, prefix: str) -> None:
 def test_old_marks_are_forgotten_and_young_ones_are_not(
     etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencelock.guards.etcd_marks.PAGE", 2)  # so that there are several
+    monkeypatch.setattr("fencelock.guards.etcd.transaction.PAGE", 2)  # so that there are several
     guard = EtcdGuard(etcd.address, prefix=prefix)
     names = [f"n{number}" for number in range(5)]
     for name in names:

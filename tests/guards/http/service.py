@@ -16,7 +16,7 @@ from tests.servers.server import Server
 from tests.servers.shared import shared
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class Service(Server):
@@ -30,7 +30,7 @@ class Service(Server):
         return [sys.executable, "-m", "tests.guards.http.serve", self.kind, str(self.port)]
 
     def answers(self) -> bool:
-        line = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
+        line = HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT_S)
         try:
             line.request("GET", "/bare/nobody")
             return line.getresponse().status == 200
@@ -58,7 +58,7 @@ class ServedCounter:
     def __init__(self, where: str) -> None:
         place = json.loads(where)
         self._name = place["name"]
-        self._line = HTTPConnection("127.0.0.1", place["port"], timeout=PATIENCE_S)
+        self._line = HTTPConnection("127.0.0.1", place["port"], timeout=TIMEOUT_S)
 
     def enter(self, fence: int) -> int:
         return self._ask("GET", "counters", fence=fence)

@@ -22,7 +22,7 @@ from tests.guards.http.calls import Reply, call, call_wsgi
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class Slow:
@@ -54,7 +54,7 @@ def put(app: asgi.App, fence: int, path: str = "/seat") -> asyncio.Task[Reply]:
 
 def scenario(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def limited() -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await work()
 
     asyncio.run(limited())
@@ -173,8 +173,8 @@ def test_requests_that_are_cancelled_while_they_wait_stop_nobody() -> None:
 def test_who_is_cancelled_when_its_turn_has_just_come_passes_it_on() -> None:
     async def work() -> None:
         holds = TaskHolds()
-        await holds.enter("seat", PATIENCE_S)
-        first, second = (asyncio.create_task(holds.enter("seat", PATIENCE_S)) for _ in range(2))
+        await holds.enter("seat", TIMEOUT_S)
+        first, second = (asyncio.create_task(holds.enter("seat", TIMEOUT_S)) for _ in range(2))
         await settle()
         holds.leave("seat")
         first.cancel()  # before it could learn that it is its turn
@@ -219,7 +219,7 @@ class Streaming:
         yield b"first"
         if fence == 5:
             self.inside.set()
-            assert self.go_on.wait(PATIENCE_S)
+            assert self.go_on.wait(TIMEOUT_S)
         self.written.append(fence)
         yield b"last"
 
@@ -234,7 +234,7 @@ def test_a_response_under_way_holds_the_next_request_up() -> None:
 
     five = threading.Thread(target=send, args=(5,))
     five.start()
-    assert app.inside.wait(PATIENCE_S)
+    assert app.inside.wait(TIMEOUT_S)
     six = threading.Thread(target=send, args=(6,))
     six.start()
     while len(guarded._holds._holds["/seat"][1]) < 2:
@@ -242,7 +242,7 @@ def test_a_response_under_way_holds_the_next_request_up() -> None:
     assert app.written == []
     app.go_on.set()
     for thread in (five, six):
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
     assert app.written == [5, 6]
     assert [reply.status for reply in done] == [200, 200]
     assert guarded._holds._holds == {}

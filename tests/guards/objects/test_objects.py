@@ -11,8 +11,7 @@ from fencelock.errors import (
     StaleFence,
     Unavailable,
 )
-from fencelock.guards import s3_steps
-from fencelock.guards.s3 import SIZE, S3Guard, unwrap, wrap
+from fencelock.guards.s3 import SIZE, S3Guard, operations, unwrap, wrap
 from tests.guards.contract import NAME, Desk, every_check
 from tests.guards.objects.desks import AsyncS3Desk, S3Desk
 from tests.servers.seaweed import BUCKET, Seaweed
@@ -102,7 +101,7 @@ def test_two_who_create_the_same_object_do_not_both_pass(
 def test_a_crowd_that_never_lets_us_in_is_told(
     desk: S3Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3_steps, "ATTEMPTS_MAX", 3)
+    monkeypatch.setattr(operations, "ATTEMPTS_MAX", 3)
     send = desk.guard._send
     other = S3Guard(desk.client, BUCKET)
 
@@ -160,7 +159,7 @@ def test_what_was_deleted_keeps_its_mark_until_it_is_forgotten(
     with pytest.raises(StaleFence):
         desk.guard.put(here + "a", b"late", 5, name=NAME)
     assert desk.guard.forget(3600, here) == 0
-    monkeypatch.setattr("fencelock.guards.s3_steps.old", lambda _: 4e9)
+    monkeypatch.setattr("fencelock.guards.s3.operations.old", lambda _: 4e9)
     assert desk.guard.forget(3600, here + "a") == 1
     assert desk.guard.forget(3600, here) == 1
     left = desk.client.list_objects_v2(Bucket=BUCKET, Prefix=here)["Contents"]
@@ -180,7 +179,7 @@ def test_what_came_back_meanwhile_is_not_forgotten(
         return send(step)
 
     monkeypatch.setattr(desk.guard, "_send", come_back)
-    monkeypatch.setattr("fencelock.guards.s3_steps.old", lambda _: 4e9)
+    monkeypatch.setattr("fencelock.guards.s3.operations.old", lambda _: 4e9)
     assert desk.guard.forget(1, desk.key) == 0
     assert desk.guard.read(desk.key) == b"back"
 

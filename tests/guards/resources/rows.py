@@ -9,7 +9,7 @@ from pathlib import Path
 from fencelock.guards.sql import RowGuard
 
 KEY = {"id": 42}
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 class Counter:
@@ -27,7 +27,7 @@ class Counter:
         return json.dumps({"path": path})
 
     def __init__(self, where: str) -> None:
-        self._db = sqlite3.connect(json.loads(where)["path"], timeout=PATIENCE_S)
+        self._db = sqlite3.connect(json.loads(where)["path"], timeout=TIMEOUT_S)
         self._guard = RowGuard("stock")
 
     def enter(self, fence: int) -> int:

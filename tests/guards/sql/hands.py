@@ -18,7 +18,7 @@ from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
 from tests.servers.shared import shared
 
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 class Hand:
@@ -132,7 +132,7 @@ class DjangoHand(Hand):
 
 
 def _sqlite(folder: Path) -> Hand:
-    return SqliteHand(sqlite3.connect(folder / "db", timeout=PATIENCE_S, check_same_thread=False))
+    return SqliteHand(sqlite3.connect(folder / "db", timeout=TIMEOUT_S, check_same_thread=False))
 
 
 def _aiosqlite(folder: Path) -> Hand:
@@ -141,7 +141,7 @@ def _aiosqlite(folder: Path) -> Hand:
     runner = asyncio.Runner()
 
     async def connect() -> Any:
-        return await aiosqlite.connect(folder / "db", timeout=PATIENCE_S)
+        return await aiosqlite.connect(folder / "db", timeout=TIMEOUT_S)
 
     return AioSqliteHand(runner.run(connect()), runner)
 
@@ -196,7 +196,7 @@ SERVERS: dict[str, Callable[[], SqlServer]] = {"mariadb": mariadb, "mysql": mysq
 def url_of(store: str, folder: Path, driver: str) -> str:
     """The URL of a database, as SQLAlchemy has it."""
     if store == "sqlite":
-        return f"sqlite+{driver}:///{folder / 'db'}?timeout={PATIENCE_S}"
+        return f"sqlite+{driver}:///{folder / 'db'}?timeout={TIMEOUT_S}"
     if store == "postgresql":
         return shared(Postgresql).url().replace("postgresql:", f"postgresql+{driver}:")
     where = f"127.0.0.1:{shared(SERVERS[store]).port}/{DATABASE}"
@@ -227,7 +227,7 @@ def django_database(store: str, folder: Path) -> dict[str, Any]:
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": str(folder / "db"),
-            "OPTIONS": {"timeout": PATIENCE_S, "transaction_mode": "IMMEDIATE"},
+            "OPTIONS": {"timeout": TIMEOUT_S, "transaction_mode": "IMMEDIATE"},
         }
     if store in SERVERS:
         import pymysql

@@ -12,7 +12,7 @@ from fencelock import Misconfigured, StaleFence, Unavailable, UsageError
 from fencelock.guards.fence import FENCE_MAX
 from fencelock.guards.sql import SqlGuard
 from tests.guards.sql.conftest import Place
-from tests.guards.sql.hands import KINDS, PATIENCE_S, Hand
+from tests.guards.sql.hands import KINDS, TIMEOUT_S, Hand
 from tests.guards.sql.looks import NAME, Lease, n, seen
 
 HOSTILE = [
@@ -124,10 +124,10 @@ def test_who_comes_with_another_fence_waits_for_the_open_transaction(
 
     late = threading.Thread(target=come_late)
     late.start()
-    assert begun.wait(PATIENCE_S)
+    assert begun.wait(TIMEOUT_S)
     late.join(0.2)  # had it been let in meanwhile, it would have been accepted
     hand.commit()
-    late.join(PATIENCE_S)
+    late.join(TIMEOUT_S)
     assert [type(error) for error in caught] == [StaleFence], caught
     assert caught[0].highest == 7  # type: ignore[attr-defined]
 

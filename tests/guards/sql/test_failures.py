@@ -23,7 +23,7 @@ from tests.servers.server import until
 from tests.servers.shared import shared
 
 NAME = "stock:42"
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_a_deadlock_is_passed_on_to_one_of_the_two(table: str) -> None:
         except psycopg.errors.DeadlockDetected as error:
             caught.append(error)
         first.rollback()
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
         assert len(caught) == 1
 
 
@@ -222,7 +222,7 @@ def test_postgresql_lets_the_second_wait_and_then_judges_it(table: str) -> None:
         waits = f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {pid}"
         until(lambda: server.psql(waits) == "Lock", "the second to wait")
         first.commit()
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
         assert [type(error) for error in caught] == [StaleFence]
 
 

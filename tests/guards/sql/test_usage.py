@@ -25,7 +25,7 @@ from tests.servers.postgresql import Postgresql
 from tests.servers.shared import shared
 
 NAME = "stock:42"
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_eight_at_once_make_one_table(table: str) -> None:
 
     def make() -> None:
         with psycopg.connect(url, autocommit=True) as connection:
-            gate.wait(PATIENCE_S)
+            gate.wait(TIMEOUT_S)
             try:
                 guard.create(connection)
             except BaseException as error:
@@ -95,7 +95,7 @@ def test_eight_at_once_make_one_table(table: str) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
     assert failed == []
 
 

@@ -21,7 +21,7 @@ import fencelock
 from tests.guards.resources import Counter, load
 from tests.guards.workers.actor import say
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 OPERATIONS_MAX = 100_000  # a child that nobody kills ends by itself
 DONE = struct.Struct("<q")  # short enough for a pipe to take it whole
 
@@ -128,7 +128,7 @@ def _try(counter: Counter, fence: int) -> dict[str, Any]:
 def _read(source: int, count: int) -> bytes:
     data = b""
     while len(data) < count:
-        ready, _, _ = select.select([source], [], [], PATIENCE_S)
+        ready, _, _ = select.select([source], [], [], TIMEOUT_S)
         more = os.read(source, count - len(data)) if ready else b""
         if not more:
             raise AssertionError("a child ended or hung before its work was done")

@@ -6,7 +6,7 @@ learned of it: a duration crosses the wire, no time of day.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -109,7 +109,7 @@ class ServerQueue(Generic[S, A]):
         return not waiter.session.dead
 
 
-class ServerQueueEngine(Engine, Generic[S, A]):
+class ServerQueueEngine(Engine, ABC, Generic[S, A]):
     """An engine whose waiters wait in the server's queue.
 
     Its queue wakes a waiter, and asking again is for those whom an answer did not reach.

@@ -1,4 +1,4 @@
-"""The application: it brings the table of the marks, and nothing else."""
+"""The Django application: its migration makes the table of the marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models whose rows carry the highest fence that they have seen, and refuse an older one."""
+"""Django models whose rows carry the highest fence that they have seen, and refuse an older one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models.functions import Greatest
 
 from ...errors import UsageError
 from ..fence import Claim, Fenced, claim
-from ..sql import failures
+from ..sql import errors
 from ..sql.steps import Table
 
 __all__ = ["FenceField", "FencedModel", "FencedQuerySet"]
@@ -174,7 +174,7 @@ def _raise(rows: Any, found: Claim, values: Mapping[str, Any] = _NONE) -> int:
         changed = int(lower.update(**values, fence=found.mark))
         highest = higher.order_by("-fence").values_list("fence", flat=True).first()
     except Exception as error:
-        failures.meet(error, Table(rows.model._meta.db_table, "fence"))
+        errors.meet(error, Table(rows.model._meta.db_table, "fence"))
         raise
     if highest is not None:
         raise found.stale(highest)

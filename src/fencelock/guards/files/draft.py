@@ -1,4 +1,4 @@
-"""New content of a file, written beside it until it takes the file's place.
+"""Write new content of a file beside it, and rename it over the file.
 
 A draft's name says of which mark it is. So when the mark rises, drafts of older ones, whose writers
 died or are shut out, can be told and removed.

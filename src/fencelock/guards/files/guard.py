@@ -1,4 +1,4 @@
-"""Guarded reading and replacing of one file.
+"""Read and replace one file under its guard.
 
 The order makes a crash harmless. New content is complete and on the disk before anything else
 happens. Then, under the sidecar's lock: the mark is checked, raised and on the disk, and only then
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from ...errors import OutcomeUnknown, UsageError
-from ..fence import Claim, Fenced, claim
+from ..fence import Claim, Fenced, check_age, claim
 from .draft import Draft, remove_older, sync_folder
 from .sidecar import ENDING, Mark, locked, mapped, read, sidecar_of, write
 
@@ -203,7 +203,7 @@ def forget(folder: str | os.PathLike[str], older_than_seconds: float) -> int:
     A holder that was frozen for longer than that is then accepted again: choose days, not minutes.
     Time is told by the clock of this machine.
     """
-    seconds = _checked_age(older_than_seconds)
+    seconds = check_age(older_than_seconds)
     with os.scandir(folder) as entries:
         found = [e.path for e in entries if e.name.startswith(".") and e.name.endswith(ENDING)]
     return sum(_forget(path, seconds) for path in found)
@@ -215,9 +215,3 @@ def _forget(path: str, seconds: float) -> int:
             return 0
         os.unlink(path)
         return 1
-
-
-def _checked_age(seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise UsageError(f"marks are forgotten after a number of seconds, not after {seconds!r}")
-    return seconds

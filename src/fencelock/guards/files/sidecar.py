@@ -1,4 +1,4 @@
-"""The file beside a guarded file: it holds the mark, and is what the kernel locks.
+"""Keep the mark of a file in a second file beside it, which is also what ``flock`` locks.
 
 Two slots hold the mark in turn, each with a checksum, and the valid one with the higher turn
 counts. So a slot may be torn by a power cut while it is written, and the other still tells the mark

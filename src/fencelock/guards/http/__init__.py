@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .client import RequestsAuth, fencing_headers, httpx_auth, raise_if_stale
 from .marks import AsyncMarks, Marks, MemoryMarks
-from .sqlmarks import SqlMarks
+from .sql_marks import SqlMarks
 
 __all__ = [
     "AsyncMarks",

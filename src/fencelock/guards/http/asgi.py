@@ -17,12 +17,11 @@ that writes, where a guard of the database has the last word.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias
 
-from ...errors import EngineError, FencelockError, OutcomeUnknown, StaleFence, UsageError
+from ...errors import FencelockError
 from ..fence import claim
 from . import problem
 from .holds import Busy, TaskHolds
@@ -43,7 +42,6 @@ NAME_KEY = "fencelock.name"
 
 _TOKENS = (TOKEN.lower().encode(), TOKEN_OTHER.lower().encode())
 _NAME = NAME.lower().encode()
-_log = logging.getLogger("fencelock.guards.http")
 
 
 class FencingMiddleware:
@@ -151,13 +149,8 @@ class FencingMiddleware:
         """Raise the mark for a request that the application has accepted."""
         try:
             await self._enter(fence, name)
-        except StaleFence as error:
-            return problem.overtaken(error)
         except FencelockError as error:
-            _log.error(
-                "fence %d of %r was accepted, but its mark is not raised: %s", fence, name, error
-            )
-            return problem.unmarked()
+            return problem.not_raised(error, name, fence)
         return None
 
     async def _refusal(
@@ -165,13 +158,8 @@ class FencingMiddleware:
     ) -> Problem | None:
         try:
             await look(fence, name)
-        except StaleFence as error:
-            return problem.stale(error)
-        except (EngineError, OutcomeUnknown) as error:
-            _log.error("a request for %r was refused, the marks cannot be reached: %s", name, error)
-            return problem.unreachable()
-        except UsageError:
-            return problem.malformed("The marks of this server cannot be kept under such a name.")
+        except FencelockError as error:
+            return problem.not_admitted(error, name)
         return None
 
 

@@ -1,4 +1,4 @@
-"""One request at a time for each resource, within one process.
+"""Let one request at a time work on each resource, within one process.
 
 Without it a slow handler could be overtaken: fence 5 is accepted and its handler is still at work,
 fence 6 is accepted and done, and then the handler of 5 writes. With it the check for 6 comes after

@@ -1,4 +1,4 @@
-"""Where the marks of a server are kept.
+"""The stores of a server's marks.
 
 Whatever has ``enter(fence, name=...)``, ``mark(name)`` and ``epoch`` will do, so a guard of another
 resource is a store of marks: ``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a
@@ -14,7 +14,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol
 
 from ...errors import UsageError
-from ..fence import Fenced, claim
+from ..fence import Fenced, check_age, claim
 
 __all__ = ["AsyncMarks", "Marks", "MemoryMarks"]
 
@@ -134,17 +134,10 @@ class MemoryMarks:
         A holder that was frozen for longer than that is then accepted again: choose days, not
         minutes. Time is told by the clock of this process.
         """
-        seconds = checked_age(older_than_seconds)
+        seconds = check_age(older_than_seconds)
         with self._turn:
             limit = time.monotonic() - seconds
             old = [name for name, (_, raised) in self._marks.items() if raised <= limit]
             for name in old:
                 del self._marks[name]
         return len(old)
-
-
-def checked_age(seconds: object) -> float:
-    """How old a mark must be to be forgotten, or UsageError."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise UsageError(f"marks are forgotten after a number of seconds, not after {seconds!r}")
-    return seconds

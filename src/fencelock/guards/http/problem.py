@@ -1,15 +1,18 @@
-"""Answers that are not the application's: problem details (RFC 9457), one for each refusal."""
+"""The refusals of the middleware, as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
 import json
+import logging
 from typing import Any, NamedTuple
 
-from ...errors import StaleFence
+from ...errors import EngineError, FencelockError, OutcomeUnknown, StaleFence, UsageError
 
 TYPE = "urn:fencelock:problem:"
 STALE = f"{TYPE}stale-fence"
 MEDIA_TYPE = "application/problem+json"
+
+_log = logging.getLogger("fencelock.guards.http")
 
 _REASONS = {
     400: "Bad Request",
@@ -29,7 +32,7 @@ class Problem(NamedTuple):
     retry_after_s: int | None = None
 
     @property
-    def line(self) -> str:
+    def status_line(self) -> str:
         """Status and reason, as WSGI wants them."""
         return f"{self.status} {_REASONS[self.status]}"
 
@@ -120,6 +123,26 @@ def busy() -> Problem:
         "An earlier request for this resource is still at work. Nothing was done: try again later.",
         retry_after_s=1,
     )
+
+
+def not_admitted(error: FencelockError, name: str) -> Problem:
+    """The answer to a request whose fence was refused, or could not be judged."""
+    if isinstance(error, StaleFence):
+        return stale(error)
+    if isinstance(error, (EngineError, OutcomeUnknown)):
+        _log.error("a request for %r was refused, the marks cannot be reached: %s", name, error)
+        return unreachable()
+    if isinstance(error, UsageError):
+        return malformed("The marks of this server cannot be kept under such a name.")
+    raise error
+
+
+def not_raised(error: FencelockError, name: str, fence: int) -> Problem:
+    """The answer to a request that the application has accepted, and whose mark is not raised."""
+    if isinstance(error, StaleFence):
+        return overtaken(error)
+    _log.error("fence %d of %r was accepted, but its mark is not raised: %s", fence, name, error)
+    return unmarked()
 
 
 def _problem(

@@ -1,4 +1,4 @@
-"""What a request asks for, decided from its method, path and headers: no I/O here."""
+"""Whether a request is guarded, and by which fence: decided from its method, path and headers."""
 
 from __future__ import annotations
 

@@ -7,13 +7,12 @@ same resource begins.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
-from ...errors import EngineError, FencelockError, OutcomeUnknown, StaleFence, UsageError
+from ...errors import FencelockError, UsageError
 from . import problem
 from .holds import Busy, ThreadHolds
 from .marks import Marks, MemoryMarks, check_store, compare
@@ -31,7 +30,6 @@ NAME_KEY = "fencelock.name"
 
 _TOKENS = tuple("HTTP_" + header.upper().replace("-", "_") for header in (TOKEN, TOKEN_OTHER))
 _NAME = "HTTP_" + NAME.upper().replace("-", "_")
-_log = logging.getLogger("fencelock.guards.http")
 
 
 class FencingMiddleware:
@@ -120,13 +118,8 @@ class FencingMiddleware:
         """Raise the mark for a request that the application has accepted."""
         try:
             self._marks.enter(fence, name=name)
-        except StaleFence as error:
-            return problem.overtaken(error)
         except FencelockError as error:
-            _log.error(
-                "fence %d of %r was accepted, but its mark is not raised: %s", fence, name, error
-            )
-            return problem.unmarked()
+            return problem.not_raised(error, name, fence)
         return None
 
     def _refusal(self, name: str, fence: int) -> Problem | None:
@@ -135,13 +128,8 @@ class FencingMiddleware:
                 self._marks.enter(fence, name=name)
             else:
                 compare(fence, name, self._marks.epoch, self._marks.mark(name))
-        except StaleFence as error:
-            return problem.stale(error)
-        except (EngineError, OutcomeUnknown) as error:
-            _log.error("a request for %r was refused, the marks cannot be reached: %s", name, error)
-            return problem.unreachable()
-        except UsageError:
-            return problem.malformed("The marks of this server cannot be kept under such a name.")
+        except FencelockError as error:
+            return problem.not_admitted(error, name)
         return None
 
 
@@ -160,7 +148,7 @@ class _Answer:
             self.refusal = self._accept() if may_have_acted(int(status[:3])) else None
             self.judged = True
             if self.refusal is not None:
-                self._start(self.refusal.line, self.refusal.headers())
+                self._start(self.refusal.status_line, self.refusal.headers())
         return self._start(status, *more) if self.refusal is None else _ignore
 
     @contextmanager
@@ -214,5 +202,5 @@ def _path(environ: Environ) -> str:
 
 
 def _answer(start_response: Start, refusal: Problem) -> Iterable[bytes]:
-    start_response(refusal.line, refusal.headers())
+    start_response(refusal.status_line, refusal.headers())
     return [refusal.body]

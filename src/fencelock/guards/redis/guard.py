@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ..fence import Fenced
-from .faults import mapped
-from .line import Line
-from .order import PREFIX, Order, Orders, checked_age, highest
+from ..fence import Fenced, check_age
+from .errors import translated
+from .raw_command import CommandSender
 from .script import forgetting
+from .script_call import PREFIX, ScriptCall, ScriptCalls, highest
 
 if TYPE_CHECKING:
     import redis
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RedisGuard"]
 
 
-class RedisGuard(Orders):
+class RedisGuard(ScriptCalls):
     """Guards keys of one Redis: ``RedisGuard(redis.Redis()).set("seat:1A", "Ann", lease)``.
 
     ``client`` is a ``redis.Redis`` or ``redis.RedisCluster``; its connections are used. ``epoch``
@@ -36,7 +36,7 @@ class RedisGuard(Orders):
     ) -> None:
         super().__init__(client, False, prefix, epoch, marks_ttl)
         self._client: Any = client
-        self._line = Line(client)
+        self._sender = CommandSender(client)
 
     def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
         """Raise the mark at the start of a tenure, before the first read; or raise StaleFence."""
@@ -60,8 +60,8 @@ class RedisGuard(Orders):
         keepttl: bool = False,
     ) -> bool:
         """Write a key, in one step with the check; False when ``nx`` or ``xx`` did not hold."""
-        order = self._set(key, value, lease, name, ex, px, nx, xx, keepttl)
-        return self._run(order) is not None
+        call = self._set(key, value, lease, name, ex, px, nx, xx, keepttl)
+        return self._run(call) is not None
 
     def eval(
         self,
@@ -77,7 +77,9 @@ class RedisGuard(Orders):
 
     def mark(self, name: str) -> int:
         """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        return highest(self._call("GET", self._key(name)))
+        key = self._key(name)
+        with translated(None):
+            return highest(self._sender.call("GET", key))
 
     def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
@@ -93,28 +95,12 @@ class RedisGuard(Orders):
         A holder that was frozen for longer than that is then accepted again: choose days, not
         minutes. Time is told by the clock of Redis.
         """
-        age, count = checked_age(older_than_seconds), 0
-        try:
+        age, count = check_age(older_than_seconds), 0
+        with translated(None):
             for key in self._client.scan_iter(match=self._pattern(), count=1000):
-                count += self._line.run(forgetting(), [key], [age])
-        except Exception as error:
-            if (ours := mapped(error, None)) is error:
-                raise
-            raise ours from error
+                count += self._sender.run(forgetting(), [key], [age])
         return count
 
-    def _run(self, order: Order) -> Any:
-        try:
-            return self._line.run(order.script, order.keys, order.arguments)
-        except Exception as error:
-            if (ours := mapped(error, order.claim)) is error:
-                raise
-            raise ours from error
-
-    def _call(self, *command: Any) -> Any:
-        try:
-            return self._line.call(*command)
-        except Exception as error:
-            if (ours := mapped(error, None)) is error:
-                raise
-            raise ours from error
+    def _run(self, call: ScriptCall) -> Any:
+        with translated(call.claim):
+            return self._sender.run(call.script, call.keys, call.arguments)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ..fence import Fenced
-from .faults import mapped
-from .line import AsyncLine
-from .order import PREFIX, Order, Orders, checked_age, highest
+from ..fence import Fenced, check_age
+from .errors import translated
+from .raw_command import AsyncCommandSender
 from .script import forgetting
+from .script_call import PREFIX, ScriptCall, ScriptCalls, highest
 
 if TYPE_CHECKING:
     import redis.asyncio
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncRedisGuard"]
 
 
-class AsyncRedisGuard(Orders):
+class AsyncRedisGuard(ScriptCalls):
     """Guards keys of one Redis: ``await guard.set("seat:1A", "Ann", lease)``.
 
     ``client`` is a ``redis.asyncio.Redis`` or ``redis.asyncio.RedisCluster``; its connections are
@@ -37,7 +37,7 @@ class AsyncRedisGuard(Orders):
     ) -> None:
         super().__init__(client, True, prefix, epoch, marks_ttl)
         self._client: Any = client
-        self._line = AsyncLine(client)
+        self._sender = AsyncCommandSender(client)
 
     async def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
         """Raise the mark at the start of a tenure, before the first read; or raise StaleFence."""
@@ -61,8 +61,8 @@ class AsyncRedisGuard(Orders):
         keepttl: bool = False,
     ) -> bool:
         """Write a key, in one step with the check; False when ``nx`` or ``xx`` did not hold."""
-        order = self._set(key, value, lease, name, ex, px, nx, xx, keepttl)
-        return await self._run(order) is not None
+        call = self._set(key, value, lease, name, ex, px, nx, xx, keepttl)
+        return await self._run(call) is not None
 
     async def eval(
         self,
@@ -78,7 +78,9 @@ class AsyncRedisGuard(Orders):
 
     async def mark(self, name: str) -> int:
         """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        return highest(await self._call("GET", self._key(name)))
+        key = self._key(name)
+        with translated(None):
+            return highest(await self._sender.call("GET", key))
 
     async def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
@@ -94,28 +96,12 @@ class AsyncRedisGuard(Orders):
         A holder that was frozen for longer than that is then accepted again: choose days, not
         minutes. Time is told by the clock of Redis.
         """
-        age, count = checked_age(older_than_seconds), 0
-        try:
+        age, count = check_age(older_than_seconds), 0
+        with translated(None):
             async for key in self._client.scan_iter(match=self._pattern(), count=1000):
-                count += await self._line.run(forgetting(), [key], [age])
-        except Exception as error:
-            if (ours := mapped(error, None)) is error:
-                raise
-            raise ours from error
+                count += await self._sender.run(forgetting(), [key], [age])
         return count
 
-    async def _run(self, order: Order) -> Any:
-        try:
-            return await self._line.run(order.script, order.keys, order.arguments)
-        except Exception as error:
-            if (ours := mapped(error, order.claim)) is error:
-                raise
-            raise ours from error
-
-    async def _call(self, *command: Any) -> Any:
-        try:
-            return await self._line.call(*command)
-        except Exception as error:
-            if (ours := mapped(error, None)) is error:
-                raise
-            raise ours from error
+    async def _run(self, call: ScriptCall) -> Any:
+        with translated(call.claim):
+            return await self._sender.run(call.script, call.keys, call.arguments)

@@ -1,4 +1,4 @@
-"""The scripts of the Redis guard: the check in front of whatever is guarded, and its keys.
+"""The scripts of the Redis guard, with the check in front of what is guarded, and their keys.
 
 The check stands on the first line of the script, without a line of its own, so that the numbers of
 lines in errors of the guarded script are those that its author knows.
@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ...errors import UsageError
 
 STALE = "STALEFENCE "
-DIGITS = 19  # of a mark, which has 63 bits
 
 GET = "return redis.call('GET', KEYS[1])"
 SET = "return redis.call('SET', KEYS[1], unpack(ARGV))"

@@ -1,4 +1,4 @@
-"""The statements of each database, and what their answers mean.
+"""The statements of each kind of database, and what their results mean.
 
 All are one statement each. ``enter`` locks the row of the name until the transaction ends, whether
 it raises the mark or not, so that whoever comes with another fence waits and then sees this one.

@@ -1,16 +1,17 @@
-"""A table of marks: the guard for anything in a database that one transaction can change."""
+"""Keep the marks in a table: the guard for anything that one transaction can change."""
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 from ...errors import UsageError
-from ..fence import FENCE_MAX, Claim, Fenced, claim
+from ..fence import Claim, Fenced, check_age, claim
 from . import dialects
+from .adapters import adapt, change_in_sqlite3, is_sqlite3
 from .dialects import Dialect, Statements
-from .links import link, shortcut
 from .names import check_identifier, check_name
-from .steps import Ask, Entry, Steps, Table
+from .steps import Statement, Steps, Table
 
 __all__ = ["SqlGuard"]
 
@@ -30,7 +31,7 @@ class SqlGuard:
         self.epoch = epoch
         self._where = Table(table)
         self._dialect = dialects.find(dialect).name if dialect is not None else None
-        self._said: dict[str, Statements] = {}
+        self._statements: dict[str, Statements] = {}
 
     def enter(self, connection: Any, lease: Fenced | int, name: str | None = None) -> Any:
         """Raise the mark to this fence, or raise StaleFence when a higher one was here before.
@@ -40,23 +41,23 @@ class SqlGuard:
         then judged by what this one leaves behind.
         """
         found = claim(lease, name, self.epoch)
-        short = shortcut(connection.__class__) if self._dialect is None else None
-        if short is not None:
-            dialect, change = short
-            key, sql = _key(dialect, found.name), self._say(dialect).enter
-            if change(connection, sql, (key, found.mark), self._where, True):
+        if self._dialect is None and is_sqlite3(connection.__class__):
+            sql, values = self._sql(dialects.SQLITE).enter, (check_name(found.name), found.mark)
+            if change_in_sqlite3(connection, sql, values, self._where, in_transaction=True):
                 return None
-        over = link(connection, self._dialect)
-        says, key = self._say(over.dialect), _key(over.dialect, found.name)
-        steps = _enter(over.dialect, says, key, found)
-        return over.run(steps, self._where, Entry(says.enter, key, found.mark))
+        over = adapt(connection, self._dialect)
+        key = _key(over.dialect, found.name)
+        steps = _enter(over.dialect, self._sql(over.dialect), key, found)
+        return over.run(steps, self._where, in_transaction=True)
 
     def mark(self, connection: Any, name: str) -> Any:
         """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
         claim(1, name)
-        over = link(connection, self._dialect)
-        ask = Ask(self._say(over.dialect).mark, {"name": _key(over.dialect, name)}, fetch=True)
-        return over.run(_mark(ask), self._where)
+        over = adapt(connection, self._dialect)
+        query = Statement(
+            self._sql(over.dialect).mark, {"name": _key(over.dialect, name)}, fetch=True
+        )
+        return over.run(_mark(query), self._where)
 
     def reset(self, connection: Any, name: str, to: int = 0) -> Any:
         """Set the mark of a name, also to a smaller fence than it has seen. It counts from commit.
@@ -67,10 +68,10 @@ class SqlGuard:
         """
         claim(1, name)
         found = claim(to, name, self.epoch) if to != 0 else Claim(name, 0, self.epoch)
-        over = link(connection, self._dialect)
-        says = self._say(over.dialect)
+        over = adapt(connection, self._dialect)
         values = {"name": _key(over.dialect, name), "mark": found.mark}
-        return over.run(_tell(Ask(says.reset, values)), self._where)
+        reset = Statement(self._sql(over.dialect).reset, values)
+        return over.run(_reset(reset), self._where)
 
     def forget(self, connection: Any, older_than_seconds: float) -> Any:
         """Remove the marks that nobody has raised for so long; returns how many.
@@ -79,14 +80,14 @@ class SqlGuard:
         first. So choose a time that no process and no message survives: days, not minutes. Time
         is told by the clock of the database. Call it in a transaction of its own.
         """
-        seconds = _seconds(older_than_seconds)
-        over = link(connection, self._dialect)
-        ask = Ask(self._say(over.dialect).forget, {"seconds": seconds})
-        return over.run(_count(ask), self._where)
+        seconds = ceil(check_age(older_than_seconds))
+        over = adapt(connection, self._dialect)
+        delete = Statement(self._sql(over.dialect).forget, {"seconds": seconds})
+        return over.run(_change(delete), self._where)
 
     def schema(self, dialect: str | None = None) -> str:
         """The statement that makes the table, for a migration."""
-        return self._say(dialects.find(dialect or self._dialect)).schema + ";"
+        return self._sql(dialects.find(dialect or self._dialect)).schema + ";"
 
     def create(self, connection: Any) -> Any:
         """Make the table if it is not there. It counts from commit.
@@ -94,61 +95,54 @@ class SqlGuard:
         ``enter`` never does: MySQL would commit your transaction for it, and programs that only
         write need no right to create tables.
         """
-        over = link(connection, self._dialect)
+        over = adapt(connection, self._dialect)
         if over.dialect.commits_on_create and over.is_open():
             raise UsageError(
                 "create() was called inside of a transaction, which MySQL would commit: call it "
                 "before one begins"
             )
-        return over.run(_create(self._say(over.dialect)), self._where)
+        return over.run(_create(self._sql(over.dialect)), self._where)
 
-    def _say(self, dialect: Dialect) -> Statements:
-        said = self._said.get(dialect.name)
-        if said is None:
-            said = self._said[dialect.name] = dialects.statements(dialect, self.table)
-        return said
+    def _sql(self, dialect: Dialect) -> Statements:
+        found = self._statements.get(dialect.name)
+        if found is None:
+            found = self._statements[dialect.name] = dialects.statements(dialect, self.table)
+        return found
 
 
 def _key(dialect: Dialect, name: str) -> str:
-    """What is guarded, as the statements want it."""
+    """What is guarded, as the statements have it."""
     check_name(name)
     return name.encode().hex() if dialect is dialects.MYSQL else name
 
 
-def _seconds(value: object) -> int:
-    whole = isinstance(value, int | float) and not isinstance(value, bool)
-    if not whole or not 0 < value < FENCE_MAX:  # type: ignore[operator]  # a number by now
-        raise UsageError(f"marks are forgotten after a number of seconds, not after {value!r}")
-    return -int(-value // 1)  # type: ignore[operator]
-
-
-def _enter(dialect: Dialect, says: Statements, key: str, found: Claim) -> Steps[None]:
-    told = yield Ask(says.enter, {"name": key, "mark": found.mark})
+def _enter(dialect: Dialect, sql: Statements, key: str, found: Claim) -> Steps[None]:
+    result = yield Statement(sql.enter, {"name": key, "mark": found.mark})
     if dialect.remembers:
-        if told.number != found.mark:
-            raise found.stale(told.number or 0)
-    elif told.changed != 1:
-        told = yield Ask(says.highest, {"name": key}, fetch=True)
-        raise found.stale(told.row[0] if told.row else 0)
+        if result.last_insert_id != found.mark:
+            raise found.stale(result.last_insert_id or 0)
+    elif result.changed != 1:
+        result = yield Statement(sql.highest, {"name": key}, fetch=True)
+        raise found.stale(result.row[0] if result.row else 0)
 
 
-def _mark(ask: Ask) -> Steps[int]:
-    told = yield ask
-    return int(told.row[0]) if told.row else 0
+def _mark(query: Statement) -> Steps[int]:
+    result = yield query
+    return int(result.row[0]) if result.row else 0
 
 
-def _create(says: Statements) -> Steps[None]:
-    if says.exists:
-        told = yield Ask(says.exists, {}, fetch=True)
-        if told.row is not None:
+def _create(sql: Statements) -> Steps[None]:
+    if sql.exists:
+        result = yield Statement(sql.exists, {}, fetch=True)
+        if result.row is not None:
             return
-    yield Ask(says.create, {})
+    yield Statement(sql.create, {})
 
 
-def _count(ask: Ask) -> Steps[int]:
-    told = yield ask
-    return told.changed
+def _change(statement: Statement) -> Steps[int]:
+    result = yield statement
+    return result.changed
 
 
-def _tell(ask: Ask) -> Steps[None]:
-    yield ask
+def _reset(statement: Statement) -> Steps[None]:
+    yield statement

@@ -1,4 +1,4 @@
-"""The rules for what goes into a statement: identifiers by a fixed pattern, names as parameters."""
+"""Check what goes into a statement: identifiers by a fixed pattern, names as parameters."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def check_name(name: str) -> str:
     """Return what is guarded, or say why no database could keep it whole."""
     if name.isascii() and name.isprintable() and len(name) <= NAME_BYTES_MAX:
         return name
-    for place, char in enumerate(name):
+    for index, char in enumerate(name):
         if char < " " or "\x7f" <= char <= "\x9f":
             raise UsageError(
                 "what is guarded has a name without control characters: "
-                f"U+{ord(char):04X} stands at position {place} of {name[:80]!r}"
+                f"U+{ord(char):04X} stands at position {index} of {name[:80]!r}"
             )
     try:
         size = len(name.encode())

@@ -1,4 +1,4 @@
-"""A fence column in the row that is protected: no table of marks, one statement for both.
+"""Keep the mark in a column of the row that it protects: check and write are one statement.
 
 It protects this row and nothing else: a row that is inserted or deleted has no mark before or
 afterward. What concerns several rows or tables is for SqlGuard.
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from ...errors import EngineError, UsageError
 from ..fence import Claim, Fenced, claim
 from . import dialects
+from .adapters import adapt, change_in_sqlite3, is_sqlite3
 from .dialects import Dialect
-from .links import link, shortcut
 from .names import check_identifier, quote
-from .steps import Ask, Steps, Table
+from .steps import Statement, Steps, Table
 
 __all__ = ["MissingRow", "RowGuard"]
 
@@ -78,22 +78,20 @@ class RowGuard:
         if name is None and isinstance(lease, int):
             name = _which(self.table, key)
         found = claim(lease, name, self.epoch)
-        short = shortcut(connection.__class__) if self._dialect is None else None
-        if short is not None:
-            dialect, change = short
-            sql, mark = self._say(dialect, key, values).update, found.mark
-            told = (*values.values(), mark, *key.values(), mark)
-            if change(connection, sql, told, self._where, False):
+        if self._dialect is None and is_sqlite3(connection.__class__):
+            sql, mark = self._sql(dialects.SQLITE, key, values).update, found.mark
+            given = (*values.values(), mark, *key.values(), mark)
+            if change_in_sqlite3(connection, sql, given, self._where, in_transaction=False):
                 return None
-        over = link(connection, self._dialect)
-        says = self._say(over.dialect, key, values)
-        return over.run(_update(over.dialect, says, self.table, key, values, found), self._where)
+        over = adapt(connection, self._dialect)
+        rows = self._sql(over.dialect, key, values)
+        return over.run(_update(over.dialect, rows, self.table, key, values, found), self._where)
 
     def mark(self, connection: Any, key: Mapping[str, object]) -> Any:
         """The mark of the row, in epoch 0 the highest fence that it has seen."""
         _check_mapping(key)
-        over = link(connection, self._dialect)
-        return over.run(_mark(self._say(over.dialect, key), self.table, key), self._where)
+        over = adapt(connection, self._dialect)
+        return over.run(_mark(self._sql(over.dialect, key), self.table, key), self._where)
 
     def reset(self, connection: Any, key: Mapping[str, object], to: int = 0) -> Any:
         """Set the mark of a row, also to a smaller fence than it has seen.
@@ -102,17 +100,17 @@ class RowGuard:
         all guards a new epoch instead.
         """
         found = claim(to, "row", self.epoch) if to != 0 else Claim("row", 0, self.epoch)
-        over = link(connection, self._dialect)
-        says = self._say(over.dialect, key)
-        return over.run(_reset(says, self.table, key, found.mark), self._where)
+        over = adapt(connection, self._dialect)
+        sql = self._sql(over.dialect, key)
+        return over.run(_reset(sql, self.table, key, found.mark), self._where)
 
-    def _say(
+    def _sql(
         self, dialect: Dialect, key: Mapping[str, object], values: Mapping[str, object] = _NONE
-    ) -> _Statements:
+    ) -> _RowSql:
         return _statements(dialect.quotes, self.table, self.column, tuple(key), tuple(values))
 
 
-class _Statements(NamedTuple):
+class _RowSql(NamedTuple):
     update: str
     look: str
     reset: str
@@ -120,18 +118,18 @@ class _Statements(NamedTuple):
 
 def _update(
     dialect: Dialect,
-    says: _Statements,
+    sql: _RowSql,
     table: str,
     key: Mapping[str, object],
     values: Mapping[str, object],
     found: Claim,
 ) -> Steps[None]:
-    told_key = _parameters("k", key)
-    told = {**told_key, **_parameters("v", values), "mark": found.mark}
+    which = _parameters("k", key)
+    given = {**which, **_parameters("v", values), "mark": found.mark}
     for _ in range(_ATTEMPTS):  # more than one only when the row appears just now
-        if (yield Ask(says.update, told)).changed > 0:
+        if (yield Statement(sql.update, given)).changed > 0:
             return
-        row = (yield Ask(says.look + dialect.locked, told_key, fetch=True)).row
+        row = (yield Statement(sql.look + dialect.locked, which, fetch=True)).row
         if row is None:
             raise MissingRow(f"there is no row {_which(table, key)}; nothing was changed")
         highest = int(row[0] or 0)
@@ -144,16 +142,16 @@ def _update(
     )
 
 
-def _mark(says: _Statements, table: str, key: Mapping[str, object]) -> Steps[int]:
-    row = (yield Ask(says.look, _parameters("k", key), fetch=True)).row
+def _mark(sql: _RowSql, table: str, key: Mapping[str, object]) -> Steps[int]:
+    row = (yield Statement(sql.look, _parameters("k", key), fetch=True)).row
     if row is None:
         raise MissingRow(f"there is no row {_which(table, key)}")
     return int(row[0] or 0)
 
 
-def _reset(says: _Statements, table: str, key: Mapping[str, object], mark: int) -> Steps[None]:
-    yield from _mark(says, table, key)
-    yield Ask(says.reset, {**_parameters("k", key), "mark": mark})
+def _reset(sql: _RowSql, table: str, key: Mapping[str, object], mark: int) -> Steps[None]:
+    yield from _mark(sql, table, key)
+    yield Statement(sql.reset, {**_parameters("k", key), "mark": mark})
 
 
 def _parameters(letter: str, given: Mapping[str, object]) -> dict[str, object]:
@@ -163,8 +161,8 @@ def _parameters(letter: str, given: Mapping[str, object]) -> dict[str, object]:
 @lru_cache(maxsize=256)
 def _statements(
     quotes: str, table: str, fence: str, key: tuple[str, ...], values: tuple[str, ...]
-) -> _Statements:
-    """What is said about one row, its identifiers checked and quoted."""
+) -> _RowSql:
+    """The statements for one row, its identifiers checked and quoted."""
     if not key:
         raise UsageError("a row is found by at least one column: pass key={'id': ...}")
     if fence.lower() in (str(column).lower() for column in values):
@@ -176,7 +174,7 @@ def _statements(
     t, f = quote(table, quotes), quote(fence, quotes)
     where = " AND ".join(f"{column} = :k{n}" for n, column in enumerate(quoted(key)))
     assigned = "".join(f"{column} = :v{n}, " for n, column in enumerate(quoted(values)))
-    return _Statements(
+    return _RowSql(
         update=f"UPDATE {t} SET {assigned}{f} = :mark WHERE {where} AND COALESCE({f}, 0) <= :mark",
         look=f"SELECT {f} FROM {t} WHERE {where}",
         reset=f"UPDATE {t} SET {f} = :mark WHERE {where}",

@@ -1,4 +1,4 @@
-"""Whether a connection is in a transaction, as its driver knows it without asking the server.
+"""Tell whether a connection is in a transaction, as its driver knows it without a round trip.
 
 A guard outside of a transaction protects nothing: the mark would be raised at once, and a newer
 holder could come between it and the write. So this is looked at before anything is sent.
@@ -28,8 +28,8 @@ def may_change(connection: Any) -> bool | None:
         return not alone
     if hasattr(connection, "isolation_level"):  # of sqlite3, which begins before a change
         return connection.isolation_level is not None
-    asked = getattr(connection, "get_autocommit", None)
-    return not asked() if callable(asked) else None
+    autocommit = getattr(connection, "get_autocommit", None)
+    return not autocommit() if callable(autocommit) else None
 
 
 def is_open(connection: Any) -> bool | None:

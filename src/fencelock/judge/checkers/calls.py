@@ -1,10 +1,10 @@
-"""What a call tells its caller: in time, and nothing that is not so."""
+"""Check that calls end in time, and that nothing happened that they said had not."""
 
 from __future__ import annotations
 
 from ..history import Event, History, Operation, Violation
 from ..promises import Promises
-from .tenures import NEVER, HoldState, Tenures, Troubles, is_too_late, locks
+from .tenures import NEVER, Tenure, Tenures, Troubles, is_too_late, locks
 
 
 def ends_in_time(history: History, promises: Promises) -> list[Violation]:
@@ -36,7 +36,7 @@ def ends_in_time(history: History, promises: Promises) -> list[Violation]:
 def no_false_word(history: History, promises: Promises) -> list[Violation]:
     """What was said not to have happened has not.
 
-    An acquire that failed leaves neither the lock nor a place in the queue that is called later. A
+    An acquire that failed leaves neither the lock nor an entry in the queue that is called later. A
     release that failed for another reason than that it came too late has freed nothing. Who does
     not know says so: an outcome that is unknown accuses nobody.
     """
@@ -86,7 +86,7 @@ def _is_whose(note: Event, acquire: Operation) -> bool:
 
 
 def _explained_until(
-    acquire: Operation, tenures: dict[int, HoldState], troubles: Troubles, promises: Promises
+    acquire: Operation, tenures: dict[int, Tenure], troubles: Troubles, promises: Promises
 ) -> float:
     """Until when the engine may keep the lock for an attempt, going by what was said of it."""
     tenure = tenures.get(acquire.events[0])
@@ -109,7 +109,7 @@ def _freed_by_nobody(lock: Tenures, freed: list[Event], history: History) -> lis
     found: list[Violation] = []
     for one in lock.tenures:
         op = history[one.events[0]].op
-        ours = [releases[place] for place in one.events[2:] if place in releases]
+        ours = [releases[index] for index in one.events[2:] if index in releases]
         for note in freed:
             tried = [release for release in ours if release.begin <= note.at]
             if note.op == op and tried and all(map(_did_nothing, tried)):

@@ -1,4 +1,4 @@
-"""Fences strictly grow, in the order in which the lock was held."""
+"""Check that fences strictly grow, in the order in which the lock was held."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from ..history import History, Violation
 from ..promises import Promises
-from .tenures import HoldState, Tenures, Troubles, locks
+from .tenures import Tenure, Tenures, Troubles, locks
 
 
 def fences_grow(history: History, promises: Promises) -> list[Violation]:
@@ -25,7 +25,7 @@ def fences_grow(history: History, promises: Promises) -> list[Violation]:
 
 
 def _twice(lock: Tenures) -> list[Violation]:
-    first: dict[int, HoldState] = {}
+    first: dict[int, Tenure] = {}
     found: list[Violation] = []
     for one in lock.tenures:
         other = first.setdefault(one.fence, one)
@@ -42,12 +42,12 @@ def _backward(lock: Tenures, promises: Promises, troubles: Troubles) -> list[Vio
     found: list[Violation] = []
     granted = lock.tenures  # in the order of their grants
     asked = sorted(granted, key=lambda one: one.asked_at)
-    highest, place = None, 0
+    highest, index = None, 0
     for one in asked:
-        while place < len(granted) and granted[place].granted_at < one.asked_at:
-            if highest is None or granted[place].fence > highest.fence:
-                highest = granted[place]
-            place += 1
+        while index < len(granted) and granted[index].granted_at < one.asked_at:
+            if highest is None or granted[index].fence > highest.fence:
+                highest = granted[index]
+            index += 1
         if highest is not None and one.fence < highest.fence:
             found.append(_went_back(highest, one))
     if promises.exclusive and not found:
@@ -61,7 +61,7 @@ def _backward(lock: Tenures, promises: Promises, troubles: Troubles) -> list[Vio
     return found
 
 
-def _went_back(one: HoldState, later: HoldState) -> Violation:
+def _went_back(one: Tenure, later: Tenure) -> Violation:
     message = (
         f"fence {later.fence} of {one.name!r} was given to {later.client} after {one.fence} "
         f"was given to {one.client}"

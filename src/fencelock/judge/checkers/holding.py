@@ -1,10 +1,10 @@
-"""Nobody holds a lock beside another, and a holder hears of its loss in time."""
+"""Check that there are never two holders, and that a holder is told of its loss in time."""
 
 from __future__ import annotations
 
 from ..history import History, Violation
 from ..promises import Promises
-from .tenures import HoldState, Troubles, locks
+from .tenures import Tenure, Troubles, locks
 
 
 def one_holder(history: History, promises: Promises) -> list[Violation]:
@@ -17,8 +17,8 @@ def one_holder(history: History, promises: Promises) -> list[Violation]:
     found: list[Violation] = []
     troubles = Troubles(history, promises)
     for lock in locks(history):
-        for place, one in enumerate(lock.tenures):  # in the order of their grants
-            for other in lock.tenures[place + 1 :]:
+        for index, one in enumerate(lock.tenures):  # in the order of their grants
+            for other in lock.tenures[index + 1 :]:
                 moment = other.granted_at
                 if moment >= one.believed_until:
                     break
@@ -27,14 +27,14 @@ def one_holder(history: History, promises: Promises) -> list[Violation]:
     return found
 
 
-def _acts(tenure: HoldState, moment: float, troubles: Troubles, promises: Promises) -> bool:
+def _acts(tenure: Tenure, moment: float, troubles: Troubles, promises: Promises) -> bool:
     """Whether its holder surely acts on it at a moment and for a while after."""
     awake = troubles.running_since(tenure.client, moment)
     until = min(tenure.believed_until, tenure.lost_at)
     return tenure.granted_at <= moment and until > awake + promises.slack
 
 
-def _two_holders(one: HoldState, other: HoldState, moment: float) -> Violation:
+def _two_holders(one: Tenure, other: Tenure, moment: float) -> Violation:
     message = (
         f"{other.client} was granted {other.name!r} (fence {other.fence}) while {one.client} "
         f"(fence {one.fence}) held it: both at {moment:.6f} s"
@@ -51,8 +51,8 @@ def told_in_time(history: History, promises: Promises) -> list[Violation]:
     troubles = Troubles(history, promises)
     for lock in locks(history):
         tenures = sorted(lock.tenures, key=lambda one: (one.fence, one.granted_at))
-        for place, one in enumerate(tenures):
-            over = min((later.granted_at for later in tenures[place + 1 :]), default=one.lost_at)
+        for index, one in enumerate(tenures):
+            over = min((later.granted_at for later in tenures[index + 1 :]), default=one.lost_at)
             over = max(min(over, one.lost_at), one.granted_at)
             within = bound + promises.slack + promises.told_ttls * one.ttl
             latest = troubles.having_run(one.client, over, within)

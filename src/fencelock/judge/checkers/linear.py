@@ -1,4 +1,4 @@
-"""Whether the answers of a lock can be explained by one order of what was asked: a small search.
+"""Search for one order of the operations that explains all answers of a lock (linearizability).
 
 The specification is a lock that is free or held by one acquisition. An operation takes effect at
 one moment between its invocation and its end; one that is unknown does so at any later moment, or
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..history import History, Operation, Violation
 from ..promises import Promises
-from .tenures import NEVER, HoldState, Tenures, Troubles, locks
+from .tenures import NEVER, Tenure, Tenures, Troubles, locks
 
 STATES_MAX = 10_000
 FREE = 0
@@ -62,9 +62,9 @@ def linearizable(history: History, promises: Promises) -> list[Violation]:
 def _steps(lock: Tenures, troubles: Troubles) -> list[_Step]:
     keys = iter(range(1, 1 << 62))
     steps: list[_Step] = []
-    holders: dict[int, HoldState] = {}
+    holders: dict[int, Tenure] = {}
     for tenure in lock.tenures:
-        holder = tenure.events[0] + 1  # the place of its invocation, and never FREE
+        holder = tenure.events[0] + 1  # the index of its invocation, and never FREE
         holders[holder] = tenure
         steps.append(
             _Step(
@@ -87,7 +87,7 @@ def _steps(lock: Tenures, troubles: Troubles) -> list[_Step]:
     return steps
 
 
-def _may_end_at(tenure: HoldState, troubles: Troubles) -> float:
+def _may_end_at(tenure: Tenure, troubles: Troubles) -> float:
     """From when on the engine may have ended a lease by itself."""
     pauses = [
         max(spell.begin, tenure.asked_at)
@@ -100,7 +100,7 @@ def _may_end_at(tenure: HoldState, troubles: Troubles) -> float:
     return min(reasons)
 
 
-def _holder_of(one: Operation, holders: dict[int, HoldState]) -> int:
+def _holder_of(one: Operation, holders: dict[int, Tenure]) -> int:
     """The acquisition that an operation is about: by its fence, else the latest of its client."""
     found = 0
     for holder, tenure in holders.items():

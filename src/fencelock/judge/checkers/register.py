@@ -1,4 +1,4 @@
-"""The guarded register: it loses no acknowledged update, and accepts no stale operation.
+"""Check that the guarded register loses no acknowledged update and accepts no stale operation.
 
 A register holds a number. Under a lease it is read and then written; what a tenure writes rests on
 what the same tenure read last.
@@ -74,12 +74,12 @@ def nothing_stale(history: History, promises: Promises) -> list[Violation]:
     for name, here in _registers(history).items():
         accepted = [one for one in here if one.outcome == "ok" and one.fence]
         by_end = sorted(accepted, key=lambda one: one.end)
-        highest, place = None, 0
+        highest, index = None, 0
         for one in accepted:  # in the order of their beginnings
-            while place < len(by_end) and by_end[place].end < one.begin:
-                if highest is None or by_end[place].fence > highest.fence:
-                    highest = by_end[place]
-                place += 1
+            while index < len(by_end) and by_end[index].end < one.begin:
+                if highest is None or by_end[index].fence > highest.fence:
+                    highest = by_end[index]
+                index += 1
             if highest is not None and one.fence < highest.fence:
                 message = (
                     f"{name!r} accepted a {one.verb} of {one.client} with fence {one.fence} after "

@@ -1,4 +1,4 @@
-"""What the checkers have in common: who held a lock from when to when, and whom what befell.
+"""Derive from a history who held a lock from when to when, and which faults befell whom.
 
 Three ends of a tenure are told apart, because each answers another question. It is *believed in*
 until its holder gives it back or hears that it is lost. It is *over* when the engine is known to
@@ -20,7 +20,7 @@ TOO_LATE = ("", "it was no longer ours")  # a release that failed and says more 
 _BEGINS = {"pause": "resume", "partition": "heal", "crash": "restart"}
 
 
-class HoldState(NamedTuple):
+class Tenure(NamedTuple):
     """One successful acquisition."""
 
     client: str
@@ -82,9 +82,9 @@ class Troubles:
         if event.verb in _BEGINS:
             spells.append(Spell(event.verb, event.at, NEVER))
         elif event.verb in _BEGINS.values():
-            for place, spell in enumerate(spells):
+            for index, spell in enumerate(spells):
                 if spell.end == NEVER and _BEGINS[spell.verb] == event.verb:
-                    spells[place] = spell._replace(end=event.at)
+                    spells[index] = spell._replace(end=event.at)
         elif event.verb == "clock":
             spells.append(Spell(event.verb, event.at, event.at + promises.ttl))
 
@@ -124,7 +124,7 @@ class Tenures(NamedTuple):
     """All that the checkers of one lock look at."""
 
     name: str
-    tenures: list[HoldState]
+    tenures: list[Tenure]
     acquires: list[Operation]
     releases: list[Operation]
     renewals: list[Operation]
@@ -148,7 +148,7 @@ def locks(history: History) -> Iterator[Tenures]:
 
 def _tenures(
     granted: list[Operation], releases: list[Operation], notes: list[Event]
-) -> Iterator[HoldState]:
+) -> Iterator[Tenure]:
     mine: dict[str, list[Operation]] = {}
     for release in releases:
         mine.setdefault(release.client, []).append(release)
@@ -163,7 +163,7 @@ def _tenures(
 
 def _hold(
     one: Operation, span: tuple[float, float], releases: list[Operation], notes: list[Event]
-) -> HoldState:
+) -> Tenure:
     ours = [r for r in releases if _is_about(r.fence, r.begin, one, span)]
     sure = [release.end for release in ours if release.outcome == "ok" or is_too_late(release)]
     lost, told, crashed = NEVER, NEVER, NEVER
@@ -179,7 +179,7 @@ def _hold(
             lost = min(lost, note.at)
             if note.verb != "expired":
                 told = min(told, note.at)
-    return HoldState(
+    return Tenure(
         one.client,
         one.name,
         one.fence,

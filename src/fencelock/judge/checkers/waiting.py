@@ -1,4 +1,4 @@
-"""Who waits is served: not beside a free lock, in order, and nothing is left behind."""
+"""Check that waiters are served, in order, and that no lock is left behind."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
             since = _free_since(lock, waiter, troubles, promises)
             ended = min(waiter.end, history.ends_at)
             rivals = _slow_rivals(lock, waiter, since, troubles)
-            patience = bound + rivals * max(bound, promises.ttl) + promises.slack
-            since = max(since, troubles.last_before(waiter.client, ended) + patience)
-            if ended - since > patience:
+            allowed = bound + rivals * max(bound, promises.ttl) + promises.slack
+            since = max(since, troubles.last_before(waiter.client, ended) + allowed)
+            if ended - since > allowed:
                 message = (
                     f"{waiter.client} waited for {lock.name!r} from {since:.6f} s to {ended:.6f} s "
                     "while nobody held it"
@@ -65,7 +65,7 @@ def _gone_at(acquire: Operation, troubles: Troubles, promises: Promises) -> floa
 def _slow_rivals(lock: Tenures, waiter: Operation, since: float, troubles: Troubles) -> int:
     """Attempts of others that were disturbed, and may stand in the queue without answering.
 
-    One that has failed counts as well: cut off, it could not take its place in the queue back.
+    One that has failed counts as well: cut off, it could not take its entry in the queue back.
     """
     return sum(
         other is not waiter

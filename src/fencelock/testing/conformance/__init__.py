@@ -15,24 +15,24 @@ From a shell, over an engine that is registered:
 
     python -m fencelock.testing.conformance sqlite:////tmp/locks.db
 
-A check is written once, as ``async def check(kit)``, and runs in both flavors: awaited by asyncio,
-and under threads through a face of the blocking client (``awaited.py``). It uses names of its own,
-so a store may be shared. A check that asks for what the engine does not promise raises
-NotApplicable, which pytest and unittest report as skipped.
+A check is written once, as ``async def check(context)``, and runs in both flavors: awaited by
+asyncio, and under threads over a blocking client whose methods can be awaited
+(``async_adapter.py``). It uses names of its own, so a store may be shared. A check of what the
+engine does not promise raises NotApplicable, which pytest and unittest report as skipped.
 """
 
 from __future__ import annotations
 
 from .check import Broken, Check, NotApplicable
-from .kit import FLAVORS, Flavor, Kit
+from .context import FLAVORS, CheckContext, Flavor
 from .runner import Report, Result, Target, checks, run, run_all
 
 __all__ = [
     "FLAVORS",
     "Broken",
     "Check",
+    "CheckContext",
     "Flavor",
-    "Kit",
     "NotApplicable",
     "Report",
     "Result",

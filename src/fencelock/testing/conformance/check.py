@@ -1,4 +1,4 @@
-"""What a check is, and how it says that a promise was broken.
+"""Define a check, and how it says that a promise was broken.
 
 Checks do not use ``assert``: a judge must judge under ``python -O`` too, and its messages are read
 by people who did not write it.
@@ -14,12 +14,12 @@ from ...errors import FencelockError
 
 if TYPE_CHECKING:
     from ...aio import Lock
-    from .kit import Flavor, Kit
+    from .context import CheckContext, Flavor
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
-Body: TypeAlias = "Callable[[Kit], Coroutine[Any, Any, None]]"
+Body: TypeAlias = "Callable[[CheckContext], Coroutine[Any, Any, None]]"
 
 
 class Broken(AssertionError):

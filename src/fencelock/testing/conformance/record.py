@@ -1,7 +1,7 @@
-"""A record of what passes between the clients of a check and their engine.
+"""Record the calls between the clients of a check and their engine.
 
-A check has to know when a waiter stands in line and whether a bad call reached the engine. No
-engine can be asked that, so its class is extended by a record of its own calls.
+A check has to know when a waiter is queued and whether a bad call reached the engine. No
+engine can tell that, so its class is extended by a record of its own calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERBS = ("renew", "release", "withdraw", "inspect", "watch", "revoke", "scan")
 
 
 class Record:
-    """What the engines of one check were asked and answered."""
+    """The calls that the engines of one check got, and who was told to wait."""
 
     def __init__(self) -> None:
         self.calls = 0

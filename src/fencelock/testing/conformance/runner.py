@@ -1,4 +1,4 @@
-"""Running checks: one in one flavor, or all of them with a report."""
+"""Run checks: one in one flavor, or all of them with a report."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ...errors import UsageError
 from ...worlds import clock
 from ...worlds.threads import drive
 from .check import Check, NotApplicable
-from .kit import FLAVORS, PATIENCE_S, Flavor, Kit
+from .context import FLAVORS, TIMEOUT_S, CheckContext, Flavor
 
-LIMIT = 5  # the longest that one check may take, in patiences
+LIMIT = 5  # the longest that one check may take, in timeouts
 
 _PROMISES = (
     "exclusion",
@@ -100,18 +100,18 @@ def run(
     check: Check | str,
     *,
     engine: type[Engine] | None = None,
-    patience: float = PATIENCE_S,
+    timeout: float = TIMEOUT_S,
 ) -> None:
     """Run one check over the store that ``make_url`` names.
 
     Return when the promise is kept, raise what broke it, raise NotApplicable when the engine does
-    not promise it. ``engine`` is the class to use where its scheme is not registered; ``patience``
+    not promise it. ``engine`` is the class to use where its scheme is not registered; ``timeout``
     is how many seconds to wait for something that must happen.
     """
     if flavor not in FLAVORS:
         raise UsageError(f"a flavor is one of {', '.join(FLAVORS)}, not {flavor!r}")
     chosen = _find(check) if isinstance(check, str) else check
-    work = _conduct(make_url(), flavor, chosen, engine, patience)
+    work = _conduct(make_url(), flavor, chosen, engine, timeout)
     if flavor == "asyncio":
         asyncio.run(work)
     else:
@@ -125,7 +125,7 @@ def _find(name: str) -> Check:
 
 
 async def _conduct(
-    target: Target, flavor: Flavor, check: Check, engine: type[Engine] | None, patience: float
+    target: Target, flavor: Flavor, check: Check, engine: type[Engine] | None, timeout: float
 ) -> None:
     none: Mapping[str, object] = {}
     url, options = (target, none) if isinstance(target, str) else target
@@ -134,13 +134,13 @@ async def _conduct(
     else:
         address = parse(url, options)
         address = address._replace(options=read_options(engine, address.options))
-    kit = Kit(flavor, engine, address, patience)
+    context = CheckContext(flavor, engine, address, timeout)
     try:
-        if why := await kit.why_not(check):
+        if why := await context.why_not(check):
             raise NotApplicable(why)
-        await kit.start(check.body, kit).result(LIMIT * patience)
+        await context.start(check.body, context).result(LIMIT * timeout)
     finally:
-        troubles = await kit.close()
+        troubles = await context.close()
     if troubles:
         raise troubles[0]
 
@@ -151,15 +151,15 @@ def run_all(
     flavors: Iterable[Flavor] = FLAVORS,
     only: Iterable[Check | str] | None = None,
     engine: type[Engine] | None = None,
-    patience: float = PATIENCE_S,
+    timeout: float = TIMEOUT_S,
     tell: Callable[[Result], object] | None = None,
 ) -> Report:
-    """Run all checks, or only some, and report; ``tell`` hears of each as it ends."""
+    """Run all checks, or only some, and report; ``tell`` is called with each result."""
     chosen = checks() if only is None else [_find(str(check)) for check in only]
     results: list[Result] = []
     for flavor in flavors:
         for check in chosen:
-            judged = partial(run, make_url, flavor, check, engine=engine, patience=patience)
+            judged = partial(run, make_url, flavor, check, engine=engine, timeout=timeout)
             results.append(_judge(judged, flavor, check))
             if tell is not None:
                 tell(results[-1])

@@ -1,4 +1,4 @@
-"""The ways to enter a guard through psycopg, and what each of them is known by."""
+"""Entering a guard through psycopg, in a transaction that it begins and in one that is open."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ def check(guard: SqlGuard, db: Any, first: int) -> None:
     db.rollback()
 
 
-def enter_in_block(guard: SqlGuard, db: Any, fence: int) -> bool:
-    """Enter in a transaction that is open; whether that took no savepoint."""
+def enter_in_block(guard: SqlGuard, db: Any, fence: int) -> None:
+    """Enter in a transaction that is open."""
     with db.transaction():
         guard.enter(db, fence, ASCII)
-        own = f"xmin::text::bigint = mod(txid_current(), 4294967296) FROM {guard.table}"
-        row = db.execute(f"SELECT {own} WHERE name = %s", (ASCII,)).fetchone()
-        assert row is not None
-        return bool(row[0])
 
 
-def rely(guard: SqlGuard, db: Any, fence: int) -> None:
-    """Enter until the statement is prepared by psycopg, and no savepoint is needed any more."""
-    entered = [enter_in_block(guard, db, fence) for _ in range(4)]
-    assert entered == [False, True, True, True]
+def prepare(guard: SqlGuard, db: Any, fence: int) -> None:
+    """Enter until psycopg has prepared the statement, as it does with whatever it sends often."""
+    for _ in range(db.prepare_threshold + 2):
+        enter_in_block(guard, db, fence)
+    found = db.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
+    db.commit()
+    assert found != (0,)
 
 
 def requests(url: str, guard: SqlGuard, work: Any) -> int:
@@ -53,10 +52,8 @@ def requests(url: str, guard: SqlGuard, work: Any) -> int:
     with Proxy(shared(Postgresql).port) as proxy:
         through = url.replace(str(shared(Postgresql).port), str(proxy.port))
         with psycopg.connect(through) as db:
-            for _ in range(6):  # whatever is prepared is prepared by then
-                guard.enter(db, 7, NAME)
-                db.commit()
-                enter_in_block(guard, db, 7)
+            for _ in range(8):  # whatever is prepared is prepared by then
+                work(db)
             before = proxy.requests
             work(db)
             return proxy.requests - before

@@ -49,7 +49,7 @@ def test_asyncio_does_the_same(url: str, guard: SqlGuard) -> None:
     asyncio.run(play())
 
 
-@pytest.mark.parametrize("before", [0, 3], ids=["new", "relied"])
+@pytest.mark.parametrize("before", [0, 7], ids=["new", "prepared"])
 def test_a_cancelled_enter_leaves_nothing_behind(url: str, guard: SqlGuard, before: int) -> None:
     server = shared(Postgresql)
 

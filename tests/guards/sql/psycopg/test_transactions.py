@@ -14,42 +14,29 @@ from tests.guards.sql.psycopg.entering import (
     NAME,
     check,
     enter_in_block,
-    rely,
+    prepare,
     requests,
 )
 from tests.servers.postgresql import Postgresql
 from tests.servers.shared import shared
 
 
-def test_the_guard_takes_no_round_trip_more_than_the_transaction_itself(
-    url: str, guard: SqlGuard
-) -> None:
+def test_the_guard_takes_one_round_trip(url: str, guard: SqlGuard) -> None:
+    def bare(db: Any) -> None:
+        db.execute("SELECT 1")
+        db.commit()
+
     def guarded(db: Any) -> None:
         guard.enter(db, 7, NAME)
-        db.execute("SELECT 1")
-        db.commit()
+        bare(db)
 
-    def bare(db: Any) -> None:
-        db.execute("SELECT 1")
-        db.commit()
-
-    assert requests(url, guard, guarded) == requests(url, guard, bare) == 3
-
-
-def test_in_a_block_it_takes_one_round_trip_and_no_savepoint(
-    url: str, db: psycopg.Connection[Any], guard: SqlGuard
-) -> None:
-    def guarded(db: Any) -> None:
+    def guarded_block(db: Any) -> None:
         with db.transaction():
-            guard.enter(db, 7, ASCII)
+            guard.enter(db, 7, NAME)
             db.execute("SELECT 1")
 
-    def bare(db: Any) -> None:
-        with db.transaction():
-            db.execute("SELECT 1")
-
-    rely(guard, db, 7)
-    assert requests(url, guard, guarded) == requests(url, guard, bare) + 1 == 4
+    assert requests(url, guard, bare) == 3
+    assert requests(url, guard, guarded) == requests(url, guard, guarded_block) == 4
 
 
 @pytest.mark.parametrize("epoch", [0, 1023])
@@ -57,7 +44,7 @@ def test_in_a_block_every_fence_and_every_name_is_compared(
     db: psycopg.Connection[Any], guard: SqlGuard, epoch: int
 ) -> None:
     guard = SqlGuard(guard.table, epoch=epoch)
-    rely(guard, db, 7)
+    prepare(guard, db, 7)
     for fence in (2**15, 2**31, 2**53 - 1):
         with db.transaction():
             guard.enter(db, fence, ASCII)
@@ -84,12 +71,12 @@ def test_an_open_transaction_is_joined(db: psycopg.Connection[Any], guard: SqlGu
         db.rollback()
 
 
-@pytest.mark.parametrize("relied", [False, True])
+@pytest.mark.parametrize("prepared", [False, True])
 def test_an_error_leaves_a_connection_that_can_go_on(
-    db: psycopg.Connection[Any], guard: SqlGuard, relied: bool
+    db: psycopg.Connection[Any], guard: SqlGuard, prepared: bool
 ) -> None:
-    if relied:
-        rely(guard, db, 1)
+    if prepared:
+        prepare(guard, db, 1)
     with psycopg.connect(shared(Postgresql).url()) as other:
         guard.enter(other, 5, NAME)
         db.execute("SET lock_timeout = '50ms'")

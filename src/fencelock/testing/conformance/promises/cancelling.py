@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 
 from ..check import check, expect, given
-from ..kit import LONG_S, Kit
+from ..context import LONG_S, CheckContext
 
 
 @check(flavors=("asyncio",))
-async def a_cancelled_waiter_is_gone(kit: Kit) -> None:
+async def a_cancelled_waiter_is_gone(context: CheckContext) -> None:
     """A cancelled waiter leaves the queue before its task ends, and the next gets the lock."""
-    name, clients = kit.name(), [await kit.connect() for _ in range(3)]
+    name, clients = context.name(), [await context.connect() for _ in range(3)]
     lease = await clients[0].lock(name, ttl=LONG_S).acquire()
-    first = kit.start(clients[1].lock(name, ttl=LONG_S).acquire)
-    await kit.until_waiting(name, 1)
-    second = kit.start(clients[2].lock(name, ttl=LONG_S, timeout=kit.patience).acquire)
-    await kit.until_waiting(name, 2)
+    first = context.start(clients[1].lock(name, ttl=LONG_S).acquire)
+    await context.until_waiting(name, 1)
+    second = context.start(clients[2].lock(name, ttl=LONG_S, timeout=context.timeout).acquire)
+    await context.until_waiting(name, 2)
     first.cancel()
     await first.end()
     expect(isinstance(first.error, asyncio.CancelledError), f"it ended with {first.error!r}")
@@ -27,12 +27,12 @@ async def a_cancelled_waiter_is_gone(kit: Kit) -> None:
 
 
 @check(flavors=("asyncio",))
-async def a_cancelled_acquire_leaves_no_orphan(kit: Kit) -> None:
+async def a_cancelled_acquire_leaves_no_orphan(context: CheckContext) -> None:
     """Wherever a cancellation strikes, the lock is free once the task has ended."""
-    client, rival = await kit.connect(), await kit.connect()
+    client, rival = await context.connect(), await context.connect()
     for steps in range(15):
-        name = kit.name(str(steps))
-        job = kit.start(client.lock(name, ttl=LONG_S).acquire)
+        name = context.name(str(steps))
+        job = context.start(client.lock(name, ttl=LONG_S).acquire)
         for _ in range(steps):
             await asyncio.sleep(0)
         if job.started():
@@ -47,9 +47,9 @@ async def a_cancelled_acquire_leaves_no_orphan(kit: Kit) -> None:
 
 
 @check(flavors=("asyncio",))
-async def a_time_limit_around_acquire_leaves_no_orphan(kit: Kit) -> None:
+async def a_time_limit_around_acquire_leaves_no_orphan(context: CheckContext) -> None:
     """``asyncio.wait_for`` around an acquire neither loses a grant nor leaves a waiter."""
-    name, client, rival = kit.name(), await kit.connect(), await kit.connect()
+    name, client, rival = context.name(), await context.connect(), await context.connect()
     lease = await client.lock(name, ttl=LONG_S).acquire()
     for limit in (0.0, 0.001, 0.05):
         try:
@@ -63,12 +63,12 @@ async def a_time_limit_around_acquire_leaves_no_orphan(kit: Kit) -> None:
 
 
 @check(flavors=("asyncio",))
-async def a_cancelled_release_frees_the_lock(kit: Kit) -> None:
+async def a_cancelled_release_frees_the_lock(context: CheckContext) -> None:
     """A release that is cancelled still frees the lock, or can be repeated until it has."""
-    client, rival = await kit.connect(), await kit.connect()
+    client, rival = await context.connect(), await context.connect()
     for steps in range(10):
-        lease = await client.lock(kit.name(str(steps)), ttl=LONG_S).acquire()
-        job = kit.start(lease.release)
+        lease = await client.lock(context.name(str(steps)), ttl=LONG_S).acquire()
+        job = context.start(lease.release)
         for _ in range(steps):
             await asyncio.sleep(0)
         if job.started():

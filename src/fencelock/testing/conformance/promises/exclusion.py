@@ -5,38 +5,38 @@ from __future__ import annotations
 from .... import aio
 from ....errors import AcquireTimeout
 from ..check import check, expect, given, kept_out, refused
-from ..kit import LONG_S, Kit
+from ..context import LONG_S, CheckContext
 
 
 @check()
-async def exclusion_holds_between_contenders(kit: Kit) -> None:
+async def exclusion_holds_between_contenders(context: CheckContext) -> None:
     """Of many contenders on several clients at most one is inside, and no update is lost."""
-    name, rounds, count = kit.name(), 5, 6
-    clients = [await kit.connect() for _ in range(3)]
+    name, times, count = context.name(), 5, 6
+    clients = [await context.connect() for _ in range(3)]
     inside: list[int] = []
     updates = [0]  # read, let others run, write: what a lock is for
 
     async def contend(number: int, client: aio.Client) -> None:
-        for _ in range(rounds):
-            async with client.lock(name, ttl=LONG_S, timeout=kit.patience):
+        for _ in range(times):
+            async with client.lock(name, ttl=LONG_S, timeout=context.timeout):
                 inside.append(number)
                 seen = updates[0]
-                await kit.breathe()
+                await context.breathe()
                 expect(inside == [number], f"contenders {inside} were inside at once")
                 updates[0] = seen + 1
                 inside.remove(number)
 
-    jobs = [kit.start(contend, number, clients[number % 3]) for number in range(count)]
+    jobs = [context.start(contend, number, clients[number % 3]) for number in range(count)]
     for job in jobs:
         await job.result()
-    made = rounds * count
+    made = times * count
     expect(updates == [made], f"{made} updates were made, {updates[0]} are left")
 
 
 @check()
-async def try_acquire_gives_none_when_held(kit: Kit) -> None:
+async def try_acquire_gives_none_when_held(context: CheckContext) -> None:
     """``try_acquire`` answers at once: a lease when the lock is free, None when it is held."""
-    name, holder, rival = kit.name(), await kit.connect(), await kit.connect()
+    name, holder, rival = context.name(), await context.connect(), await context.connect()
     lease = given(await holder.lock(name, ttl=LONG_S).try_acquire())
     await kept_out(rival.lock(name), "another client was let in as well")
     await kept_out(holder.lock(name), "the same client was let in twice")
@@ -46,9 +46,9 @@ async def try_acquire_gives_none_when_held(kit: Kit) -> None:
 
 
 @check()
-async def acquire_raises_when_time_is_up(kit: Kit) -> None:
+async def acquire_raises_when_time_is_up(context: CheckContext) -> None:
     """``acquire`` raises AcquireTimeout, which is a TimeoutError, and leaves nothing behind."""
-    name, holder, rival = kit.name(), await kit.connect(), await kit.connect()
+    name, holder, rival = context.name(), await context.connect(), await context.connect()
     lease = await holder.lock(name, ttl=LONG_S).acquire()
     for timeout in (0, 0.05):
         lock = rival.lock(name, timeout=timeout)
@@ -60,9 +60,9 @@ async def acquire_raises_when_time_is_up(kit: Kit) -> None:
 
 
 @check()
-async def a_block_is_never_entered_without_the_lock(kit: Kit) -> None:
+async def a_block_is_never_entered_without_the_lock(context: CheckContext) -> None:
     """``with`` enters its body with the lock held, or raises."""
-    name, holder, rival = kit.name(), await kit.connect(), await kit.connect()
+    name, holder, rival = context.name(), await context.connect(), await context.connect()
     entered: list[str] = []
 
     async def enter() -> None:
@@ -76,9 +76,9 @@ async def a_block_is_never_entered_without_the_lock(kit: Kit) -> None:
 
 
 @check()
-async def leaving_a_block_frees_the_lock(kit: Kit) -> None:
+async def leaving_a_block_frees_the_lock(context: CheckContext) -> None:
     """A block gives the lock back, also when its body raises, and the error passes through."""
-    name, client, rival = kit.name(), await kit.connect(), await kit.connect()
+    name, client, rival = context.name(), await context.connect(), await context.connect()
     async with client.lock(name, ttl=LONG_S) as lease:
         pass
     expect(not lease, "a lease must be false after its block")
@@ -93,9 +93,9 @@ async def leaving_a_block_frees_the_lock(kit: Kit) -> None:
 
 
 @check()
-async def release_says_whether_it_freed(kit: Kit) -> None:
+async def release_says_whether_it_freed(context: CheckContext) -> None:
     """``release`` is True when it freed the lock, and False ever after; another's hold stays."""
-    name, client, rival = kit.name(), await kit.connect(), await kit.connect()
+    name, client, rival = context.name(), await context.connect(), await context.connect()
     lease = await client.lock(name, ttl=LONG_S).acquire()
     expect(await lease.release() is True, "the first release must say True")
     expect(await lease.release() is False, "the second release must say False")
@@ -107,22 +107,24 @@ async def release_says_whether_it_freed(kit: Kit) -> None:
 
 
 @check()
-async def a_lease_may_be_released_elsewhere(kit: Kit) -> None:
+async def a_lease_may_be_released_elsewhere(context: CheckContext) -> None:
     """A hold belongs to its lease, not to a thread or task: whoever has the lease can release."""
-    name, client, rival = kit.name(), await kit.connect(), await kit.connect()
-    lease = await kit.start(client.lock(name, ttl=LONG_S).acquire).result()
+    name, client, rival = context.name(), await context.connect(), await context.connect()
+    lease = await context.start(client.lock(name, ttl=LONG_S).acquire).result()
     expect(await lease.release() is True, "a lease from another thread or task did not release")
     await given(await rival.lock(name).try_acquire()).release()
 
 
 @check()
-async def different_names_do_not_disturb_each_other(kit: Kit) -> None:
+async def different_names_do_not_disturb_each_other(context: CheckContext) -> None:
     """Holding, waiting for and releasing one name changes nothing about another."""
-    client, rival = await kit.connect(), await kit.connect()
-    one = await client.lock(kit.name("one"), ttl=LONG_S).acquire()
-    waiter = kit.start(rival.lock(kit.name("one"), ttl=LONG_S, timeout=kit.patience).acquire)
-    await kit.until_waiting(kit.name("one"))
-    two = given(await rival.lock(kit.name("two"), ttl=LONG_S).try_acquire())
+    client, rival = await context.connect(), await context.connect()
+    one = await client.lock(context.name("one"), ttl=LONG_S).acquire()
+    waiter = context.start(
+        rival.lock(context.name("one"), ttl=LONG_S, timeout=context.timeout).acquire
+    )
+    await context.until_waiting(context.name("one"))
+    two = given(await rival.lock(context.name("two"), ttl=LONG_S).try_acquire())
     expect(await two.release(), "the other name could not be released")
     expect(not waiter.done(), "the release of one name woke a waiter for another")
     one.check()

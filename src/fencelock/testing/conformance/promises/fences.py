@@ -7,7 +7,7 @@ from itertools import pairwise
 from .... import aio
 from ....model import FENCE_MAX
 from ..check import check, expect, given
-from ..kit import BRIEF_S, LONG_S, Kit
+from ..context import BRIEF_S, LONG_S, CheckContext
 
 
 def _grew(before: int, after: int, over: str) -> None:
@@ -15,63 +15,63 @@ def _grew(before: int, after: int, over: str) -> None:
 
 
 @check("fence")
-async def fences_grow_across_releases(kit: Kit) -> None:
+async def fences_grow_across_releases(context: CheckContext) -> None:
     """Every grant of a name has a higher fence than all before it, whoever asks."""
-    clients = [await kit.connect(), await kit.connect()]
+    clients = [await context.connect(), await context.connect()]
     last = 0
     for turn in range(6):
-        async with clients[turn % 2].lock(kit.name(), ttl=LONG_S) as lease:
+        async with clients[turn % 2].lock(context.name(), ttl=LONG_S) as lease:
             _grew(last, lease.fence, "a release")
             last = lease.fence
 
 
 @check("fence")
-async def fences_grow_across_expiry(kit: Kit) -> None:
+async def fences_grow_across_expiry(context: CheckContext) -> None:
     """The grant after one that ran out has a higher fence."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=BRIEF_S, renew=False).acquire()
-    async with rival.lock(kit.name(), ttl=LONG_S, timeout=kit.patience) as after:
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
+    async with rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout) as after:
         _grew(lease.fence, after.fence, "an expiry")
         expect(lease.lost.is_set(), "another holds what has run out, and the lease does not know")
 
 
 @check("fence", "revoke")
-async def fences_grow_across_revocation(kit: Kit) -> None:
+async def fences_grow_across_revocation(context: CheckContext) -> None:
     """The grant after one that was revoked has a higher fence."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=LONG_S).acquire()
-    expect(await rival.revoke(kit.name(), "to see the next fence"), "revoke found no holder")
-    async with rival.lock(kit.name(), ttl=LONG_S, timeout=kit.patience) as after:
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=LONG_S).acquire()
+    expect(await rival.revoke(context.name(), "to see the next fence"), "revoke found no holder")
+    async with rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout) as after:
         _grew(lease.fence, after.fence, "a revocation")
     expect(await lease.release() is False, "a revoked lease freed something")
 
 
 @check("fence")
-async def fences_grow_across_clients(kit: Kit) -> None:
+async def fences_grow_across_clients(context: CheckContext) -> None:
     """Closing every client and connecting again does not take a fence back."""
     last = 0
     for _ in range(3):
-        client = await kit.connect()
-        lease = await client.lock(kit.name(), ttl=LONG_S, timeout=kit.patience).acquire()
+        client = await context.connect()
+        lease = await client.lock(context.name(), ttl=LONG_S, timeout=context.timeout).acquire()
         _grew(last, lease.fence, "a new client")
         last = lease.fence
         await client.close()
 
 
 @check("fence")
-async def fences_grow_along_the_queue(kit: Kit) -> None:
+async def fences_grow_along_the_queue(context: CheckContext) -> None:
     """A lock that passes from waiter to waiter gets a higher fence each time."""
-    name, clients = kit.name(), [await kit.connect(), await kit.connect()]
+    name, clients = context.name(), [await context.connect(), await context.connect()]
     fences: list[int] = []
 
     async def take_turn(client: aio.Client) -> None:
-        async with client.lock(name, ttl=LONG_S, timeout=kit.patience) as lease:
+        async with client.lock(name, ttl=LONG_S, timeout=context.timeout) as lease:
             fences.append(lease.fence)
 
     first = await clients[0].lock(name, ttl=LONG_S).acquire()
     fences.append(first.fence)
-    jobs = [kit.start(take_turn, clients[number % 2]) for number in range(4)]
-    await kit.until_waiting(name, len(jobs))
+    jobs = [context.start(take_turn, clients[number % 2]) for number in range(4)]
+    await context.until_waiting(name, len(jobs))
     await first.release()
     for job in jobs:
         await job.result()
@@ -80,10 +80,10 @@ async def fences_grow_along_the_queue(kit: Kit) -> None:
 
 
 @check("fence")
-async def a_fence_stays_while_its_lease_lasts(kit: Kit) -> None:
+async def a_fence_stays_while_its_lease_lasts(context: CheckContext) -> None:
     """Renewal and re-entry keep the fence: one hold, one number."""
-    client = await kit.connect()
-    lock = client.lock(kit.name(), ttl=LONG_S, reentrant=True)
+    client = await context.connect()
+    lock = client.lock(context.name(), ttl=LONG_S, reentrant=True)
     lease = await lock.acquire()
     fence = lease.fence
     for _ in range(3):
@@ -91,16 +91,16 @@ async def a_fence_stays_while_its_lease_lasts(kit: Kit) -> None:
         expect(lease.fence == fence, "a renewal changed the fence")
     async with lock as inner:
         expect(inner.fence == fence, "a re-entry changed the fence")
-    (shown,) = await client.holders(kit.name())
+    (shown,) = await client.holders(context.name())
     expect(shown.fence == fence, f"the holder has fence {fence}, others see {shown.fence}")
     await lease.release()
 
 
 @check("fence")
-async def fences_fit_where_numbers_go(kit: Kit) -> None:
+async def fences_fit_where_numbers_go(context: CheckContext) -> None:
     """A fence is a positive integer below 2**53: JSON and doubles carry it exactly."""
-    client = await kit.connect()
-    lease = given(await client.lock(kit.name(), ttl=LONG_S).try_acquire())
+    client = await context.connect()
+    lease = given(await client.lock(context.name(), ttl=LONG_S).try_acquire())
     expect(type(lease.fence) is int, f"a fence is an int, not {lease.fence!r}")
     expect(0 < lease.fence <= FENCE_MAX, f"{lease.fence} is not between 1 and 2**53 - 1")
     await lease.release()

@@ -7,54 +7,54 @@ import json
 from .... import aio
 from ....model import Holding, Meta
 from ..check import check, expect
-from ..kit import BRIEF_S, LONG_S, Kit, Running, engine_of, owner_of
+from ..context import BRIEF_S, LONG_S, CheckContext, Running, engine_of, owner_of
 
 
 @check()
-async def holders_shows_who_holds(kit: Kit) -> None:
+async def holders_shows_who_holds(context: CheckContext) -> None:
     """Everybody sees the holder's fence, ttl, age and time left, its process and its own words."""
-    client, other = await kit.connect(), await kit.connect()
+    client, other = await context.connect(), await context.connect()
     words: Meta = {"job": "päyroll", "try": 3, "share": 0.5, "dry": True, "none": None}
-    expect(await other.holders(kit.name()) == [], "a free lock must have no holders")
-    lease = await client.lock(kit.name(), ttl=LONG_S, meta=words).acquire()
-    (shown,) = await other.holders(kit.name())
-    expect((shown.name, shown.fence) == (kit.name(), lease.fence), f"{shown!r} is another hold")
+    expect(await other.holders(context.name()) == [], "a free lock must have no holders")
+    lease = await client.lock(context.name(), ttl=LONG_S, meta=words).acquire()
+    (shown,) = await other.holders(context.name())
+    expect((shown.name, shown.fence) == (context.name(), lease.fence), f"{shown!r} is another hold")
     expect(shown.ttl == lease.ttl, f"its ttl is {lease.ttl}, and {shown.ttl} is shown")
     expect(0 <= shown.age < LONG_S, f"its age cannot be {shown.age}")
     expect(0 < shown.remaining <= lease.ttl, f"it cannot have {shown.remaining} s left")
     expect(shown.meta == lease.meta, "others see other words than the holder")
     expect(words.items() <= shown.meta.items(), f"the holder's words became {shown.meta}")
-    place = "task" if kit.flavor == "asyncio" else "thread"
-    missing = {"host", "pid", place} - shown.meta.keys()
+    unit = "task" if context.flavor == "asyncio" else "thread"
+    missing = {"host", "pid", unit} - shown.meta.keys()
     expect(not missing, f"who holds it does not say its {missing}")
     await lease.release()
-    expect(await other.holders(kit.name()) == [], "a released lock is still shown as held")
+    expect(await other.holders(context.name()) == [], "a released lock is still shown as held")
 
 
 @check()
-async def an_expired_holder_is_not_shown(kit: Kit) -> None:
+async def an_expired_holder_is_not_shown(context: CheckContext) -> None:
     """Who has let its lease run out is no holder, though nobody else has asked for the lock."""
-    client = await kit.connect()
-    await engine_of(client).acquire(kit.request(kit.name(), ttl=BRIEF_S))
+    client = await context.connect()
+    await engine_of(client).acquire(context.request(context.name(), ttl=BRIEF_S))
 
     async def gone() -> bool:
-        return await client.holders(kit.name()) == []
+        return await client.holders(context.name()) == []
 
-    await kit.until(gone, "an expired holder must vanish")
+    await context.until(gone, "an expired holder must vanish")
 
 
 @check("fifo")
-async def waiters_are_shown_in_order(kit: Kit) -> None:
+async def waiters_are_shown_in_order(context: CheckContext) -> None:
     """``inspect`` shows who waits, first come first, with their words."""
-    name, clients = kit.name(), [await kit.connect() for _ in range(2)]
+    name, clients = context.name(), [await context.connect() for _ in range(2)]
     lease = await clients[0].lock(name, ttl=LONG_S).acquire()
     jobs: list[Running[aio.Lease]] = []
     for number in range(3):
         lock = clients[number % 2].lock(
-            name, ttl=LONG_S, timeout=kit.patience, meta={"number": number}
+            name, ttl=LONG_S, timeout=context.timeout, meta={"number": number}
         )
-        jobs.append(kit.start(lock.acquire))
-        await kit.until_waiting(name, number + 1)
+        jobs.append(context.start(lock.acquire))
+        await context.until_waiting(name, number + 1)
     state = await clients[1].inspect(name)
     expect(state.name == name, f"the state of {state.name!r} is shown for {name!r}")
     expect([holding.fence for holding in state.holders] == [lease.fence], "the holder is wrong")
@@ -67,15 +67,15 @@ async def waiters_are_shown_in_order(kit: Kit) -> None:
 
 
 @check("scan")
-async def scan_lists_names_by_prefix(kit: Kit) -> None:
+async def scan_lists_names_by_prefix(context: CheckContext) -> None:
     """``scan`` lists the holders of names that begin with exactly the prefix, by name."""
-    client, other = await kit.connect(), await kit.connect()
+    client, other = await context.connect(), await context.connect()
     words = ("a_b", "a_bc", "axb", "A_b", "a%b", "a*b", "a[b]", "á_b", "b")
-    leases = [await client.lock(kit.name(word), ttl=LONG_S).acquire() for word in words]
+    leases = [await client.lock(context.name(word), ttl=LONG_S).acquire() for word in words]
 
     async def found(prefix: str) -> list[str]:
-        listed = await other.scan(kit.name(prefix))
-        return [holding.name.removeprefix(kit.name("")) for holding in listed]
+        listed = await other.scan(context.name(prefix))
+        return [holding.name.removeprefix(context.name("")) for holding in listed]
 
     for prefix in ("", "a", "a_", "a_b", "a%", "a*", "a[", "A", "á", "b", "c"):
         expected = sorted(word for word in words if word.startswith(prefix))
@@ -87,33 +87,33 @@ async def scan_lists_names_by_prefix(kit: Kit) -> None:
 
 
 @check("scan")
-async def scan_shows_what_holders_shows(kit: Kit) -> None:
+async def scan_shows_what_holders_shows(context: CheckContext) -> None:
     """``scan`` tells of a holder what ``holders`` tells, and of nobody whose lease ran out."""
-    client = await kit.connect()
-    lease = await client.lock(kit.name("held"), ttl=LONG_S, meta={"job": "x"}).acquire()
-    await engine_of(client).acquire(kit.request(kit.name("left"), ttl=BRIEF_S))
+    client = await context.connect()
+    lease = await client.lock(context.name("held"), ttl=LONG_S, meta={"job": "x"}).acquire()
+    await engine_of(client).acquire(context.request(context.name("left"), ttl=BRIEF_S))
 
     async def alone() -> bool:
-        return len(await client.scan(kit.name(""))) == 1
+        return len(await client.scan(context.name(""))) == 1
 
-    await kit.until(alone, "an expired holder must vanish")
-    (scanned,), (shown,) = await client.scan(kit.name("")), await client.holders(lease.name)
+    await context.until(alone, "an expired holder must vanish")
+    (scanned,), (shown,) = await client.scan(context.name("")), await client.holders(lease.name)
     expect(_facts(scanned) == _facts(shown), f"scan says {scanned}, holders {shown}")
     await lease.release()
 
 
 @check()
-async def nobody_sees_the_owner(kit: Kit) -> None:
+async def nobody_sees_the_owner(context: CheckContext) -> None:
     """The owner id is the right to release: no listing, message or repr gives it away."""
-    name, client, rival = kit.name(), await kit.connect(), await kit.connect()
+    name, client, rival = context.name(), await context.connect(), await context.connect()
     lease = await client.lock(name, ttl=LONG_S).acquire()
-    waiter = kit.start(rival.lock(name, ttl=LONG_S, timeout=kit.patience).acquire)
-    await kit.until_waiting(name)
+    waiter = context.start(rival.lock(name, ttl=LONG_S, timeout=context.timeout).acquire)
+    await context.until_waiting(name)
     state = await rival.inspect(name)
     metas = [json.dumps(dict(waiting.meta)) for waiting in state.waiters]
-    answer = await engine_of(rival).acquire(kit.request(name))
+    answer = await engine_of(rival).acquire(context.request(name))
     texts = [repr(state), repr(lease), repr(answer), *metas]
-    owners = [owner_of(lease), *kit.record.waiters[name]]
+    owners = [owner_of(lease), *context.record.waiters[name]]
     for owner in owners:
         expect(not any(owner in text for text in texts), "an owner id was given away")
     await lease.release()

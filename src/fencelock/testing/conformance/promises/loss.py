@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from ....errors import Expired, LeaseLost, Revoked
 from ..check import check, expect, given, kept_out, refused
-from ..kit import BRIEF_S, LONG_S, Kit, core_of
+from ..context import BRIEF_S, LONG_S, CheckContext, core_of
 
 
 @check()
-async def renewal_keeps_a_lease_past_its_ttl(kit: Kit) -> None:
+async def renewal_keeps_a_lease_past_its_ttl(context: CheckContext) -> None:
     """A lease is renewed in the background for as long as the work lasts."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=0.8).acquire()
-    over = kit.world.now() + 2.1 * lease.ttl  # an engine may give more than was asked
-    while kit.world.now() < over:
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=0.8).acquire()
+    over = context.world.now() + 2.1 * lease.ttl  # an engine may give more than was asked
+    while context.world.now() < over:
         lease.check()
-        await kept_out(rival.lock(kit.name()), "another got in meanwhile")
-        await kit.breathe(0.1)
+        await kept_out(rival.lock(context.name()), "another got in meanwhile")
+        await context.breathe(0.1)
     expect(await lease.release() is True, "the lease was renewed, and yet not ours")
 
 
 @check()
-async def an_unrenewed_lease_ends_and_says_so(kit: Kit) -> None:
+async def an_unrenewed_lease_ends_and_says_so(context: CheckContext) -> None:
     """Without renewal a lease is lost when its ttl is over, and everything about it says so."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=BRIEF_S, renew=False).acquire()
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
     expect(lease.ttl >= BRIEF_S, "a lease is shorter than was asked")
     expect(lease.remaining() <= lease.ttl, "a lease claims more time than its ttl")
-    await kit.until_lost(lease)
+    await context.until_lost(lease)
     expect(lease.lost.is_set(), "lost must stay set")
     expect(lease.reason, "a lost lease must say why")
     expect(lease.remaining() == 0, "a lost lease has no time left")
@@ -40,42 +40,42 @@ async def an_unrenewed_lease_ends_and_says_so(kit: Kit) -> None:
     facts = (error.name, error.fence, error.reason)
     expect(facts == (lease.name, lease.fence, lease.reason), f"{error!r} tells other facts")
     await refused(Expired, lease.renew(), "renew() of a lost lease")
-    async with rival.lock(kit.name(), ttl=LONG_S, timeout=kit.patience):
+    async with rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout):
         expect(await lease.release() is False, "a lost lease freed something")
 
 
 @check()
-async def the_holder_knows_before_the_engine_does(kit: Kit) -> None:
+async def the_holder_knows_before_the_engine_does(context: CheckContext) -> None:
     """A holder stops believing in its lease before another can have the lock."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=BRIEF_S, renew=False).acquire()
-    async with rival.lock(kit.name(), ttl=LONG_S, timeout=kit.patience):
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
+    async with rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout):
         expect(not lease, "two leases on one name were true at once")
 
 
 @check()
-async def leaving_a_lost_block_raises(kit: Kit) -> None:
+async def leaving_a_lost_block_raises(context: CheckContext) -> None:
     """A block whose lease was lost raises LeaseLost on leaving, and frees nothing of another's."""
-    client, rival = await kit.connect(), await kit.connect()
+    client, rival = await context.connect(), await context.connect()
 
     async def outlive() -> None:
-        async with client.lock(kit.name(), ttl=BRIEF_S, renew=False) as lease:
-            await lease.lost.wait(kit.patience)
+        async with client.lock(context.name(), ttl=BRIEF_S, renew=False) as lease:
+            await lease.lost.wait(context.timeout)
 
     error = await refused(Expired, outlive(), "a block that outlived its lease")
-    expect(error.name == kit.name(), f"{error!r} names another lock")
-    await given(await rival.lock(kit.name()).try_acquire(timeout=kit.patience)).release()
+    expect(error.name == context.name(), f"{error!r} names another lock")
+    await given(await rival.lock(context.name()).try_acquire(timeout=context.timeout)).release()
 
 
 @check()
-async def an_error_of_the_body_is_not_hidden(kit: Kit) -> None:
+async def an_error_of_the_body_is_not_hidden(context: CheckContext) -> None:
     """When the body raises and the lease is lost too, the body's error is what comes out."""
-    client = await kit.connect()
+    client = await context.connect()
 
     async def stumble() -> None:
-        async with client.lock(kit.name(), ttl=BRIEF_S, renew=False) as lease:
+        async with client.lock(context.name(), ttl=BRIEF_S, renew=False) as lease:
             try:
-                await lease.lost.wait(kit.patience)
+                await lease.lost.wait(context.timeout)
             finally:  # asyncio cancels the body where it waits
                 raise KeyError("of the body")
 
@@ -83,46 +83,46 @@ async def an_error_of_the_body_is_not_hidden(kit: Kit) -> None:
 
 
 @check()
-async def max_hold_ends_a_renewed_lease(kit: Kit) -> None:
+async def max_hold_ends_a_renewed_lease(context: CheckContext) -> None:
     """However often it is renewed, a lease ends at its ``max_hold``, and says that this is why."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=LONG_S, max_hold=0.3).acquire()
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=LONG_S, max_hold=0.3).acquire()
     expect(lease.remaining() <= 0.3, "a lease claims more time than its max_hold")
-    await kit.until_lost(lease)
+    await context.until_lost(lease)
     expect("max_hold" in (lease.reason or ""), f"the reason {lease.reason!r} hides the max_hold")
-    await given(await rival.lock(kit.name()).try_acquire(timeout=kit.patience)).release()
+    await given(await rival.lock(context.name()).try_acquire(timeout=context.timeout)).release()
 
 
 @check()
-async def on_lost_is_called_once(kit: Kit) -> None:
+async def on_lost_is_called_once(context: CheckContext) -> None:
     """The callback hears of the loss once, with the error, however often the lease is asked."""
-    client = await kit.connect()
-    heard: list[LeaseLost] = []
-    lock = client.lock(kit.name(), ttl=BRIEF_S, renew=False, on_lost=heard.append)
+    client = await context.connect()
+    told: list[LeaseLost] = []
+    lock = client.lock(context.name(), ttl=BRIEF_S, renew=False, on_lost=told.append)
     lease = await lock.acquire()
-    await kit.until_lost(lease)
+    await context.until_lost(lease)
 
     async def called() -> bool:
-        return bool(heard)
+        return bool(told)
 
-    await kit.until(called, "on_lost must be called")
+    await context.until(called, "on_lost must be called")
     expect(lease.lost.is_set(), "a lost lease must stay lost")
     await lease.release()
     await client.close()
-    expect(len(heard) == 1, f"on_lost was called {len(heard)} times")
-    expect(isinstance(heard[0], Expired), f"on_lost was given {heard[0]!r}")
-    expect((heard[0].name, heard[0].fence) == (lease.name, lease.fence), "it names another lease")
+    expect(len(told) == 1, f"on_lost was called {len(told)} times")
+    expect(isinstance(told[0], Expired), f"on_lost was given {told[0]!r}")
+    expect((told[0].name, told[0].fence) == (lease.name, lease.fence), "it names another lease")
 
 
 @check("revoke")
-async def a_revoked_holder_is_told(kit: Kit) -> None:
+async def a_revoked_holder_is_told(context: CheckContext) -> None:
     """Revoking frees the lock at once; its holder is told so and why when it renews."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=1.2).acquire()
-    expect(await rival.revoke(kit.name(), "wanted elsewhere") is True, "revoke found no holder")
-    other = given(await rival.lock(kit.name(), ttl=LONG_S).try_acquire(), "it was revoked")
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=1.2).acquire()
+    expect(await rival.revoke(context.name(), "wanted elsewhere") is True, "revoke found no holder")
+    other = given(await rival.lock(context.name(), ttl=LONG_S).try_acquire(), "it was revoked")
     expect(other.fence > lease.fence, "the fence did not grow over a revocation")
-    await kit.until_lost(lease)
+    await context.until_lost(lease)
     expect(lease.reason == "wanted elsewhere", f"the holder was told {lease.reason!r}")
 
     async def look() -> None:
@@ -135,35 +135,35 @@ async def a_revoked_holder_is_told(kit: Kit) -> None:
 
 
 @check("revoke")
-async def revoking_a_free_lock_says_so(kit: Kit) -> None:
+async def revoking_a_free_lock_says_so(context: CheckContext) -> None:
     """``revoke`` is False when nobody holds the lock, and does no harm."""
-    client = await kit.connect()
-    expect(await client.revoke(kit.name(), "just in case") is False, "revoke found a holder")
-    async with client.lock(kit.name(), ttl=LONG_S) as lease:
+    client = await context.connect()
+    expect(await client.revoke(context.name(), "just in case") is False, "revoke found a holder")
+    async with client.lock(context.name(), ttl=LONG_S) as lease:
         lease.check()
-    expect(await client.revoke(kit.name(), "just in case") is False, "revoke found a holder")
+    expect(await client.revoke(context.name(), "just in case") is False, "revoke found a holder")
 
 
 @check()
-async def releasing_a_lost_lease_harms_nobody(kit: Kit) -> None:
+async def releasing_a_lost_lease_harms_nobody(context: CheckContext) -> None:
     """A holder that comes back late cannot free the lock of the one who has it now."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=BRIEF_S, renew=False).acquire()
-    other = given(await rival.lock(kit.name(), ttl=LONG_S).try_acquire(timeout=kit.patience))
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
+    other = given(await rival.lock(context.name(), ttl=LONG_S).try_acquire(timeout=context.timeout))
     expect(await lease.release() is False, "a lost lease says that it freed the lock")
-    (shown,) = await rival.holders(kit.name())
+    (shown,) = await rival.holders(context.name())
     expect(shown.fence == other.fence, "the late release took the lock from its new holder")
-    await kept_out(client.lock(kit.name()), "the lock was free after it")
+    await kept_out(client.lock(context.name()), "the lock was free after it")
     expect(await other.release() is True, "the new holder could not give its lock back")
 
 
 @check()
-async def a_lock_can_be_used_again_after_a_loss(kit: Kit) -> None:
+async def a_lock_can_be_used_again_after_a_loss(context: CheckContext) -> None:
     """A Lock holds no state: after a loss it gives a fresh lease with a fresh fence."""
-    client = await kit.connect()
-    lock = client.lock(kit.name(), ttl=BRIEF_S, renew=False, timeout=kit.patience)
+    client = await context.connect()
+    lock = client.lock(context.name(), ttl=BRIEF_S, renew=False, timeout=context.timeout)
     lost = await lock.acquire()
-    await kit.until_lost(lost)
+    await context.until_lost(lost)
     fresh = await lock.acquire()
     expect(fresh != lost and fresh.fence > lost.fence, "the lock gave its old lease again")
     expect(await lost.release() is False, "the old lease freed the new one")
@@ -171,36 +171,36 @@ async def a_lock_can_be_used_again_after_a_loss(kit: Kit) -> None:
 
 
 @check()
-async def a_crashed_holder_frees_the_lock_within_its_ttl(kit: Kit) -> None:
+async def a_crashed_holder_frees_the_lock_within_its_ttl(context: CheckContext) -> None:
     """When a holder dies its lock goes to a blocked waiter as soon as the ttl is over."""
-    client, rival = await kit.connect(), await kit.connect()
-    lease = await client.lock(kit.name(), ttl=1.0).acquire()
-    waiter = kit.start(rival.lock(kit.name(), ttl=LONG_S, timeout=kit.patience).acquire)
-    await kit.until_waiting(kit.name())
-    kit.crash(client)
+    client, rival = await context.connect(), await context.connect()
+    lease = await client.lock(context.name(), ttl=1.0).acquire()
+    waiter = context.start(rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout).acquire)
+    await context.until_waiting(context.name())
+    context.crash(client)
     other = await waiter.result()
     expect(lease.lost.is_set(), "the dead holder's lease still holds")
     await other.release()
 
 
 @check()
-async def renewing_by_hand_extends_the_lease(kit: Kit) -> None:
+async def renewing_by_hand_extends_the_lease(context: CheckContext) -> None:
     """``renew(ttl=...)`` gives the lease a new length from now on."""
-    client = await kit.connect()
-    lease = await client.lock(kit.name(), ttl=LONG_S, renew=False).acquire()
+    client = await context.connect()
+    lease = await client.lock(context.name(), ttl=LONG_S, renew=False).acquire()
     await lease.renew(ttl=2 * LONG_S)
     expect(lease.ttl == 2 * LONG_S, f"the lease says that its ttl is {lease.ttl}")
     expect(lease.remaining() > LONG_S, "the lease has no more time than before")
-    (shown,) = await client.holders(kit.name())
+    (shown,) = await client.holders(context.name())
     expect(shown.remaining > LONG_S, "the engine gave no more time than before")
     await lease.release()
 
 
 @check()
-async def one_client_renews_many_leases(kit: Kit) -> None:
+async def one_client_renews_many_leases(context: CheckContext) -> None:
     """All leases of a client are kept, also when there are many and one of them is given back."""
-    client, rival = await kit.connect(), await kit.connect()
-    locks = [client.lock(kit.name(str(number)), ttl=0.9) for number in range(20)]
+    client, rival = await context.connect(), await context.connect()
+    locks = [client.lock(context.name(str(number)), ttl=0.9) for number in range(20)]
     leases = [await lock.acquire() for lock in locks]
     await leases.pop(7).release()
     tenures = core_of(client).keeper.held()
@@ -208,7 +208,7 @@ async def one_client_renews_many_leases(kit: Kit) -> None:
     async def renewed() -> bool:
         return all(tenure.renewals > 0 for tenure in tenures)
 
-    await kit.until(renewed, "all leases must be renewed")
+    await context.until(renewed, "all leases must be renewed")
     for lease in leases:
         lease.check()
         await kept_out(rival.lock(lease.name), f"{lease!r} is not held")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .... import aio
 from ...._client.validation import NAME_BYTES_MAX
 from ..check import check, expect, given, kept_out
-from ..kit import LONG_S, Kit
+from ..context import LONG_S, CheckContext
 
 # fmt: off
 ODD = (
@@ -29,11 +29,11 @@ def _longest(name: str, filler: str = "x") -> str:
 
 
 @check()
-async def any_valid_name_can_be_locked(kit: Kit) -> None:
+async def any_valid_name_can_be_locked(context: CheckContext) -> None:
     """Letters of any script, spaces, quotes, wildcards, paths and 512 bytes are just names."""
-    client, rival = await kit.connect(), await kit.connect()
-    longest = [_longest(kit.name("long")), _longest(kit.name("wide"), "锁")]
-    for name in [*map(kit.name, ODD), *longest]:
+    client, rival = await context.connect(), await context.connect()
+    longest = [_longest(context.name("long")), _longest(context.name("wide"), "锁")]
+    for name in [*map(context.name, ODD), *longest]:
         async with client.lock(name, ttl=LONG_S) as lease:
             expect(lease.name == name, f"{name!r} became {lease.name!r}")
             await kept_out(rival.lock(name), f"{name!r} was locked twice")
@@ -43,12 +43,12 @@ async def any_valid_name_can_be_locked(kit: Kit) -> None:
 
 
 @check()
-async def names_are_told_apart(kit: Kit) -> None:
+async def names_are_told_apart(context: CheckContext) -> None:
     """Names that differ in case, accents, spaces, prefixes or their last byte are different."""
-    client = await kit.connect()
-    long = _longest(kit.name("long"))
+    client = await context.connect()
+    long = _longest(context.name("long"))
     leases: list[aio.Lease] = []
-    for name in [*map(kit.name, ALIKE), long, long[:-1] + "y", long[:-1]]:
+    for name in [*map(context.name, ALIKE), long, long[:-1] + "y", long[:-1]]:
         lease = await client.lock(name, ttl=LONG_S).try_acquire()
         leases.append(given(lease, f"{name!r} is held by nobody"))
     for lease in leases:

@@ -1,32 +1,34 @@
-"""The contract of ``engine.py`` for waiters: places in the queue, hand-over, taking back."""
+"""The contract of ``engine.py`` for waiters: entries in the queue, hand-over, taking back."""
 
 from __future__ import annotations
 
 from .... import aio
 from ....model import Busy, Grant
 from ..check import check, expect
-from ..kit import LONG_S, Kit, core_of, engine_of, grant_of
+from ..context import LONG_S, CheckContext, core_of, engine_of, grant_of
 
 
-async def _stand_in_line(kit: Kit, client: aio.Client, name: str, count: int) -> list[str]:
+async def _stand_in_line(
+    context: CheckContext, client: aio.Client, name: str, count: int
+) -> list[str]:
     """Queue some requests and return their owners in order; the watches stay."""
     owners: list[str] = []
     for _ in range(count):
-        request = kit.request(name)
-        _, answer = await kit.enqueue(client, request)
+        request = context.request(name)
+        _, answer = await context.enqueue(client, request)
         expect(isinstance(answer, Busy), f"a held lock was granted: {answer!r}")
         owners.append(request.owner)
     return owners
 
 
 @check("fifo")
-async def a_waiter_keeps_its_place(kit: Kit) -> None:
+async def a_waiter_keeps_its_place(context: CheckContext) -> None:
     """Asked again for the same owner, the engine leaves a waiter where it stands."""
-    name, client, other = kit.name(), await kit.connect(), await kit.connect()
-    holder = grant_of(await engine_of(client).acquire(kit.request(name)))
-    requests = [kit.request(name) for _ in range(3)]
+    name, client, other = context.name(), await context.connect(), await context.connect()
+    holder = grant_of(await engine_of(client).acquire(context.request(name)))
+    requests = [context.request(name) for _ in range(3)]
     for request in requests:
-        await kit.enqueue(other, request)
+        await context.enqueue(other, request)
     for request in (requests[1], requests[0], requests[1]):
         await engine_of(other).acquire(request._replace(queue=True))
     positions: list[int | None] = []
@@ -41,14 +43,14 @@ async def a_waiter_keeps_its_place(kit: Kit) -> None:
 
 
 @check("fifo")
-async def withdraw_leaves_the_queue(kit: Kit) -> None:
+async def withdraw_leaves_the_queue(context: CheckContext) -> None:
     """``withdraw`` takes a waiter out of the queue, and only that one."""
-    name, client, other = kit.name(), await kit.connect(), await kit.connect()
-    holder = grant_of(await engine_of(client).acquire(kit.request(name)))
-    request = kit.request(name)
-    await kit.enqueue(other, request)
-    (left,) = await _stand_in_line(kit, other, name, 1)
-    await engine_of(other).withdraw(kit.request(name))
+    name, client, other = context.name(), await context.connect(), await context.connect()
+    holder = grant_of(await engine_of(client).acquire(context.request(name)))
+    request = context.request(name)
+    await context.enqueue(other, request)
+    (left,) = await _stand_in_line(context, other, name, 1)
+    await engine_of(other).withdraw(context.request(name))
     waiting = len((await engine_of(client).inspect(name)).waiters)
     expect(waiting == 2, f"a stranger's withdrawal left {waiting} of 2 waiters")
     await engine_of(other).withdraw(request)
@@ -61,31 +63,31 @@ async def withdraw_leaves_the_queue(kit: Kit) -> None:
 
 
 @check("fifo")
-async def withdraw_passes_on_what_was_handed_over(kit: Kit) -> None:
+async def withdraw_passes_on_what_was_handed_over(context: CheckContext) -> None:
     """A waiter that leaves just when the lock is handed to it passes the lock on."""
-    name, client, other = kit.name(), await kit.connect(), await kit.connect()
-    holder = grant_of(await engine_of(client).acquire(kit.request(name)))
-    request = kit.request(name)
-    await kit.enqueue(other, request)
-    waiter = kit.start(client.lock(name, ttl=LONG_S, timeout=kit.patience).acquire)
-    await kit.until_waiting(name, 2)
+    name, client, other = context.name(), await context.connect(), await context.connect()
+    holder = grant_of(await engine_of(client).acquire(context.request(name)))
+    request = context.request(name)
+    await context.enqueue(other, request)
+    waiter = context.start(client.lock(name, ttl=LONG_S, timeout=context.timeout).acquire)
+    await context.until_waiting(name, 2)
     await engine_of(client).release(holder)
     await engine_of(other).withdraw(request)
     await (await waiter.result()).release()
 
 
 @check("push")
-async def a_watch_is_told_of_a_release(kit: Kit) -> None:
+async def a_watch_is_told_of_a_release(context: CheckContext) -> None:
     """Who watches is told, from another client, that it should look again, and then is served."""
-    name, client, other = kit.name(), await kit.connect(), await kit.connect()
-    holder = grant_of(await engine_of(client).acquire(kit.request(name)))
-    request = kit.request(name)
-    signal, answer = await kit.enqueue(other, request)
+    name, client, other = context.name(), await context.connect(), await context.connect()
+    holder = grant_of(await engine_of(client).acquire(context.request(name)))
+    request = context.request(name)
+    signal, answer = await context.enqueue(other, request)
     expect(isinstance(answer, Busy), f"a held lock was granted: {answer!r}")
     signal.clear()
     world = core_of(other).world
     await engine_of(client).release(holder)
-    await engine_of(other).wait(signal, world.now() + kit.patience)
+    await engine_of(other).wait(signal, world.now() + context.timeout)
     expect(signal.is_set(), "the watch was never told")
     await engine_of(other).unwatch(request)
     grant = grant_of(await engine_of(other).acquire(request._replace(queue=True)))
@@ -94,11 +96,11 @@ async def a_watch_is_told_of_a_release(kit: Kit) -> None:
 
 
 @check("fifo")
-async def who_looks_without_queueing_takes_no_place(kit: Kit) -> None:
-    """A request that does not ask for a place in the queue gets none."""
-    name, client, other = kit.name(), await kit.connect(), await kit.connect()
-    holder = grant_of(await engine_of(client).acquire(kit.request(name)))
-    answer = await engine_of(other).acquire(kit.request(name))
+async def who_looks_without_queueing_takes_no_place(context: CheckContext) -> None:
+    """A request that does not want to be queued is not."""
+    name, client, other = context.name(), await context.connect(), await context.connect()
+    holder = grant_of(await engine_of(client).acquire(context.request(name)))
+    answer = await engine_of(other).acquire(context.request(name))
     expect(isinstance(answer, Busy) and not answer.queued, f"it says {answer!r}")
     expect((await engine_of(client).inspect(name)).waiters == (), "it stands in the queue")
     await engine_of(client).release(holder)

@@ -10,100 +10,100 @@ from ....errors import OutcomeUnknown
 from ....world import GRACE_S
 from ...faulty import Faults
 from ..check import check, expect, given
-from ..kit import BRIEF_S, LONG_S, Kit, Running
+from ..context import BRIEF_S, LONG_S, CheckContext, Running
 
 SECOND_S = 1.0  # a ttl that a busy machine does not outlast, and whose end a check can wait for
 
 
 @check()
-async def an_unanswered_try_is_unknown_and_undone(kit: Kit) -> None:
+async def an_unanswered_try_is_unknown_and_undone(context: CheckContext) -> None:
     """A try without an answer ends in time, says that it does not know, and is taken back."""
-    rival = await kit.connect()
+    rival = await context.connect()
     for where in ("before", "after"):
-        name, faults = kit.name(where), Faults()
-        client = await kit.connect(faults)
+        name, faults = context.name(where), Faults()
+        client = await context.connect(faults)
         try:
             faults.hang("acquire", "withdraw", where="before" if where == "before" else "after")
-            job = kit.start(client.lock(name, ttl=LONG_S).try_acquire)
-            await _is_unknown(kit, job, client)
+            job = context.start(client.lock(name, ttl=LONG_S).try_acquire)
+            await _is_unknown(context, job, client)
         finally:
             faults.heal()
-        await _is_undone(kit, client)
+        await _is_undone(context, client)
         why = "the only one that wanted it has taken that back"
         await given(await rival.lock(name).try_acquire(), why).release()
 
 
 @check()
-async def a_waiter_of_a_silent_engine_times_out(kit: Kit) -> None:
+async def a_waiter_of_a_silent_engine_times_out(context: CheckContext) -> None:
     """A waiter whose time is over while the engine is silent ends, and is not served later."""
-    name, faults = kit.name(), Faults()
-    holder, client = await kit.connect(), await kit.connect(faults)
+    name, faults = context.name(), Faults()
+    holder, client = await context.connect(), await context.connect(faults)
     lease = await holder.lock(name, ttl=LONG_S).acquire()
     try:
-        job = kit.start(client.lock(name, ttl=LONG_S, timeout=SECOND_S).acquire)
-        await kit.until_waiting(name)
+        job = context.start(client.lock(name, ttl=LONG_S, timeout=SECOND_S).acquire)
+        await context.until_waiting(name)
         faults.hang("acquire", "withdraw", "unwatch")
-        await _is_unknown(kit, job, client, SECOND_S)
+        await _is_unknown(context, job, client, SECOND_S)
     finally:
         faults.heal()
-    await _is_undone(kit, client)
+    await _is_undone(context, client)
     await lease.release()
     why = "the one that waited has given up, and the engine was told so"
     await given(await holder.lock(name).try_acquire(), why).release()
 
 
 @check(flavors=("asyncio",))
-async def a_cancellation_does_not_wait_for_a_silent_engine(kit: Kit) -> None:
+async def a_cancellation_does_not_wait_for_a_silent_engine(context: CheckContext) -> None:
     """A cancelled waiter ends in time while the engine is silent, and is not served later."""
-    name, faults = kit.name(), Faults()
-    holder, client = await kit.connect(), await kit.connect(faults)
+    name, faults = context.name(), Faults()
+    holder, client = await context.connect(), await context.connect(faults)
     lease = await holder.lock(name, ttl=LONG_S).acquire()
     try:
-        job = kit.start(client.lock(name, ttl=LONG_S).acquire)
-        await kit.until_waiting(name)
+        job = context.start(client.lock(name, ttl=LONG_S).acquire)
+        await context.until_waiting(name)
         faults.hang("acquire", "withdraw", "unwatch")
         job.cancel()
-        await job.end(GRACE_S + kit.patience)
+        await job.end(GRACE_S + context.timeout)
         expect(isinstance(job.error, asyncio.CancelledError), f"it ended with {job.error!r}")
     finally:
         faults.heal()
-    await _is_undone(kit, client)
+    await _is_undone(context, client)
     await lease.release()
     why = "the one that waited was cancelled, and the engine was told so"
     await given(await holder.lock(name).try_acquire(), why).release()
 
 
 @check()
-async def an_unanswered_release_is_unknown_and_done(kit: Kit) -> None:
+async def an_unanswered_release_is_unknown_and_done(context: CheckContext) -> None:
     """A release without an answer ends in time, says that it does not know, and goes on."""
-    name, faults = kit.name(), Faults()
-    client, rival = await kit.connect(faults), await kit.connect()
+    name, faults = context.name(), Faults()
+    client, rival = await context.connect(faults), await context.connect()
     lease = await client.lock(name, ttl=LONG_S).acquire()
     try:
         faults.fail(lambda: OutcomeUnknown("the engine is silent"), "release")
-        await _is_unknown(kit, kit.start(lease.release), client)
+        await _is_unknown(context, context.start(lease.release), client)
     finally:
         faults.heal()
-    await _is_undone(kit, client)
+    await _is_undone(context, client)
     await given(await rival.lock(name).try_acquire(), "its release was confirmed").release()
 
 
 @check()
-async def a_waiter_survives_a_short_outage(kit: Kit) -> None:
+async def a_waiter_survives_a_short_outage(context: CheckContext) -> None:
     """An outage counts from its first failure, however long a waiter has waited before."""
-    name, faults = kit.name(), Faults()
-    holder, client = await kit.connect(), await kit.connect(faults)
+    name, faults = context.name(), Faults()
+    holder, client = await context.connect(), await context.connect(faults)
     lease = await holder.lock(name, ttl=LONG_S).acquire()
-    kit.record.look_in = SECOND_S + BRIEF_S  # its first look of its own comes after a whole ttl
-    job = kit.start(client.lock(name, ttl=SECOND_S, timeout=kit.patience).acquire)
+    context.record.look_in = SECOND_S + BRIEF_S  # its first look of its own comes after a whole ttl
+    job = context.start(client.lock(name, ttl=SECOND_S, timeout=context.timeout).acquire)
     try:
-        await kit.until_waiting(name)
+        await context.until_waiting(name)
         faults.outage("acquire")
 
         async def failed() -> bool:
             return bool(faults.seen("acquire", "refused")) or job.done()
 
-        await kit.until(failed, "a waiter must look now and then")
+        await context.until(failed, "a waiter must look now and then")
     finally:
         faults.heal()
     await lease.release()
@@ -111,13 +111,13 @@ async def a_waiter_survives_a_short_outage(kit: Kit) -> None:
 
 
 async def _is_unknown(
-    kit: Kit, job: Running[Any], client: aio.Client, timeout: float = 0.0
+    context: CheckContext, job: Running[Any], client: aio.Client, timeout: float = 0.0
 ) -> None:
     """The call ends although the engine does not answer, and what is owed can be seen.
 
     What is waited for is that it ends at all before the engine answers: this is no test of speed.
     """
-    await job.end(timeout + GRACE_S + kit.patience)
+    await job.end(timeout + GRACE_S + context.timeout)
     expect(
         isinstance(job.error, OutcomeUnknown),
         f"nobody knows what became of it, and it ended with {job.error!r}",
@@ -125,10 +125,10 @@ async def _is_unknown(
     expect(len(client.owed) == 1, f"one thing is owed, and client.owed is {client.owed!r}")
 
 
-async def _is_undone(kit: Kit, client: aio.Client) -> None:
+async def _is_undone(context: CheckContext, client: aio.Client) -> None:
     """The engine answers again, and has confirmed what was owed."""
 
     async def confirmed() -> bool:
         return client.owed == ()
 
-    await kit.until(confirmed, "what is owed must be confirmed once the engine answers")
+    await context.until(confirmed, "what is owed must be confirmed once the engine answers")

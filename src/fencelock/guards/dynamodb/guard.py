@@ -1,0 +1,264 @@
+"""The DynamoDB guard of both flavors: each method is one request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import UsageError
+from ..aws import watch, watched
+from ..fence import Claim, Fenced, claim
+from .request import ATTRIBUTE, condition, fenced_put, fenced_update, mark_of, number, refusal
+
+__all__ = ["AsyncDynamoDBGuard", "DynamoDBGuard"]
+
+
+Item = Mapping[str, Any]
+
+KEEP_S = 30 * 24 * 3600.0
+
+
+class Call(NamedTuple):
+    """One request: the method that sends it, and whose claim decides about it."""
+
+    method: str
+    request: dict[str, Any]
+    claim: Claim | None = None
+
+
+def _client_of(table: Any) -> Any:
+    client = getattr(getattr(table, "meta", None), "client", None)
+    if client is None:
+        raise UsageError(
+            "this guard takes boto3's Table, or a low-level client with table_name=, not "
+            f"{table!r:.200}"
+        )
+    return client
+
+
+class _DynamoDBGuardBase:
+    """What both flavors share: the request of an operation, and what a refusal means."""
+
+    def __init__(
+        self,
+        table: Any,
+        table_name: str | None = None,
+        *,
+        attribute: str = ATTRIBUTE,
+        expires: str | None = None,
+        keep_seconds: float = KEEP_S,
+        epoch: int = 0,
+    ) -> None:
+        claim(1, "any", epoch)  # says so if the epoch is none
+        self.attribute = attribute
+        self.epoch = epoch
+        self._typed = table_name is not None
+        self._target = table
+        self._client: Any = table if self._typed else _client_of(table)
+        self._table_name = table_name or table.name
+        self._form: dict[str, Any] = {"attribute": attribute, "typed": self._typed}
+        self._expires, self._keep_seconds = expires, keep_seconds
+        watch(self._client)
+
+    def _claim(self, lease: Fenced | int, name: str | None) -> Claim:
+        return claim(lease, name, self.epoch)
+
+    def _entering(self, key: Item, wanted: Claim) -> Call:
+        request = {"Key": dict(key), "ReturnValues": "ALL_NEW"}
+        return self._updating(request, wanted)
+
+    def _putting(self, item: Item, wanted: Claim, more: Item) -> Call:
+        return Call("put_item", fenced_put({**more, "Item": item}, wanted, **self._form), wanted)
+
+    def _updating(self, request: dict[str, Any], wanted: Claim) -> Call:
+        request = fenced_update(request, wanted, **self._form)
+        if self._expires is not None:  # it lives again, if it had been deleted
+            request["ExpressionAttributeNames"]["#fencelock_expires"] = self._expires
+            request["ExpressionAttributeValues"][":fencelock_never"] = (
+                {"NULL": True} if self._typed else None
+            )
+            head, _, tail = request["UpdateExpression"].partition("SET ")
+            never = "#fencelock_expires = :fencelock_never"
+            request["UpdateExpression"] = f"{head}SET {never}, {tail}"
+        return Call("update_item", request, wanted)
+
+    def _deleting(self, key: Item, wanted: Claim) -> Call:
+        left = dict(key)
+        if self._expires is not None:
+            left[self._expires] = number(int(time.time() + self._keep_seconds), self._typed)
+        return self._putting(left, wanted, {})
+
+    def _transacting(self, actions: Sequence[Item], wanted: Claim) -> Call:
+        return Call(
+            "transact_write_items",
+            {"TransactItems": [self._action(action, wanted) for action in actions]},
+            wanted,
+        )
+
+    def _action(self, action: Item, wanted: Claim) -> dict[str, Any]:
+        ((kind, request),) = action.items()
+        request = {"TableName": self._table_name, **request}
+        if kind == "Put":
+            return {kind: fenced_put(request, wanted, **self._form)}
+        if kind == "Update":
+            return {kind: fenced_update(request, wanted, **self._form)}
+        if kind == "ConditionCheck":
+            return {kind: condition(wanted, request, **self._form)}
+        raise UsageError(
+            f"a guarded transaction has Put, Update and ConditionCheck, not {kind!r}: a deleted "
+            "item would forget its mark. Put an item with nothing but its key instead"
+        )
+
+    def _looking(self, key: Item) -> Call:
+        return Call("get_item", {"Key": dict(key), "ConsistentRead": True})
+
+    def _resetting(self, key: Item, to: int) -> Call:
+        names = {"#fencelock": self.attribute}
+        request: dict[str, Any] = {"Key": dict(key), "ExpressionAttributeNames": names}
+        if not to:
+            return Call("update_item", {**request, "UpdateExpression": "REMOVE #fencelock"})
+        mark = number(claim(to, "any", self.epoch).mark, self._typed)
+        request["ExpressionAttributeValues"] = {":fencelock": mark}
+        return Call("update_item", {**request, "UpdateExpression": "SET #fencelock = :fencelock"})
+
+    def _method(self, call: Call) -> tuple[Any, dict[str, Any]]:
+        if call.method == "transact_write_items":
+            return getattr(self._client, call.method), call.request
+        request = {"TableName": self._table_name, **call.request} if self._typed else call.request
+        return getattr(self._target, call.method), request
+
+    def _failed(self, error: Exception, call: Call) -> None:
+        """Raise StaleFence if that is what the error means."""
+        if call.claim is not None:
+            stale = refusal(error, call.claim, attribute=self.attribute, request=call.request)
+            if stale is not None:
+                raise stale from error
+
+    @property
+    def _where(self) -> str:
+        return f"the table {self._table_name!r} of DynamoDB"
+
+
+class DynamoDBGuard(_DynamoDBGuardBase):
+    """Reads and writes items for whoever has the highest fence.
+
+    ``table`` is boto3's Table; or a low-level client, and then with ``table_name``. ``attribute``
+    is where an item keeps its mark. ``expires`` names the table's attribute for DynamoDB's Time To
+    Live: what was deleted then goes away after ``keep_seconds``, with its mark.
+    """
+
+    def enter(self, key: Item, lease: Fenced | int, *, name: str | None = None) -> dict[str, Any]:
+        """Raise the mark and read the item, in one step: what every tenure begins with.
+
+        An item that was not there has only its key and the mark afterward.
+        """
+        found: dict[str, Any] = self._do(self._entering(key, self._claim(lease, name)))
+        return dict(found["Attributes"])
+
+    def put(self, item: Item, lease: Fenced | int, *, name: str | None = None, **more: Any) -> Any:
+        """Write a whole item, or raise StaleFence. ``more`` is as for ``put_item``."""
+        return self._do(self._putting(item, self._claim(lease, name), more))
+
+    def update(
+        self, key: Item, lease: Fenced | int, *, name: str | None = None, **more: Any
+    ) -> Any:
+        """Change an item by an UpdateExpression, or raise StaleFence. As ``update_item``."""
+        return self._do(self._updating({**more, "Key": dict(key)}, self._claim(lease, name)))
+
+    def delete(self, key: Item, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Remove all of an item but its key and the mark, or raise StaleFence."""
+        self._do(self._deleting(key, self._claim(lease, name)))
+
+    def transact(
+        self, actions: Sequence[Item], lease: Fenced | int, *, name: str | None = None
+    ) -> None:
+        """Do all of these, as for ``transact_write_items``, or raise StaleFence and do none.
+
+        Each item that is named has its own mark, and each must let the claim pass.
+        """
+        self._do(self._transacting(actions, self._claim(lease, name)))
+
+    def mark(self, key: Item) -> int:
+        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        return mark_of(self._do(self._looking(key)).get("Item"), self.attribute)
+
+    def reset(self, key: Item, to: int = 0) -> None:
+        """Set the mark of an item, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        self._do(self._resetting(key, to))
+
+    def _do(self, call: Call) -> Any:
+        send, request = self._method(call)
+        with watched(self._where):
+            try:
+                return send(**request)
+            except Exception as error:
+                self._failed(error, call)
+                raise
+
+
+class AsyncDynamoDBGuard(_DynamoDBGuardBase):
+    """The same for asyncio: every method is awaited. Over a client of aiobotocore, by its name.
+
+    ``table`` is such a client, with ``table_name``; or the Table of aioboto3.
+    """
+
+    async def enter(
+        self, key: Item, lease: Fenced | int, *, name: str | None = None
+    ) -> dict[str, Any]:
+        """Raise the mark and read the item, in one step: what every tenure begins with.
+
+        An item that was not there has only its key and the mark afterward.
+        """
+        found: dict[str, Any] = await self._do(self._entering(key, self._claim(lease, name)))
+        return dict(found["Attributes"])
+
+    async def put(
+        self, item: Item, lease: Fenced | int, *, name: str | None = None, **more: Any
+    ) -> Any:
+        """Write a whole item, or raise StaleFence. ``more`` is as for ``put_item``."""
+        return await self._do(self._putting(item, self._claim(lease, name), more))
+
+    async def update(
+        self, key: Item, lease: Fenced | int, *, name: str | None = None, **more: Any
+    ) -> Any:
+        """Change an item by an UpdateExpression, or raise StaleFence. As ``update_item``."""
+        return await self._do(self._updating({**more, "Key": dict(key)}, self._claim(lease, name)))
+
+    async def delete(self, key: Item, lease: Fenced | int, *, name: str | None = None) -> None:
+        """Remove all of an item but its key and the mark, or raise StaleFence."""
+        await self._do(self._deleting(key, self._claim(lease, name)))
+
+    async def transact(
+        self, actions: Sequence[Item], lease: Fenced | int, *, name: str | None = None
+    ) -> None:
+        """Do all of these, as for ``transact_write_items``, or raise StaleFence and do none.
+
+        Each item that is named has its own mark, and each must let the claim pass.
+        """
+        await self._do(self._transacting(actions, self._claim(lease, name)))
+
+    async def mark(self, key: Item) -> int:
+        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        return mark_of((await self._do(self._looking(key))).get("Item"), self.attribute)
+
+    async def reset(self, key: Item, to: int = 0) -> None:
+        """Set the mark of an item, also to a smaller fence than it has seen; 0 removes it.
+
+        For a name that has moved to another engine. Whoever still holds a lease of the old one is
+        accepted again: stop them first, or give all guards a new epoch instead.
+        """
+        await self._do(self._resetting(key, to))
+
+    async def _do(self, call: Call) -> Any:
+        send, request = self._method(call)
+        with watched(self._where):
+            try:
+                return await send(**request)
+            except Exception as error:
+                self._failed(error, call)
+                raise

@@ -1,0 +1,230 @@
+"""Build a guarded transaction of etcd, and judge its answer, whoever sends it.
+
+    request = guarded([put("config/a", b"1")], claim(lease))
+    request.json()          # the body of a POST to /v3/kv/txn, etcd's JSON gateway
+    bytes(request)          # an etcdserverpb.TxnRequest, for any stubs of gRPC
+    request.judge(reply)    # the answers to the operations, or StaleFence
+
+The mark of a name is a key of its own. Its value begins with the mark in nineteen digits, so that
+etcd, which compares values as bytes, compares them as numbers. "Not higher than ours" is "less than
+ours plus one", and what is not there at all compares with nothing: so a second, nested transaction
+compares that. It is one request, and etcd carries it out as one step.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from ...errors import EngineError, UsageError
+from ..fence import MARK_DIGITS, Claim
+
+__all__ = ["PREFIX", "Guarded", "Operation", "delete", "get", "guarded", "put"]
+
+PREFIX = "fencelock/marks/"
+
+PAGE = 500  # marks that one request for all of them reads
+Json: TypeAlias = Mapping[str, Any]
+
+_FIELDS: dict[str, int] = {"get": 1, "put": 2, "delete": 3}  # of an etcdserverpb.RequestOp
+_NAMES: dict[str, str] = {"get": "range", "put": "put", "delete": "delete_range"}
+_TXN, _LESS, _EQUAL, _VALUE, _CREATE = 4, 2, 0, 3, 1
+
+
+class Operation(NamedTuple):
+    """One thing that a transaction does to one key. ``lease`` is one of etcd's, for a put."""
+
+    kind: Literal["get", "put", "delete"]
+    key: bytes
+    value: bytes = b""
+    lease: int = 0
+
+    def json(self) -> dict[str, Any]:
+        request: dict[str, Any] = {"key": _text(self.key)}
+        if self.kind == "put":
+            request["value"] = _text(self.value)
+            if self.lease:
+                request["lease"] = str(self.lease)
+        return {f"request_{_NAMES[self.kind]}": request}
+
+    def __bytes__(self) -> bytes:
+        body = _field(1, self.key)
+        if self.kind == "put":
+            body += _field(2, self.value) + _number(3, self.lease)
+        return _field(_FIELDS[self.kind], body)
+
+
+def put(key: str | bytes, value: str | bytes, *, lease: int = 0) -> Operation:
+    """Write a key; with the id of a lease of etcd, for as long as that lives."""
+    return Operation("put", _raw(key), _raw(value), lease)
+
+
+def get(key: str | bytes) -> Operation:
+    """Read a key."""
+    return Operation("get", _raw(key))
+
+
+def delete(key: str | bytes) -> Operation:
+    """Delete a key."""
+    return Operation("delete", _raw(key))
+
+
+class Guarded(NamedTuple):
+    """Operations that etcd carries out only for a claim that is not below the mark."""
+
+    claim: Claim
+    key: bytes
+    stamp: int
+    operations: tuple[Operation, ...]
+
+    def json(self) -> dict[str, Any]:
+        """The body of a POST to ``/v3/kv/txn``."""
+        done = [operation.json() for operation in self._done()]
+        key = _text(self.key)
+        absent = {"result": "EQUAL", "target": "CREATE", "key": key, "create_revision": "0"}
+        nested = {"compare": [absent], "success": done, "failure": [get(self.key).json()]}
+        older = {"result": "LESS", "target": "VALUE", "key": key, "value": _text(self._bound)}
+        return {"compare": [older], "success": done, "failure": [{"request_txn": nested}]}
+
+    def __bytes__(self) -> bytes:
+        key = _field(3, self.key)
+        done = b"".join(_field(2, bytes(operation)) for operation in self._done())
+        # A oneof that is 0 is still written: it says which of the fields was chosen.
+        absent = _number(1, _EQUAL) + _number(2, _CREATE) + key + b"\x28\x00"
+        nested = _field(1, absent) + done + _field(3, bytes(get(self.key)))
+        older = _number(1, _LESS) + _number(2, _VALUE) + key + _field(7, self._bound)
+        return _field(1, older) + done + _field(3, _field(_TXN, nested))
+
+    def judge(self, reply: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """The answers to the operations, in their order, or StaleFence.
+
+        A reply of the JSON gateway. Of stubs: ``MessageToDict(reply,
+        preserving_proto_field_name=True)``, which has the same form.
+        """
+        if not reply.get("succeeded"):
+            reply = reply["responses"][0]["response_txn"]
+        responses: Sequence[Mapping[str, Any]] = reply.get("responses", [])
+        if reply.get("succeeded"):
+            return responses[1:]
+        found = values(responses)
+        raise self.claim.stale(read_mark(next(found)))
+
+    def _done(self) -> Iterator[Operation]:
+        yield put(self.key, f"{written(self.claim.mark)} {self.stamp}")
+        yield from self.operations
+
+    @property
+    def _bound(self) -> bytes:
+        return written(self.claim.mark + 1).encode()
+
+
+def guarded(
+    operations: Iterable[Operation], claim: Claim, *, prefix: str = PREFIX, stamp: int = 0
+) -> Guarded:
+    """A transaction that raises the mark of a name and does these operations, or neither.
+
+    ``stamp`` is the time of day in seconds, kept beside the mark: ``forget`` goes by it.
+    """
+    return Guarded(claim, mark_key(prefix, claim.name), stamp, tuple(operations))
+
+
+def mark_key(prefix: str, name: str) -> bytes:
+    """The key that holds the mark of a name."""
+    try:
+        return (prefix + name).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"what is guarded has a name of valid Unicode, not {name!r}") from error
+
+
+def written(mark: int) -> str:
+    """A mark as text that sorts as its number does."""
+    return f"{mark:0{MARK_DIGITS}d}"
+
+
+def read_mark(value: bytes | None) -> int:
+    """The mark in the value of its key; 0 when there is none."""
+    if value is None:
+        return 0
+    digits = value[:MARK_DIGITS]
+    if len(digits) < MARK_DIGITS or not digits.isdigit():
+        raise EngineError(
+            f"the key of the mark holds {value!r}, which no guard wrote; nothing was done: remove "
+            "that key, or give the guard a prefix of its own"
+        )
+    return int(digits)
+
+
+def values(responses: Iterable[Mapping[str, Any]]) -> Iterator[bytes | None]:
+    """What the reads among the answers found: one value, or None, for each."""
+    for response in responses:
+        if "response_range" in response:
+            found = response["response_range"].get("kvs", [])
+            yield b64decode(found[0].get("value", "")) if found else None
+
+
+def look(key: bytes) -> Json:
+    """The body of a POST to ``/v3/kv/range`` that reads one mark."""
+    return {"key": _text(key)}
+
+
+def seen(reply: Json) -> int:
+    """The mark in the answer to that."""
+    return read_mark(next(values([{"response_range": reply}])))
+
+
+def setting(key: bytes, mark: int, stamp: int) -> Json:
+    """A transaction that sets a mark whatever it was; 0 removes it."""
+    value = f"{written(mark)} {stamp}"
+    return {"success": [(put(key, value) if mark else delete(key)).json()]}
+
+
+def page(prefix: str, last: Sequence[Json] = ()) -> Json:
+    """The body of a POST to ``/v3/kv/range`` that reads the marks after those of the last page."""
+    first = prefix.encode()
+    return {
+        "key": _text(b64decode(last[-1]["key"]) + b"\0" if last else first),
+        "range_end": _text(first[:-1] + bytes([first[-1] + 1])),  # UTF-8 never ends with 255
+        "limit": str(PAGE),
+    }
+
+
+def is_last(found: Sequence[Json]) -> bool:
+    return len(found) < PAGE
+
+
+def removals(found: Sequence[Json], before: float) -> Iterator[Json]:
+    """For each mark of an older time, a transaction that removes it if it is still the same."""
+    for each in found:
+        stamp = b64decode(each.get("value", "")).partition(b" ")[2]
+        if stamp.isdigit() and int(stamp) < before:
+            key, revision = each["key"], each["mod_revision"]
+            same = {"result": "EQUAL", "target": "MOD", "key": key, "mod_revision": revision}
+            yield {"compare": [same], "success": [delete(b64decode(key)).json()]}
+
+
+def _raw(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _text(raw: bytes) -> str:
+    return b64encode(raw).decode()
+
+
+def _field(number: int, body: bytes) -> bytes:
+    """A length-delimited field of a protocol buffer."""
+    return _varint(number << 3 | 2) + _varint(len(body)) + body
+
+
+def _number(number: int, value: int) -> bytes:
+    """A number's field; 0 is what is not written."""
+    return _varint(number << 3) + _varint(value) if value else b""
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,138 @@
+"""The scripts that a guard of either flavor sends, as values: source, keys and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from inspect import iscoroutinefunction
+from typing import Any, NamedTuple
+
+from ...errors import UsageError
+from ..fence import MARK_DIGITS, Claim, Fenced, claim
+from .script import (
+    ENTER,
+    GET,
+    SET,
+    Script,
+    checked_prefix,
+    checked_ttl,
+    guarded,
+    key_of,
+    pattern,
+    setting,
+)
+
+PREFIX = "fencelock:mark:"
+
+
+class ScriptCall(NamedTuple):
+    """One guarded script, ready to be sent."""
+
+    claim: Claim
+    script: Script
+    keys: list[Any]
+    arguments: list[Any]
+
+
+class ScriptCalls:
+    """What both flavors share: where the marks are, and how an operation is written down."""
+
+    def __init__(
+        self, client: object, awaited: bool, prefix: str, epoch: int, marks_ttl: float | None
+    ) -> None:
+        claim(1, "any", epoch)  # refuses what is no epoch
+        _check_client(client, awaited)
+        self._prefix = checked_prefix(prefix)
+        self.epoch = epoch
+        self._ttl = checked_ttl(marks_ttl)
+
+    def _script_call(
+        self,
+        body: str,
+        keys: Sequence[Any],
+        arguments: Sequence[Any],
+        lease: Fenced | int,
+        name: str | None,
+    ) -> ScriptCall:
+        theirs = claim(lease, name, self.epoch)
+        mark = str(theirs.mark).zfill(MARK_DIGITS)
+        return ScriptCall(
+            theirs,
+            guarded(body),
+            [*keys, key_of(self._prefix, theirs.name)],
+            [*arguments, self._ttl, mark],
+        )
+
+    def _enter(self, lease: Fenced | int, name: str | None) -> ScriptCall:
+        return self._script_call(ENTER, (), (), lease, name)
+
+    def _get(self, key: Any, lease: Fenced | int, name: str | None) -> ScriptCall:
+        return self._script_call(GET, (key,), (), lease, name)
+
+    def _set(
+        self,
+        key: Any,
+        value: Any,
+        lease: Fenced | int,
+        name: str | None,
+        ex: int | timedelta | None,
+        px: int | timedelta | None,
+        nx: bool,
+        xx: bool,
+        keepttl: bool,
+    ) -> ScriptCall:
+        if ex is None and px is None and not (nx or xx or keepttl):
+            return self._script_call(SET, (key,), (value,), lease, name)
+        if (ex is not None) + (px is not None) + keepttl > 1 or (nx and xx):
+            raise UsageError("of ex, px and keepttl only one may be given, and of nx and xx")
+        more: list[Any] = []
+        if ex is not None:
+            more += ["EX", int(ex.total_seconds()) if isinstance(ex, timedelta) else ex]
+        if px is not None:
+            more += ["PX", int(px / timedelta(milliseconds=1)) if isinstance(px, timedelta) else px]
+        flags = {"KEEPTTL": keepttl, "NX": nx, "XX": xx}
+        more += [flag for flag, wanted in flags.items() if wanted]
+        return self._script_call(SET, (key,), (value, *more), lease, name)
+
+    def _eval(
+        self,
+        script: str,
+        keys: Sequence[Any],
+        args: Sequence[Any],
+        lease: Fenced | int,
+        name: str | None,
+    ) -> ScriptCall:
+        for given in (keys, args):
+            if isinstance(given, (str, bytes)):
+                raise UsageError(f"keys and args are lists, not one text: {given!r}")
+        return self._script_call(script, keys, args, lease, name)
+
+    def _reset(self, name: str, to: int) -> ScriptCall:
+        theirs = claim(to if to != 0 else 1, name, self.epoch)
+        mark = str(theirs.mark).zfill(MARK_DIGITS) if to != 0 else "0"
+        key = key_of(self._prefix, name)
+        return ScriptCall(theirs, setting(), [key], [mark, self._ttl])
+
+    def _key(self, name: str) -> str:
+        return key_of(self._prefix, claim(1, name).name)
+
+    def _pattern(self) -> str:
+        return pattern(self._prefix)
+
+
+def highest(reply: str | bytes | None) -> int:
+    """The mark as it is stored; 0 when there is none."""
+    return 0 if reply is None else int(reply[:MARK_DIGITS])
+
+
+def _check_client(client: object, awaited: bool) -> None:
+    """Say at once what would otherwise be noticed by an answer that never comes."""
+    command = getattr(client, "execute_command", None)
+    if command is None or iscoroutinefunction(command) is not awaited:
+        guard, home = ("AsyncRedisGuard", "redis.asyncio") if awaited else ("RedisGuard", "redis")
+        given = (
+            f"{type(client).__module__}.{type(client).__qualname__}"  # a URL may have a password
+        )
+        raise UsageError(
+            f"{guard} takes a client of {home}, such as {home}.Redis.from_url(...), not a {given}"
+        )

@@ -1,0 +1,197 @@
+"""The operations of the S3 guard as generators of requests, for both flavors.
+
+Each write is a loop: look at the mark, judge, and write on the condition that the object is still
+the one that was looked at. If it is not, somebody else has written in between: look again. Two who
+look at the same moment can so never both pass, whichever of them is the older.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Generator, Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from ...errors import Misconfigured, Unavailable
+from ..aws import answer_of, code_of
+from ..fence import Claim
+from .envelope import SIZE, Envelope, unwrap, wrap
+
+__all__ = ["Call", "Pause", "Steps"]
+
+T = TypeVar("T")
+
+ATTEMPTS_MAX = 100  # each that fails is another's success
+PAUSE_MAX_S = 0.2
+
+_MISSING = {"NoSuchKey", "404"}
+_CHANGED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+_KEPT = (
+    "CacheControl",
+    "ContentDisposition",
+    "ContentEncoding",
+    "ContentLanguage",
+    "ContentType",
+    "Metadata",
+)
+
+
+class Call(NamedTuple):
+    """A method of the client, and its arguments. The body of an answer is read by who runs it."""
+
+    method: str
+    request: dict[str, Any]
+
+
+class Pause(NamedTuple):
+    seconds: float
+
+
+Steps: TypeAlias = Generator[Call | Pause, Any, T]
+
+
+class Seen(NamedTuple):
+    """An object as it was read. No tag: it is not there."""
+
+    envelope: Envelope
+    tag: str | None = None
+    kept: Mapping[str, Any] = {}
+
+
+def look(key: str, *, whole: bool) -> Steps[Seen]:
+    """Read an object, or only the line with its mark."""
+    part = {} if whole else {"Range": f"bytes=0-{SIZE - 1}"}
+    try:
+        found = yield Call("get_object", {"Key": key, **part})
+    except Exception as error:
+        if code_of(error) in _MISSING:
+            return Seen(Envelope(0, None))
+        if code_of(error) == "InvalidRange":  # it is there, and empty
+            return (yield from look(key, whole=True))
+        raise
+    kept = {name: found[name] for name in _KEPT if found.get(name)}
+    return Seen(unwrap(found["Body"]), found["ETag"], kept)
+
+
+def enter(key: str, wanted: Claim) -> Steps[bytes | None]:
+    for attempt in range(ATTEMPTS_MAX):
+        seen = yield from look(key, whole=True)
+        if not _judge(seen.envelope, wanted):
+            return seen.envelope.data  # the mark is ours already
+        body = wrap(wanted.mark, seen.envelope.data)
+        if (yield from _replace(key, body, seen, dict(seen.kept))):
+            return seen.envelope.data
+        yield _pause(attempt)
+    raise _crowded(wanted)
+
+
+def put(key: str, data: bytes | None, wanted: Claim, more: Mapping[str, Any]) -> Steps[None]:
+    for attempt in range(ATTEMPTS_MAX):
+        seen = yield from look(key, whole=False)
+        _judge(seen.envelope, wanted)
+        if (yield from _replace(key, wrap(wanted.mark, data), seen, dict(more))):
+            return
+        yield _pause(attempt)
+    raise _crowded(wanted)
+
+
+def reset(key: str, mark: int) -> Steps[None]:
+    for attempt in range(ATTEMPTS_MAX):
+        seen = yield from look(key, whole=True)
+        if seen.tag is None and not mark:
+            return
+        body = wrap(mark, seen.envelope.data)
+        if (yield from _replace(key, body, seen, dict(seen.kept))):
+            return
+        yield _pause(attempt)
+    raise _crowded(Claim(key, 0))
+
+
+def forget(prefix: str, before: float) -> Steps[int]:
+    """Remove what was deleted before that time, for good; how many."""
+    count, more = 0, {"Prefix": prefix}
+    while True:
+        page = yield Call("list_objects_v2", more)
+        for entry in page.get("Contents", []):
+            if entry["Size"] == SIZE and entry["LastModified"].timestamp() < before:
+                count += yield from _remove(entry["Key"])
+        if not page.get("IsTruncated"):
+            return count
+        more = {"Prefix": prefix, "ContinuationToken": page["NextContinuationToken"]}
+
+
+def probe(key: str) -> Steps[None]:
+    """Raise Misconfigured if the store does something although its condition does not hold."""
+    old = yield Call("put_object", {"Key": key, "Body": b"1"})
+    new = yield Call("put_object", {"Key": key, "Body": b"2", "IfMatch": old["ETag"]})
+    same, later = {"Key": key, "IfMatch": old["ETag"]}, {"Key": key, "IfNoneMatch": "*"}
+    ignored: list[str] = []
+    for what, call in (
+        ("If-Match of a write", Call("put_object", {**same, "Body": b"2"})),
+        ("If-None-Match of a write", Call("put_object", {**later, "Body": b"2"})),
+        ("If-Match of a deletion", Call("delete_object", same)),
+    ):
+        if (yield from _passes(call)):
+            ignored.append(what)
+    yield Call("delete_object", {"Key": key})
+    if old["ETag"] == new["ETag"]:
+        ignored.append("the content in its ETags")
+    if ignored:
+        raise Misconfigured(
+            f"this store ignores {' and '.join(ignored)}: no guard can work on it. Use one that "
+            "has conditional writes, as S3 has"
+        )
+
+
+def _passes(call: Call) -> Steps[bool]:
+    """Send what has a condition; whether that did hold."""
+    try:
+        yield call
+    except Exception as error:
+        if _is_changed(error):
+            return False
+        raise
+    return True
+
+
+def _judge(found: Envelope, wanted: Claim) -> bool:
+    """Whether the mark is to be raised; StaleFence when it is too high."""
+    if found.mark > wanted.mark:
+        raise wanted.stale(found.mark)
+    return found.mark < wanted.mark
+
+
+def _replace(key: str, body: bytes, seen: Seen, more: dict[str, Any]) -> Steps[bool]:
+    """Write if the object is still what was seen; whether it was."""
+    condition = {"IfNoneMatch": "*"} if seen.tag is None else {"IfMatch": seen.tag}
+    call = Call("put_object", {**more, "Key": key, "Body": body, **condition})
+    return (yield from _passes(call))
+
+
+def _remove(key: str) -> Steps[bool]:
+    seen = yield from look(key, whole=True)
+    if seen.tag is None or seen.envelope.data is not None:
+        return False
+    return (yield from _passes(Call("delete_object", {"Key": key, "IfMatch": seen.tag})))
+
+
+def _is_changed(error: Exception) -> bool:
+    status = answer_of(error).get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return code_of(error) in _CHANGED | _MISSING or status in {409, 412}
+
+
+def _pause(attempt: int) -> Pause:
+    """How long to wait before looking again: longer each time, and not the same for all."""
+    return Pause(random.uniform(0, min(PAUSE_MAX_S, 0.005 * 2**attempt)))
+
+
+def _crowded(wanted: Claim) -> Unavailable:
+    return Unavailable(
+        f"the object of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
+        "could be done, so nothing was done: try again"
+    )
+
+
+def old(seconds: float) -> float:
+    """The time of day that many seconds ago."""
+    return time.time() - seconds

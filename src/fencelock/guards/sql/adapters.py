@@ -1,0 +1,232 @@
+"""Run the statements of a guard over the connection that its caller has.
+
+A driver is known by the module that its connections come from; none is imported here. SQLAlchemy
+and Django execute the statements themselves, so that they know of the transaction, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from importlib import import_module
+from inspect import isawaitable
+from typing import Any, Protocol, TypeVar, cast
+
+from ...errors import UsageError
+from . import dialects, errors, transactions
+from .dialects import Dialect
+from .steps import Result, Statement, Steps, Table
+
+__all__ = ["Adapter", "adapt", "change_in_sqlite3", "is_sqlite3"]
+
+T = TypeVar("T")
+
+PARAMETER = re.compile(r"(?<!:):(\w+)")
+
+# By the package that a connection's class comes from.
+DRIVERS = {
+    "sqlite3": dialects.SQLITE,
+    "aiosqlite": dialects.SQLITE,
+    "psycopg": dialects.POSTGRESQL,
+    "psycopg2": dialects.POSTGRESQL,
+    "pymysql": dialects.MYSQL,
+    "aiomysql": dialects.MYSQL,
+    "asyncmy": dialects.MYSQL,
+    "MySQLdb": dialects.MYSQL,
+}
+TOOLKITS = {
+    "sqlalchemy": ("sqlalchemy_adapter", "SqlalchemyAdapter"),
+    "django": ("django_adapter", "DjangoAdapter"),
+}
+
+
+class Adapter(Protocol):
+    """A connection that executes the statements of a guard."""
+
+    dialect: Dialect
+
+    def is_open(self) -> bool | None:
+        """Whether a transaction is open already; None when that cannot be told."""
+        ...
+
+    def run(
+        self, steps: Steps[T], table: Table, *, in_transaction: bool = False
+    ) -> T | Awaitable[T]:
+        """Execute the statements of the steps until they end: now, or when it is awaited.
+
+        With ``in_transaction`` they must be part of one: else it is a UsageError.
+        """
+        ...
+
+
+def adapt(connection: Any, dialect: str | None = None) -> Adapter:
+    """The adapter for this connection."""
+    make, found = _maker(connection.__class__)
+    if found is not None:
+        return make(connection, found if dialect is None else dialects.find(dialect))
+    if make is not DriverAdapter:
+        return make(connection, dialect)
+    if dialect and hasattr(connection, "cursor"):
+        return DriverAdapter(connection, dialects.find(dialect))
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    raise UsageError(
+        f"a guard cannot tell which database a {kind} leads to: pass a connection of "
+        f"{', '.join(DRIVERS)}, SQLAlchemy or Django, or give the guard its dialect="
+    )
+
+
+@lru_cache(maxsize=64)
+def _maker(kind: type[Any]) -> tuple[Callable[[Any, Any], Adapter], Dialect | None]:
+    """The adapter for connections of this class, and what a driver speaks.
+
+    The toolkit is imported for sure: by whoever has a connection.
+    """
+    package = _package(kind)
+    if package not in TOOLKITS:
+        return DriverAdapter, DRIVERS.get(package)
+    file, name = TOOLKITS[package]
+    make: Callable[[Any, Any], Adapter] = getattr(import_module(f".{file}", __package__), name)
+    return make, None
+
+
+def _package(kind: type[Any]) -> str:
+    """Where a connection comes from; a class of the caller's own, where its base does."""
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        if package in TOOLKITS or (package in DRIVERS and hasattr(kind, "cursor")):
+            return package
+    return ""
+
+
+@lru_cache(maxsize=64)
+def is_sqlite3(kind: type[Any]) -> bool:
+    """Whether connections of this class are of Python's own sqlite3."""
+    return _package(kind) == "sqlite3"
+
+
+def change_in_sqlite3(
+    connection: Any, sql: str, values: tuple[Any, ...], table: Table, *, in_transaction: bool
+) -> bool:
+    """Execute the one statement of a guard, and tell whether it changed a row; if not, run steps.
+
+    A write to a SQLite file takes so little time that what surrounds it counts. ``values`` are in
+    the order in which the statement has its parameters.
+    """
+    try:
+        if in_transaction and not connection.in_transaction:
+            transactions.demand(transactions.may_change(connection))
+        changed: int = connection.execute(positional(sql, True)[0], values).rowcount
+    except Exception as error:
+        errors.meet(error, table)
+        raise
+    return changed > 0
+
+
+class DriverAdapter:
+    """A connection of Python's DB API, or of its asyncio relatives."""
+
+    def __init__(self, connection: Any, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._connection = connection
+
+    def is_open(self) -> bool | None:
+        return transactions.is_open(self._connection)
+
+    def run(
+        self, steps: Steps[T], table: Table, *, in_transaction: bool = False
+    ) -> T | Awaitable[T]:
+        _refuse_pipeline(self._connection)
+        statement = next(steps)
+        try:
+            if in_transaction:
+                transactions.demand(transactions.may_change(self._connection))
+            cursor = self._connection.cursor()
+            began = cursor if isawaitable(cursor) else self._execute(cursor, statement)
+        except Exception as error:
+            errors.meet(error, table)
+            raise
+        if isawaitable(began):
+            return self._run_awaited(steps, statement, cursor, began, table)
+        return self._run_blocking(steps, statement, cursor, table)
+
+    def _run_blocking(self, steps: Steps[T], begun: Statement, cursor: Any, table: Table) -> T:
+        statement = begun
+        try:
+            while True:
+                row = cursor.fetchone() if statement.fetch else None
+                try:
+                    statement = steps.send(_result(cursor, row))
+                except StopIteration as end:
+                    value: T = end.value
+                    return value
+                self._execute(cursor, statement)
+        except Exception as error:
+            errors.meet(error, table)
+            raise
+        finally:
+            cursor.close()
+
+    async def _run_awaited(
+        self, steps: Steps[T], begun: Statement, cursor: Any, began: Awaitable[Any], table: Table
+    ) -> T:
+        statement = begun
+        try:
+            first = await began
+            if began is cursor:  # a driver whose cursors are awaited, too
+                cursor = first
+                await self._execute(cursor, statement)
+            while True:
+                row = await _now(cursor.fetchone()) if statement.fetch else None
+                try:
+                    statement = steps.send(_result(cursor, row))
+                except StopIteration as end:
+                    value: T = end.value
+                    await _now(cursor.close())
+                    return value
+                await self._execute(cursor, statement)
+        except Exception as error:
+            errors.meet(error, table)
+            raise
+
+    def _execute(self, cursor: Any, statement: Statement) -> Any:
+        if not statement.parameters:
+            return cursor.execute(statement.sql)
+        sql, order = positional(statement.sql, self.dialect is dialects.SQLITE)
+        return cursor.execute(sql, [statement.parameters[name] for name in order])
+
+
+def _refuse_pipeline(connection: Any) -> None:
+    if getattr(getattr(connection, "pgconn", None), "pipeline_status", 0):
+        raise UsageError(
+            "a guard needs the answer of the database before anything else is done, and in a "
+            "pipeline there is none yet: enter it before the pipeline begins"
+        )
+
+
+async def _now(value: Any) -> Any:
+    """What a driver gives at once or later, as the one or the other of them does."""
+    return await value if isawaitable(value) else value
+
+
+def _result(cursor: Any, row: Any) -> Result:
+    number = getattr(cursor, "lastrowid", None)
+    return Result(cursor.rowcount, number, None if row is None else _plain(row))
+
+
+def _plain(row: Any) -> tuple[Any, ...]:
+    """The values of a row, whatever the caller has their rows made into."""
+    return tuple(cast("Mapping[str, Any]", row).values() if isinstance(row, Mapping) else row)
+
+
+@lru_cache(maxsize=256)
+def positional(sql: str, qmark: bool) -> tuple[str, list[str]]:
+    """A statement with its parameters by position, which drivers are fastest with."""
+    order = PARAMETER.findall(sql)
+    return PARAMETER.sub("?" if qmark else "%s", sql if qmark else sql.replace("%", "%%")), order
+
+
+@lru_cache(maxsize=256)
+def percent(sql: str) -> str:
+    """A statement with its parameters in the manner of ``%(name)s``."""
+    return PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))

@@ -1,0 +1,178 @@
+"""Adapters: one interface to every library that is tortured, so that each does the same work.
+
+An adapter returns a hold, or None when the lock was not had in time, or raises: ``Failed`` when
+nothing happened, ``Doubt`` when it may have. Those of fencelock are here, in both flavors;
+``peers.py`` has those of other libraries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+
+from ... import aio, sync
+from ...errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
+
+T = TypeVar("T")
+
+Flavor: TypeAlias = Literal["threads", "asyncio"]
+
+WHO = "client"  # in what others see of a holder or waiter
+OPEN_S = 60.0  # connecting through a broken network must end some time
+
+
+class Failed(Exception):
+    """It could not be done, and surely was not."""
+
+
+class Doubt(Exception):
+    """There was no answer: it may have been done."""
+
+
+class Hold(ABC):
+    """A lock that was had."""
+
+    fence: int = 0
+    """0 where the library has none."""
+    ttl: float = 0.0
+    """For how long the lock is kept for a holder that is not heard of."""
+
+    @abstractmethod
+    def check(self) -> str:
+        """Why it holds no more, as far as the library knows, or nothing."""
+
+    @abstractmethod
+    def release(self) -> bool:
+        """Give it back; False when it was no longer ours."""
+
+    def lost_at(self) -> float | None:
+        """Since when the holder could know that it is lost; None while it is not."""
+        return None
+
+
+class LockAdapter(ABC):
+    """A client of one library."""
+
+    fenced: ClassVar[bool] = False
+    """Whether its holds carry a fence that a resource can check."""
+
+    @abstractmethod
+    def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
+        """Wait for the lock."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the engine."""
+
+    def sweep(self, prefix: str) -> None:
+        """Remove what is left of names that begin like this."""
+
+
+class FencelockAdapter(LockAdapter):
+    """fencelock, for blocking programs."""
+
+    fenced = True
+
+    def __init__(self, url: str, who: str = "") -> None:
+        self.client = sync.connect(url)
+        self.client.open()
+        self._meta = {WHO: who}
+
+    def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
+        lock = self.client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
+        lease = _granted(lock.acquire)
+        return None if lease is None else FencelockHold(lease, lease.release)
+
+    def close(self) -> None:
+        self.client.close()
+
+    def sweep(self, prefix: str) -> None:
+        try:
+            for holding in self.client.scan(prefix):
+                self.client.revoke(holding.name, "the torture is over")
+        except FencelockError:
+            pass  # an engine that cannot do it ends what is left with its ttl
+
+
+class FencelockAsyncAdapter(LockAdapter):
+    """fencelock, for asyncio: in an event loop that runs in a thread beside."""
+
+    fenced = True
+
+    def __init__(self, url: str, who: str = "") -> None:
+        self._meta = {WHO: who}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        try:
+            self._client = self.run(_connected(url), OPEN_S)
+        except BaseException:
+            self._end()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, T], within: float | None = None) -> T:
+        """Run a coroutine in the loop, and wait for its end."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(within)
+
+    def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
+        lock = self._client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
+        lease = _granted(lambda: self.run(lock.acquire()))
+        if lease is None:
+            return None
+        return FencelockHold(lease, lambda: self.run(lease.release()))
+
+    def close(self) -> None:
+        self.run(self._client.close())
+        self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(OPEN_S)
+        self._loop.close()
+
+
+class FencelockHold(Hold):
+    """A lease of either flavor."""
+
+    def __init__(self, lease: sync.Lease | aio.Lease, release: Callable[[], bool]) -> None:
+        self._lease = lease
+        self._release = release
+        self.fence = lease.fence
+        self.ttl = lease.ttl
+
+    def check(self) -> str:
+        try:
+            self._lease.check()
+        except LeaseLost as loss:
+            return loss.reason or str(loss)
+        return ""
+
+    def lost_at(self) -> float | None:
+        """By the lease's own arithmetic: whoever asked it after that moment was told."""
+        if not self._lease.lost.is_set():
+            return None
+        return self._lease._hold.valid_until()  # pyright: ignore[reportPrivateUsage]
+
+    def release(self) -> bool:
+        try:
+            return self._release()
+        except (OutcomeUnknown, EngineError) as error:
+            raise Doubt(str(error)) from error
+
+
+def _granted(acquire: Callable[[], T]) -> T | None:
+    """The lease, or None when it was not had in time; ``Failed`` or ``Doubt`` for other errors."""
+    try:
+        return acquire()
+    except NotAcquired:
+        return None
+    except FencelockError as error:
+        kind = Doubt if error.may_have_happened else Failed
+        raise kind(str(error)) from error
+
+
+async def _connected(url: str) -> aio.Client:
+    return await aio.connect(url)

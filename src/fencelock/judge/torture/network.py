@@ -1,0 +1,97 @@
+"""Put proxies between one client and the engine, where there is a network.
+
+A client that is cut off must be the only one, so each has a proxy for every host of the URL. Where
+that cannot be, the reason is for people to read: those faults do not apply.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from ...engine import Address
+from .proxy import Proxy
+
+PORTS = {
+    "redis": 6379,
+    "valkey": 6379,
+    "redlock": 6379,
+    "postgresql": 5432,
+    "mysql": 3306,
+    "mariadb": 3306,
+    "etcd": 2379,
+    "zookeeper": 2181,
+}
+CHECKS_NAMES = {"tls", "ca", "cert", "ssl", "sslrootcert", "sslmode"}
+HARMLESS = {"no", "off", "false", "0", "disable", "allow", "prefer", "require"}
+
+
+def why_not(address: Address) -> str:
+    """Why no proxy can stand between a client and this engine, or nothing."""
+    scheme = address.scheme
+    if scheme in ("memory", "sqlite"):
+        return f"{scheme} is reached without a network"
+    if "+" in scheme:
+        return f"{scheme} tells its clients other addresses, which lead past a proxy"
+    if scheme not in PORTS:
+        return f"the protocol of {scheme} is not known"
+    if scheme == "rediss" or any(
+        key in CHECKS_NAMES and str(value).lower() not in HARMLESS
+        for key, value in address.options.items()
+    ):
+        return "TLS checks the name of the server, which a proxy does not have"
+    if not address.hosts:
+        return "the URL names no host"
+    return ""
+
+
+def detour(url: str, addresses: Sequence[str]) -> str:
+    """The same URL with other hosts."""
+    scheme, _, rest = url.partition("://")
+    head, query, options = rest.partition("?")
+    netloc, slash, path = head.partition("/")
+    credentials, at, _ = netloc.rpartition("@")
+    return f"{scheme}://{credentials}{at}{','.join(addresses)}{slash}{path}{query}{options}"
+
+
+class Network:
+    """The proxies of one client."""
+
+    def __init__(self, url: str, address: Address) -> None:
+        port = PORTS[address.scheme]
+        self._proxies = [Proxy(number or port, host.strip("[]")) for host, number in address.hosts]
+        self.url = detour(url, [proxy.address for proxy in self._proxies])
+
+    def __enter__(self) -> Self:
+        for proxy in self._proxies:
+            proxy.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for proxy in self._proxies:
+            proxy.close()
+
+    def part(self, silently: bool) -> None:
+        """Cut the client off: bytes wait, or connections are reset and refused."""
+        for proxy in self._proxies:
+            proxy.block() if silently else proxy.cut()
+
+    def lose(self, chance: random.Random) -> None:
+        """Have the next answer of one server lost, with its connection."""
+        chance.choice(self._proxies).lose_next_reply()
+
+    def heal(self) -> None:
+        for proxy in self._proxies:
+            proxy.heal()
+
+    @property
+    def lost(self) -> int:
+        """Answers that were swallowed so far."""
+        return sum(proxy.lost for proxy in self._proxies)

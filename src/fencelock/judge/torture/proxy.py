@@ -1,0 +1,289 @@
+"""A TCP proxy between a client and its server: what a network does to them, on demand.
+
+It runs in a thread of its own on loopback and knows no protocol. What it counts is what can be
+seen on a wire: connections, bytes, and *requests*. A request is what a client sends after it was
+answered, or first of all: whatever it sends before the next answer belongs to it, so a pipeline of
+ten commands is one request, and one round trip.
+
+    with Proxy(server.port) as proxy:
+        client = fencelock.connect(f"redis://{proxy.address}/0")
+        proxy.count_from_now()
+        client.lock("seat").acquire()
+        assert proxy.requests == 1
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar
+
+from .proxy_connection import TO_CLIENT, TO_SERVER, Flow, ProxyConnection, abort
+
+T = TypeVar("T")
+
+CHUNK = 1 << 16
+CONNECT_S = 5.0
+DONE_S = 10.0
+
+
+class Proxy:
+    """One address that leads to a server, as well as it is told to."""
+
+    def __init__(self, to: int, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._target = (host, to)
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port = int(self._listener.getsockname()[1])
+        self._selector = selectors.DefaultSelector()
+        self._wakeup_read, self._wakeup_write = os.pipe()
+        self._commands: deque[Callable[[], None]] = deque()
+        self._open_connections: list[ProxyConnection] = []
+        self._blocked: set[str] = set()
+        self._cut = False
+        self._delay = 0.0
+        self._lose: list[tuple[bytes, bool]] = []
+        self._closed = False
+        self.connections = 0
+        """How many were opened."""
+        self.requests = 0
+        """How many round trips were begun."""
+        self.sent = 0
+        """Bytes from clients to the server."""
+        self.received = 0
+        """Bytes from the server to clients."""
+        self.lost = 0
+        """Answers that were swallowed."""
+        self._thread = threading.Thread(target=self._run, name="proxy", daemon=True)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    # What a test does with it. Each command has taken effect when the call returns.
+
+    def heal(self) -> None:
+        """Pass everything again, first of all what has waited."""
+        self._command(self._heal)
+
+    def block(self, *ways: str) -> None:
+        """Let bytes wait, in one direction or in both; the connections stay."""
+        self._command(lambda: self._block(*ways))
+
+    def cut(self) -> None:
+        """Reset all connections and refuse new ones, until healed."""
+        self._command(self._cut_off)
+
+    def reset(self) -> None:
+        """Reset all connections of this moment; new ones are welcome."""
+        self._command(self._reset)
+
+    def delay(self, seconds: float) -> None:
+        """Hold up every byte for so long, in each direction."""
+        self._command(lambda: setattr(self, "_delay", seconds))
+
+    def lose_next_reply(self, to: bytes = b"", *, then_cut: bool = True, count: int = 1) -> None:
+        """Swallow the next answer of the server, to a request that has these bytes in it.
+
+        Then that connection is reset, or stays open in silence for good: an answer that came later
+        would be taken for the lost one's. What a server pushes unasked is no answer.
+        """
+        self._command(lambda: self._lose.extend([(to, then_cut)] * count))
+
+    def count_from_now(self) -> None:
+        """Set all counters to nothing; connections that are open keep their state."""
+        self._command(self._forget)
+
+    @property
+    def open(self) -> int:
+        """How many connections there are now."""
+        return self._call(lambda: len(self._open_connections))
+
+    def waiting(self) -> int:
+        """How many bytes wait in the proxy."""
+        return self._call(
+            lambda: sum(
+                flow.waiting for connection in self._open_connections for flow in connection.flows
+            )
+        )
+
+    # Its life.
+
+    def start(self) -> Self:
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._wakeup_read, selectors.EVENT_READ, self._obey)
+        self._thread.start()
+        return self
+
+    def close(self) -> None:
+        """Reset everything and stop."""
+        if not self._closed:
+            self._command(self._end)
+            self._thread.join(DONE_S)
+            self._selector.close()
+            os.close(self._wakeup_read)
+            os.close(self._wakeup_write)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # Commands come from other threads; only the proxy's own thread touches its state.
+
+    def _command(self, command: Callable[[], None]) -> None:
+        self._call(command)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        """Run a function in the proxy's thread, and return what it returns."""
+        results: list[T] = []
+        done = threading.Event()
+
+        def run() -> None:
+            results.append(function())
+            done.set()
+
+        self._commands.append(run)
+        os.write(self._wakeup_write, b"!")
+        if not done.wait(DONE_S):
+            raise RuntimeError("the proxy's thread does not answer: has it been closed?")
+        return results[0]
+
+    def _obey(self) -> None:
+        os.read(self._wakeup_read, 1)
+        self._commands.popleft()()
+
+    def _heal(self) -> None:
+        self._blocked.clear()
+        self._lose.clear()
+        self._cut = False
+        self._delay = 0.0
+
+    def _block(self, *ways: str) -> None:
+        assert {*ways} <= {TO_SERVER, TO_CLIENT}, f"there is no such direction: {ways}"
+        self._blocked |= {*ways} or {TO_SERVER, TO_CLIENT}
+
+    def _cut_off(self) -> None:
+        self._cut = True
+        self._reset()
+
+    def _reset(self) -> None:
+        for connection in [*self._open_connections]:
+            self._drop(connection)
+
+    def _forget(self) -> None:
+        self.connections = self.requests = self.sent = self.received = self.lost = 0
+
+    def _end(self) -> None:
+        self._closed = True
+        self._reset()
+        self._selector.unregister(self._listener)
+        self._listener.close()
+
+    # The loop.
+
+    def _run(self) -> None:
+        while not self._closed:
+            for key, _ in self._selector.select(self._time_to_next()):
+                key.data()
+            for connection in [*self._open_connections]:
+                self._move(connection)
+
+    def _time_to_next(self) -> float | None:
+        """How long until a delayed byte may go on."""
+        flows = [flow for connection in self._open_connections for flow in connection.flows]
+        due = [flow.due for flow in flows if flow.waiting and flow.way not in self._blocked]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        if self._cut:
+            abort(client)
+            return
+        try:
+            server = socket.create_connection(self._target, timeout=CONNECT_S)
+        except OSError:
+            abort(client)  # the server is down: that is all a client would see without us
+            return
+        connection = ProxyConnection(client, server)
+        self._open_connections.append(connection)
+        self.connections += 1
+        for flow in connection.flows:
+            flow.source.setblocking(False)
+            flow.source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._selector.register(
+                flow.source, selectors.EVENT_READ, lambda flow=flow: self._read(connection, flow)
+            )
+
+    def _read(self, connection: ProxyConnection, flow: Flow) -> None:
+        if connection.gone:
+            return
+        try:
+            data = flow.source.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(connection)
+            return
+        if not data:
+            flow.ended = True
+            self._selector.unregister(flow.source)
+        elif flow.way == TO_SERVER:
+            self._take_request(connection, flow, data)
+        else:
+            self._take_reply(connection, flow, data)
+
+    def _take_request(self, connection: ProxyConnection, flow: Flow, data: bytes) -> None:
+        self.sent += len(data)
+        self.requests += connection.begins_request(data)
+        flow.take(data, self._delay)
+
+    def _take_reply(self, connection: ProxyConnection, flow: Flow, data: bytes) -> None:
+        self.received += len(data)
+        wanted = (
+            []
+            if connection.answered
+            else [one for one in self._lose if one[0] in connection.request]
+        )
+        connection.answered = True
+        if wanted:
+            self._lose.remove(wanted[0])
+            self.lost += 1
+            connection.silent = True
+            if wanted[0][1]:
+                self._drop(connection)
+        if not connection.silent:
+            flow.take(data, self._delay)
+
+    def _move(self, connection: ProxyConnection) -> None:
+        """Pass on what is due, and the end of a stream after its last byte."""
+        for flow in connection.flows:
+            if connection.gone or flow.way in self._blocked:
+                continue
+            try:
+                flow.give(time.monotonic())
+            except OSError:
+                self._drop(connection)
+        if all(flow.finished for flow in connection.flows):
+            self._drop(connection)
+
+    def _drop(self, connection: ProxyConnection) -> None:
+        if connection.gone:
+            return
+        self._open_connections.remove(connection)
+        for flow in connection.flows:
+            if not flow.ended:
+                self._selector.unregister(flow.source)
+        connection.abort()

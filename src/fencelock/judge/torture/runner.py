@@ -1,0 +1,260 @@
+"""Conduct one torture: start the clients, inject faults, and judge the history.
+
+Everything happens under names of its own, so that no other lock of the engine is touched, and what
+is left of them is removed. The observer is this process: it starts and ends the others, keeps the
+counters, and all times are of one clock that every process of the machine shares.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from ...engine import Engine
+from ...errors import Unavailable, UsageError
+from ...worlds import clock
+from ..history import Event, History
+from ..verdict import verdict
+from . import network
+from .adapters import Doubt, Failed, FencelockAdapter, LockAdapter
+from .client_process import ClientProcess
+from .counters import SharedCounters
+from .expectations import (
+    BOUND,
+    SESSION_SHARE,
+    SOON_S,
+    is_session_bound,
+    promised,
+    session_of,
+    with_session,
+)
+from .nemesis import ON_THE_WIRE, Nemesis
+from .network import Network
+from .peers import OURS, open_adapter
+from .queue_observer import QueueObserver
+from .run import Progress, Run, Settings
+from .workload import Plan
+
+CLIENTS_PER_NAME = 4
+TICK_S = 0.02
+TICK_OF_SESSION_S = 2.0  # sessions end at a tick of the server's, two seconds by default
+PREFIX = "fencelock-torture-"
+
+
+def torture(settings: Settings, watch: Callable[[Progress], None] = lambda _: None) -> Run:
+    """Torture one engine for a bounded time."""
+    with ExitStack() as stack:
+        settings = settings._replace(url=with_session(settings.url, settings.ttl))
+        ours = FencelockAdapter(settings.url)
+        stack.callback(ours.close)
+        engine = ours.client._core.engine  # pyright: ignore[reportPrivateUsage]
+        if ours.client.traits.scope == "process":
+            raise UsageError(
+                f"{ours.client.url} lives in one process, and a torture needs several: name "
+                "another engine, such as sqlite:///locks.db"
+            )
+        return _Torture(settings, ours, engine, stack).play(watch)
+
+
+class _Torture:
+    """Everything that takes part in one torture."""
+
+    def __init__(
+        self, settings: Settings, ours: FencelockAdapter, engine: Engine, stack: ExitStack
+    ) -> None:
+        self._settings = settings
+        self._ours = ours
+        self._address = address = engine.address
+        self._session = session_of(engine)
+        self._origin = clock.now()
+        self._began = 0.0
+        self.prefix = f"{PREFIX}{secrets.token_hex(4)}-"
+        groups = 1 + (settings.clients - 1) // CLIENTS_PER_NAME
+        self._names = tuple(f"{self.prefix}{number + 1}" for number in range(groups))
+        self._counters = SharedCounters(self._now)
+        self._events: list[Event] = []
+        self._audits: list[History] = []
+        self._deaths: list[str] = []
+        why_not = network.why_not(address)
+        self._not_applicable = {
+            fault: why_not for fault in settings.faults if fault in ON_THE_WIRE and why_not
+        }
+        if len(self._not_applicable) == len(settings.faults):
+            raise UsageError(
+                f"none of these faults can happen here ({', '.join(settings.faults)}): {why_not}. "
+                "Name others, such as pause,kill"
+            )
+        self._networks = {} if why_not else self._wire(stack)
+        self._auditor = self._auditors(stack)
+        self._clients = [self._client(number) for number in range(settings.clients)]
+        for client in self._clients:
+            stack.callback(client.close)
+        faults = [fault for fault in settings.faults if fault not in self._not_applicable]
+        self._nemesis = Nemesis(self._clients, self._networks, faults, settings.seed, self._now)
+        names = self._names if settings.library == OURS else ()
+        self._queue_observer = stack.enter_context(QueueObserver(ours.client, names, self._now))
+
+    def play(self, watch: Callable[[Progress], None]) -> Run:
+        """Let it run, bring it to rest, and judge it."""
+        watch(self._progress(f"starts {len(self._clients)} clients"))
+        for client in self._clients:
+            client.start()
+        for client in self._clients:
+            if why := client.wait_ready():
+                way = f" (this is its proxy before {self._address.public})"
+                raise Unavailable(
+                    f"{client.name} could not begin: {why}{way if self._networks else ''}"
+                )
+        self._began = self._now()
+        until = time.monotonic() + self._settings.seconds
+        while time.monotonic() < until:
+            self._nemesis.step()
+            self._revive()
+            watch(self._progress())
+            time.sleep(TICK_S)
+        watch(self._progress("comes to rest"))
+        self._rest()
+        return self._judge()
+
+    def _now(self) -> float:
+        return clock.now() - self._origin
+
+    def _wire(self, stack: ExitStack) -> dict[str, Network]:
+        return {
+            _name(number): stack.enter_context(Network(self._settings.url, self._address))
+            for number in range(self._settings.clients)
+        }
+
+    def _auditors(self, stack: ExitStack) -> LockAdapter:
+        if self._settings.library == OURS:
+            auditor: LockAdapter = self._ours
+        else:
+            auditor = open_adapter(self._settings.library, self._settings.url)
+            stack.callback(auditor.close)
+        stack.callback(auditor.sweep, self.prefix)
+        return auditor
+
+    def _client(self, number: int) -> ClientProcess:
+        settings, name = self._settings, _name(number)
+        plan = Plan(
+            client=name,
+            url=self._networks[name].url if name in self._networks else settings.url,
+            library=settings.library,
+            flavor="asyncio" if number % 2 else "threads",
+            names=self._names,
+            ttl=max(settings.ttl, self._session * SESSION_SHARE),
+            timeout=3 * max(settings.ttl, self._session) + SOON_S,
+            seed=settings.seed * 7919 + number,
+            origin=self._origin,
+        )
+        return ClientProcess(name, plan, self._counters)
+
+    def _revive(self) -> None:
+        """A client that died by itself is a finding; the work goes on without it being one less."""
+        for client in self._clients:
+            if client.died():
+                self._deaths.append(f"{client.name}: {client.trouble()}")
+                client.kill()
+                self._note(client.name, "crash", "it ended by itself")
+                self._note(client.name, "restart")
+                client.start()
+
+    def _rest(self) -> None:
+        """Heal everything, let every client finish, and see that nothing is left."""
+        self._nemesis.end()
+        for client in self._clients:
+            client.stop()
+        ttl = self._ttl()
+        until = time.monotonic() + 3 * (ttl + SOON_S) + 3 * self._settings.ttl
+        for client in self._clients:
+            if not client.wait_done(until):
+                self._note(client.name, "crash", "it did not end, and was killed")
+            client.kill()
+        for name in self._names:
+            self._audit(name, ttl)
+
+    def _audit(self, name: str, ttl: float) -> None:
+        """A newcomer gets the lock, or something was left behind."""
+        begun = Event(self._now(), "auditor", "invoke", "acquire", 1, name)
+        kind, fence, detail = "fail", 0, "not in time"
+        try:
+            hold = self._auditor.acquire(name, self._settings.ttl, ttl + 2 * SOON_S)
+        except (Doubt, Failed) as error:
+            hold, kind, detail = None, "unknown", str(error)
+        ended = Event(self._now(), "auditor", kind, "acquire", 1, name, fence, None, detail)
+        if hold is not None:
+            ended = ended._replace(kind="ok", fence=hold.fence, detail="")
+            hold.release()
+        self._audits.append(History([begun, ended]))
+
+    def _ttl(self) -> float:
+        """For how long the engine keeps a lock for a client that sends nothing."""
+        session = self._session + TICK_OF_SESSION_S if self._session else 0.0
+        return max(session, *(client.ttl for client in self._clients)) or self._settings.ttl
+
+    def _note(self, client: str, verb: str, detail: str = "") -> None:
+        self._events.append(Event(self._now(), client, "note", verb, detail=detail))
+
+    def _progress(self, phase: str = "") -> Progress:
+        counters = self._counters
+        return Progress(
+            self._settings.library,
+            self._now() - self._began,
+            self._settings.seconds,
+            sum(client.tenures for client in self._clients),
+            dict(self._nemesis.counts),
+            sum(counter.lost for counter in [*counters.plain.values()]),
+            sum(counter.refused for counter in [*counters.guarded.values()]),
+            phase,
+        )
+
+    def _judge(self) -> Run:
+        logs = [History(log) for client in self._clients for log in client.logs]
+        seen = [
+            self._counters.events,
+            self._nemesis.events,
+            self._queue_observer.events,
+            self._events,
+        ]
+        bound = is_session_bound(self._address)
+        seen.append(self._ended_sessions() if bound else [])
+        history = History.merged([*logs, *self._audits, *(History(events) for events in seen)])
+        traits = self._ours.client.traits if self._settings.library == OURS else None
+        promises = promised(traits, self._ttl(), bound)
+        unheard = self._unheard()
+        if unheard:
+            promises = promises._replace(freed_within=None)
+        return Run(
+            self._settings,
+            self._address.public,
+            traits,
+            self._ttl(),
+            history,
+            promises,
+            verdict(history, promises),
+            dict(self._nemesis.counts),
+            self._not_applicable,
+            self._counters,
+            self._deaths,
+            BOUND if bound else "",
+            unheard,
+        )
+
+    def _unheard(self) -> str:
+        """Why no newcomer got an answer of the engine, or nothing if one did."""
+        ends = [audit[-1] for audit in self._audits]
+        return ends[0].detail if all(end.kind == "unknown" for end in ends) else ""
+
+    def _ended_sessions(self) -> list[Event]:
+        """From when on the server may have ended the sessions of a client that was cut off."""
+        return [
+            event._replace(verb="expired", detail="its sessions may have ended")
+            for event in self._nemesis.events
+            if event.verb == "partition"
+        ]
+
+
+def _name(number: int) -> str:
+    return f"client {number + 1}"

@@ -1,0 +1,229 @@
+"""The context of a check: clients, names of its own, others at work, and waits that end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from ... import aio, sync
+from ..._client.client import Core
+from ...engine import Address, Engine
+from ...model import Busy, Grant, Request
+from ...world import Job, Signal, World, sleep
+from ...worlds.aio import AioWorld
+from ...worlds.threads import ThreadsWorld
+from ..faulty import Faults, FaultyEngine
+from .async_adapter import async_adapter
+from .check import Broken, Check, expect, give_back
+from .record import Record, recorded
+
+T = TypeVar("T")
+
+Flavor: TypeAlias = Literal["sync", "asyncio"]
+FLAVORS: tuple[Flavor, ...] = ("sync", "asyncio")
+
+TIMEOUT_S = 20.0  # how long a check waits for something that must happen
+LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is
+BRIEF_S = 0.25  # a ttl whose end a check waits for
+CLOSE_S = 10.0
+
+
+class Running(Generic[T]):
+    """Somebody else at work: a thread or a task."""
+
+    def __init__(
+        self,
+        world: World,
+        timeout: float,
+        work: Callable[..., Awaitable[T]],
+        args: tuple[object, ...],
+    ) -> None:
+        self._world = world
+        self._timeout = timeout
+        self._answer: list[T] = []
+        self._who: Any = None
+        self.error: BaseException | None = None
+        self._job: Job = world.spawn(self._run(work, args), "conformance")
+
+    async def _run(self, work: Callable[..., Awaitable[T]], args: tuple[object, ...]) -> None:
+        self._who = self._world.who()
+        try:
+            self._answer.append(await work(*args))
+        except BaseException as error:
+            self.error = error
+
+    def started(self) -> bool:
+        return self._who is not None
+
+    def done(self) -> bool:
+        return bool(self._answer) or self.error is not None
+
+    def cancel(self) -> None:
+        """Cancel the task; threads cannot be."""
+        self._who.cancel()
+
+    async def give_back(self) -> bool:
+        """Give back the lease that it got, if any; False while it is still at work."""
+        for answer in self._answer:
+            await give_back(answer)
+        return self.done()
+
+    async def end(self, within: float | None = None) -> None:
+        """Wait until it has ended, however it did."""
+        limit = self._timeout if within is None else within
+        ended = await self._job.join(self._world.now() + limit)
+        expect(ended, f"it must end, and did not within {limit:g} s")
+
+    async def result(self, within: float | None = None) -> T:
+        """Wait for what it returns; raise what it raised."""
+        await self.end(within)
+        if self.error is not None:
+            raise self.error
+        return self._answer[0]
+
+
+class CheckContext:
+    """The surroundings of one check, in one flavor, over one address."""
+
+    def __init__(
+        self, flavor: Flavor, engine: type[Engine], address: Address, timeout: float = TIMEOUT_S
+    ) -> None:
+        self.flavor = flavor
+        self.timeout = timeout
+        """How long to wait for something that must happen."""
+        self.world = self._new_world()
+        self.record = Record()
+        self._bare = engine
+        self._engine = recorded(engine, self.record)
+        self._address = address
+        self._mark = self.world.owner()[:8]
+        self._clients: list[aio.Client] = []
+        self._others: list[Running[Any]] = []
+
+    def _new_world(self) -> World:
+        return AioWorld() if self.flavor == "asyncio" else ThreadsWorld()
+
+    async def connect(self, faults: Faults | None = None) -> aio.Client:
+        """A new client of the engine, closed when the check is over; with faults in between."""
+        world = self._new_world()
+        make: Callable[[], Engine] = partial(self._engine, world, self._address)
+        if faults is not None:
+            make = partial(_faulty, make, faults)
+        if self.flavor == "asyncio":
+            client = aio.Client(Core(world, make, aio.Lease))
+        else:
+            client = async_adapter(sync.Client(Core(world, make, sync.Lease)))
+        self._clients.append(client)
+        await core_of(client).open()
+        return client
+
+    async def why_not(self, check: Check) -> str:
+        """Why a check does not apply here, or nothing when it does."""
+        if self.flavor not in check.flavors:
+            return f"it is about {', '.join(check.flavors)} only"
+        if not check.needs:
+            return ""
+        traits = (await self.connect()).traits
+        for need in check.needs:
+            optional = need in ("revoke", "scan")
+            if optional and getattr(self._bare, need) is getattr(Engine, need):
+                return f"the engine does not offer {need}()"
+            if not getattr(traits, need):
+                return f"the engine does not promise {need}"
+        return ""
+
+    def name(self, word: str = "lock") -> str:
+        """A name that no other check uses; the same word gives the same name."""
+        return f"{self._mark}:{word}"
+
+    def request(self, name: str, ttl: float = LONG_S) -> Request:
+        """A wish to hold a name, as the core would send it to the engine."""
+        return Request(name, self.world.owner(), ttl)
+
+    async def enqueue(self, client: aio.Client, request: Request) -> tuple[Signal, Grant | Busy]:
+        """Join the queue as a waiter does: watch, then acquire."""
+        signal = core_of(client).world.signal()
+        await engine_of(client).watch(request, signal)
+        return signal, await engine_of(client).acquire(request._replace(queue=True))
+
+    def start(self, work: Callable[..., Awaitable[T]], *args: object) -> Running[T]:
+        """Have something done beside the check, in a thread or a task of its own."""
+        running = Running(self.world, self.timeout, work, args)
+        self._others.append(running)
+        return running
+
+    async def breathe(self, seconds: float = 0.001) -> None:
+        """Let others run."""
+        await sleep(self.world, seconds)
+
+    async def until(self, condition: Callable[[], Awaitable[object]], what: str) -> None:
+        """Wait until something is so."""
+        deadline = self.world.now() + self.timeout
+        while not await condition():
+            if self.world.now() >= deadline:
+                raise Broken(f"{what}: not within {self.timeout:g} s")
+            await self.breathe(0.002)
+
+    async def until_waiting(self, name: str, count: int = 1) -> None:
+        """Wait until so many have been told by the engine to wait for a name."""
+
+        async def waiting() -> bool:
+            return self.record.waiting(name) >= count
+
+        await self.until(waiting, f"{count} waiter(s) must ask for {name!r}")
+
+    async def until_lost(self, lease: aio.Lease) -> None:
+        """Wait until the holder is told of its loss."""
+        expect(await lease.lost.wait(self.timeout), f"the holder of {lease!r} was not told in time")
+
+    def crash(self, client: aio.Client) -> None:
+        """Have a client do what a killed process does: nothing more, and no good-bye."""
+        core_of(client).keeper.stop()
+
+    async def close(self) -> list[BaseException]:
+        """Close all clients, whatever they are in the midst of, and leave no lease behind.
+
+        Return what went wrong: an error on closing is told only when the check itself has passed.
+        """
+        left, self._others = self._others, []
+        closing = [self.start(client.close) for client in self._clients]
+        give_up = self.world.now() + CLOSE_S
+        while left and self.world.now() < give_up:  # who still waited is served now
+            left = [other for other in left if not await other.give_back()]
+            await self.breathe()
+        for job in closing:
+            await self._end(job)
+        return [job.error for job in closing if job.error is not None]
+
+    async def _end(self, job: Running[None]) -> None:
+        try:
+            await job.end(CLOSE_S)
+        except Broken as error:
+            job.error = error
+
+
+def _faulty(make: Callable[[], Engine], faults: Faults) -> Engine:
+    return FaultyEngine(make(), faults)
+
+
+def core_of(client: aio.Client) -> Core[Any]:
+    """What is behind a client."""
+    return client._core  # pyright: ignore[reportPrivateUsage]
+
+
+def engine_of(client: aio.Client) -> Engine:
+    """The engine of a client, for checks of the contract itself."""
+    return core_of(client).engine
+
+
+def owner_of(lease: aio.Lease) -> str:
+    """The owner id of a lease, which nobody but its holder may see."""
+    return lease._hold.grant.owner  # pyright: ignore[reportPrivateUsage]
+
+
+def grant_of(answer: Grant | Busy) -> Grant:
+    """A grant that the engine must have given."""
+    if isinstance(answer, Grant):
+        return answer
+    raise Broken(f"the engine must grant this, and says {answer!r}")

@@ -1,0 +1,322 @@
+"""The simulated backend of a run: a linearizable store, one Redis, or several under Redlock.
+
+The engines are the package's own, unchanged; only what they reach is simulated. The store is that
+of the memory engine, in a process of its own behind datagrams.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from fencelock.engine import Address, Engine
+from fencelock.engines.memory import MemoryEngine, Store
+from fencelock.engines.redis.engine import RedisEngine
+from fencelock.engines.redlock.engine import RedlockEngine
+from fencelock.errors import OutcomeUnknown
+from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
+from fencelock.world import Signal
+from fencelock.worlds.threads import drive
+from tests.sim.edge import install
+from tests.sim.edge_fanout import Edge
+from tests.sim.model_redis import ModelRedis
+from tests.sim.network import Host, Network
+from tests.sim.nodes import Node
+
+NAME = "seat"
+KEY = NAME.encode()
+QUEUE, REVOKED = b"{seat}:fencelock:queue", b"{seat}:fencelock:revoked"
+R = TypeVar("R")
+
+install()
+
+
+class Backend(ABC):
+    """The servers of one run, and the engines that reach them."""
+
+    fifo = True
+    looks_within = 1.0
+    """How soon a waiter finds a lock that came free without a word."""
+
+    def __init__(self, network: Network, request_timeout: float) -> None:
+        self.network = network
+        self.request_timeout = request_timeout
+        """How long a client waits for an answer."""
+        self.hosts: list[Any] = []
+        """What can be frozen, restarted and cut off."""
+
+    @abstractmethod
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        """A new engine for a client."""
+
+    @abstractmethod
+    def owners(self) -> list[str]:
+        """For whom each server keeps the lock at this moment, or nothing."""
+
+    def holder(self) -> str:
+        """The owner that a majority of the servers keeps the lock for, or nothing."""
+        (owner,) = self.owners()
+        return owner
+
+    def kept_until(self) -> float:
+        """Until when the lock is kept for its holder, unless that is changed; 0 if that cannot be
+        told."""
+        return 0.0
+
+    @abstractmethod
+    def queue(self) -> Sequence[str]:
+        """The owners in the queue."""
+
+    @abstractmethod
+    def revoked(self) -> Collection[str]:
+        """Owners from whom somebody took the lock away."""
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Have this called whenever a server has served something that may have changed what it
+        keeps."""
+        for host in self.hosts:
+            host.watchers.append(changed)
+
+
+class RedisBackend(Backend):
+    """One server."""
+
+    nodes = 1
+
+    def __init__(self, network: Network, request_timeout: float) -> None:
+        super().__init__(network, request_timeout)
+        random = network.simulation.random
+        self._seen = [""] * self.nodes
+        """Whom each server had a record of when somebody looked last."""
+        self._revoked: dict[str, None] = {}
+        for number in range(self.nodes):
+            ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
+            self.hosts.append(Node(network, f"node-{number}", ahead, pace))
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        world.edge = Edge(self.network, host, {node.name: node for node in self.hosts})
+        return self.make(world, tuple((node.name, 6379) for node in self.hosts))
+
+    def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
+        return RedisEngine(
+            world, Address("redis", hosts, options={"request_timeout": self.request_timeout})
+        )
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        for place, node in enumerate(self.hosts):
+            node.watchers.append(partial(self._look, place, node.model, changed))
+
+    def _look(self, place: int, model: ModelRedis, changed: Callable[[], object]) -> None:
+        if model.look(KEY, QUEUE, REVOKED):
+            sight = model.sight
+            self._seen[place] = sight.owner
+            for owner in sight.revoked:
+                self._revoked[owner] = None
+            changed()
+
+    def owners(self) -> list[str]:
+        owners: list[str] = []
+        for node in self.hosts:
+            sight = node.model.sight
+            owners.append(sight.owner if sight.owner and node.wall_us() < sight.until_us else "")
+        return owners
+
+    def kept_until(self) -> float:
+        (node,) = self.hosts
+        left_s: float = (node.model.sight.until_us - node.wall_us()) / 1e6
+        return self.network.simulation.now + left_s
+
+    def queue(self) -> Sequence[str]:
+        queue: Sequence[str] = self.hosts[0].model.sight.queue
+        return queue
+
+    def revoked(self) -> Collection[str]:
+        return self._revoked.keys()
+
+
+class RedlockBackend(RedisBackend):
+    """Three servers that do not know each other."""
+
+    nodes = 3
+    fifo = False
+    looks_within = 1.5
+
+    def holder(self) -> str:
+        seen = self._seen
+        half = len(seen) // 2
+        for owner in seen[: half + 1]:
+            if owner and seen.count(owner) > half:
+                return owner if self.owners().count(owner) > half else ""
+        return ""
+
+    def make(self, world: SimWorld, hosts: tuple[tuple[str, int], ...]) -> Engine:
+        request_timeout = 0.4 * self.request_timeout
+        return RedlockEngine(
+            world, Address("redlock", hosts, options={"request_timeout": request_timeout})
+        )
+
+    def kept_until(self) -> float:
+        return 0.0
+
+    def queue(self) -> Sequence[str]:
+        return ()
+
+
+class StoreNode(Host):
+    """The process in which the store lives."""
+
+    def __init__(self, world: SimWorld) -> None:
+        super().__init__("store")
+        self._world = world
+        self.watchers: list[Callable[[], object]] = []
+        self.restart(forgets=True)
+
+    def serve(self, work: Coroutine[Any, Any, R]) -> R:
+        answer = drive(work)
+        for watch in self.watchers:
+            watch()
+        return answer
+
+    def crash(self) -> None:
+        self.is_down = True
+        self.is_paused, self.mail = False, []
+
+    def restart(self, forgets: bool) -> None:
+        self.is_down = False
+        if forgets:
+            self.store = Store(self._world)
+            self.engine = MemoryEngine(self._world, Address("memory"), self.store)
+
+    @property
+    def ahead(self) -> float:
+        return self._world.wall_ahead
+
+    @ahead.setter
+    def ahead(self, seconds: float) -> None:
+        self._world.wall_ahead = seconds
+
+
+class StoreBackend(Backend):
+    """The linearizable store."""
+
+    def __init__(self, network: Network, request_timeout: float) -> None:
+        super().__init__(network, request_timeout)
+        self.node = StoreNode(network.simulation.world("store", ahead=5e4))
+        self.hosts.append(self.node)
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        return Remote(self, world, host)
+
+    def owners(self) -> list[str]:
+        record = self.node.store.records.get(NAME)
+        now = self.node.engine.world.now()
+        return [record.owner if record is not None and record.expires_at > now else ""]
+
+    def kept_until(self) -> float:
+        record, world = self.node.store.records.get(NAME), self.node.engine.world
+        return self.network.simulation.now + (record.expires_at - world.now() if record else 0.0)
+
+    def queue(self) -> Sequence[str]:
+        return list(self.node.store.queues.get(NAME, {}))
+
+    def revoked(self) -> Collection[str]:
+        return list(self.node.store.revoked)
+
+
+class Remote(Engine):
+    """A client of the store: it asks, and gives up when no answer comes."""
+
+    schemes = ("remote",)
+    traits = MemoryEngine.traits
+
+    def __init__(self, backend: StoreBackend, world: SimWorld, host: Host) -> None:
+        super().__init__(world, Address("remote"))
+        self._cast = backend
+        self._sim_world = world
+        self._host = host
+
+    async def open(self) -> None:
+        """Nothing to reach."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        asked_at = self.world.now()
+        answer = await self._call(lambda engine: engine.acquire(request))
+        return answer if isinstance(answer, Busy) else self._stamp(answer, asked_at)
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        asked_at = self.world.now()
+        answers = await self._call(lambda engine: engine.renew(grants))
+        return [a if isinstance(a, Gone) else self._stamp(a, asked_at) for a in answers]
+
+    async def release(self, grant: Grant) -> bool:
+        return await self._call(lambda engine: engine.release(grant))
+
+    async def withdraw(self, request: Request) -> None:
+        await self._call(lambda engine: engine.withdraw(request))
+
+    async def inspect(self, name: str) -> State:
+        return await self._call(lambda engine: engine.inspect(name))
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        return await self._call(lambda engine: engine.revoke(name, reason))
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        push = _Push(self._cast, self._host, signal)
+        await self._call(lambda engine: engine.watch(request, push))
+
+    async def unwatch(self, request: Request) -> None:
+        await self._call(lambda engine: engine.unwatch(request))
+
+    def _stamp(self, answer: Grant, asked_at: float) -> Grant:
+        return granted(answer.name, answer.owner, answer.fence, answer.ttl, asked_at)
+
+    async def _call(self, ask: Callable[[MemoryEngine], Coroutine[Any, Any, R]]) -> R:
+        network, node = self._cast.network, self._cast.node
+        answers, answered = list[R](), Flag()
+
+        def arrive() -> None:
+            answer = node.serve(ask(node.engine))
+            network.datagram(node, self._host, lambda: take(answer))
+
+        def take(answer: R) -> None:
+            answers.append(answer)
+            answered.set()
+
+        await self._sim_world.simulation.turn()  # a cancellation may come before it is sent
+        network.datagram(self._host, node, arrive)
+        await self.world.wait(answered, self.world.now() + self._cast.request_timeout)
+        if not answers:
+            raise OutcomeUnknown("no answer")
+        return answers[0]
+
+
+class _Push:
+    """What the store sets: the waiter hears of it a little later, or not at all."""
+
+    def __init__(self, backend: StoreBackend, host: Host, signal: Signal) -> None:
+        self._cast = backend
+        self._host = host
+        self._signal = signal
+
+    def set(self) -> None:
+        self._cast.network.datagram(self._cast.node, self._host, self._signal.set)
+
+    def clear(self) -> None:
+        self._signal.clear()
+
+    def is_set(self) -> bool:
+        return self._signal.is_set()
+
+
+BACKENDS: dict[str, type[Backend]] = {
+    "store": StoreBackend,
+    "redis": RedisBackend,
+    "redlock": RedlockBackend,
+}

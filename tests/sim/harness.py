@@ -1,0 +1,183 @@
+"""A run: clients and servers on a faulty network, what goes wrong there, and a history of it all.
+
+    run = Run("redlock", draw_plan("storm", 7))
+    run.play()
+    run.verdict()
+
+The history is judged by the checkers of `fencelock.judge`, as real runs are. The observer sees what
+no client can, the servers' own records, and tells at once when a lock is given away that somebody
+still believes in.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from fencelock._client.lock_options import make_lock_spec
+from fencelock._client.pending import ECHO_S, PASS_S
+from fencelock.judge import History, Promises, Ruling, Verdict, verdict
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import Simulation
+from fencelock.world import GRACE_S
+from tests.sim.backends import BACKENDS, NAME, Backend
+from tests.sim.client import Client
+from tests.sim.nemesis import FAULTS
+from tests.sim.network import Conditions, Network
+from tests.sim.observer import WITNESSED, Observer
+from tests.sim.plan import CUTS, TTLS, Fault, Plan, Visit
+from tests.sim.resource import REGISTER, Register
+
+STEPS_MAX = 200_000
+REQUEST_TIMEOUT_S = (
+    20.0  # of a newcomer, when dead waiters may stand in the queue and are called first
+)
+SETTLE_S = 8.0  # after the last fault: every lease that nobody keeps is over
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Let nothing be finalized that an earlier run left behind: this one is on its own."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class Run:
+    """One plan, played by one backend."""
+
+    def __init__(self, backend: str, plan: Plan, guarded: bool = True) -> None:
+        self.name = backend
+        self.plan = plan
+        self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
+        self.history = History(clock=lambda: self.simulation.now)
+        self.network = Network(self.simulation, plan.conditions)
+        self.backend: Backend = BACKENDS[backend](self.network, plan.request_timeout)
+        self.register = Register(guarded)
+        self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
+        self.is_kind = self.is_prompt and not plan.kinds() - {"cancel", "pause", "wall", "revoke"}
+        """Everybody can clean up after itself."""
+        self.promises = self._promised()
+        self.clients: list[Client] = []
+        self.present = 0
+        self.all_gone = Flag()
+        self.all_gone.set()
+        self.observer = Observer(self)
+        self.backend.watch(self.observer.look)
+        for name, visits in plan.clients.items():
+            self.enter(name, visits)
+
+    @property
+    def is_flaky(self) -> bool:
+        return self.plan.conditions != Conditions(delay_max=self.plan.conditions.delay_max)
+
+    def _promised(self) -> Promises:
+        """What this backend promises under these faults."""
+        kinds = self.plan.kinds()
+        sane = not kinds & ({"amnesia"} if self.name == "store" else {"amnesia", "step"})
+        calls = 8 * self.plan.conditions.delay_max
+        return Promises(
+            exclusive=sane,
+            fifo=self.backend.fifo and self.is_prompt and sane,
+            forsakes=False,
+            guarded=self.register.guarded,
+            ttl=TTLS[-1] * 1.01,
+            slack=1e-6,
+            told_within=0.0 if sane and "revoke" not in kinds else calls,
+            told_ttls=0.0 if sane and "revoke" not in kinds else 1.0,
+            woken_within=self.backend.looks_within + calls if self.is_prompt and sane else None,
+            freed_within=calls if self.is_kind else REQUEST_TIMEOUT_S / 2,
+            grace=GRACE_S * 1.01,
+            undone_within=self._undone_within(),
+        )
+
+    def _undone_within(self) -> float | None:
+        """How soon an attempt that is said to have failed leaves nothing: at once where requests
+        arrive in the order in which they were sent, also those that nobody waits for any more."""
+        if self.is_flaky and self.name == "store":
+            return None  # datagrams arrive twice
+        if self.is_prompt and not self.plan.kinds() & set(CUTS):
+            return 0.0
+        return ECHO_S + PASS_S + 8 * self.plan.conditions.delay_max
+
+    def enter(self, name: str, visits: tuple[Visit, ...]) -> Client:
+        client = Client(self, name, visits)
+        self.clients.append(client)
+        self.present += 1
+        self.all_gone.clear()
+        self.simulation.start(client.live(), client.world, "life")
+        return client
+
+    def play(self) -> Run:
+        """Play it to its end."""
+        with no_collection(), self.simulation:
+            for name, fault in self.plan.faults.items():
+                self.simulation.at(fault.at, partial(self._strike, name, fault))
+            self.simulation.run(until=self.all_gone)
+            self._end()
+        return self
+
+    def verdict(self) -> Verdict:
+        """What the checkers and the observer say."""
+        found = verdict(self.history, self.promises)
+        return Verdict((*found.rulings, *self._witnessed()))
+
+    def _witnessed(self) -> Iterator[Ruling]:
+        for name, question in WITNESSED.items():
+            found = tuple(one for one in self.observer.found if one.checker == name)
+            yield Ruling(name, question, "broken" if found else "held", "", found)
+
+    def leave(self) -> None:
+        """A client comes no more."""
+        self.present -= 1
+        if not self.present:
+            self.all_gone.set()
+
+    def _end(self) -> None:
+        """All have gone or crashed: a newcomer finds the lock free."""
+        now = self.simulation.now
+        last = max((fault.at + fault.seconds for fault in self.plan.faults.values()), default=now)
+        wait = 0.25 + 4 * self.network.conditions.delay_max if self.is_kind else SETTLE_S
+        self.simulation.run(until=max(now, last + 0.1) + wait)
+        self.network.change(Conditions())
+        if self.is_kind:
+            self.observer.nothing_left()
+        client = Client(self, "newcomer", ())
+        self.clients.append(client)
+        spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
+
+        async def visit() -> None:
+            await client.core.open()
+            hold = await client.acquire(spec, 0.0 if self.is_kind else REQUEST_TIMEOUT_S)
+            if hold is not None:
+                await client.release(hold.tenure)
+            await client.core.close()
+
+        self.simulation.play(visit(), client.world)
+        op = self.history.invoke("observer", "read", REGISTER)
+        self.history.end("ok", "observer", "read", op, REGISTER, value=self.register.value)
+
+    # Faults
+
+    def _strike(self, name: str, fault: Fault) -> None:
+        if self.present:
+            FAULTS[fault.kind](self, fault)
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do something after a while."""
+        self.simulation.at(self.simulation.now + seconds, action)
+
+    def client(self, fault: Fault) -> Client:
+        """Whom a fault of a client befalls."""
+        return self.clients[fault.place % len(self.clients)]
+
+    def node(self, fault: Fault) -> Any:
+        """Which server a fault befalls."""
+        return self.backend.hosts[fault.place % len(self.backend.hosts)]

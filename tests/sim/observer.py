@@ -1,0 +1,112 @@
+"""The observer of a run: it sees the servers' own records, which no client can.
+
+It writes down who stands in the queue and from whom the lock was taken away, and tells at once when
+a lock is given away that somebody still believes in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fencelock.judge import Violation
+from tests.sim.backends import NAME
+
+if TYPE_CHECKING:
+    from tests.sim.harness import Run
+
+WITNESSED = {
+    "believed": "nobody believes in what was given away",
+    "left_behind": "the servers are as they were before",
+}
+
+
+ROUNDED_S = 0.003  # what the clocks of servers leave unsaid
+SOON_S = 0.001
+
+
+class Observer:
+    """Sees every grant in the order of the servers, and who believes what at that moment."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._cast = run.backend
+        self._holder = ""
+        self._kept_until = 0.0
+        self._asked: dict[str, tuple[str, int]] = {}
+        self._owners: dict[int, str] = {}
+        self._queued: set[str] = set()
+        self._revoked: set[str] = set()
+        self.found: list[Violation] = []
+        self.grants = 0
+
+    def asked(self, owner: str, client: str, op: int) -> None:
+        """An owner id belongs to this attempt."""
+        self._asked.setdefault(owner, (client, op))
+        self._owners[op] = owner
+
+    def look(self) -> None:
+        """A server has served something, and what it keeps may have changed."""
+        self._look_at_owners()
+        holder = self._cast.holder()
+        if holder != self._holder:
+            if self._run.simulation.now < self._kept_until - ROUNDED_S:
+                self._note("freed", self._holder)
+            if holder:
+                self.grants += 1
+                self._note("kept", holder)
+                if self._run.promises.exclusive:
+                    self._see_that_nobody_else_believes(holder)
+        self._holder, self._kept_until = holder, self._cast.kept_until() if holder else 0.0
+
+    def failed(self, op: int) -> None:
+        """An attempt is said to have failed: see a little later that nothing is kept for it."""
+        within, owner = self._run.promises.undone_within, self._owners.get(op)
+        if within is not None and owner is not None:
+            self._run.later(within + SOON_S, lambda: self._see_that_it_failed(owner))
+
+    def _see_that_it_failed(self, owner: str) -> None:
+        if self._cast.holder() == owner:
+            self._note("kept", owner)
+
+    def _note(self, verb: str, owner: str) -> None:
+        client, op = self._asked[owner]
+        self._run.history.note(client, verb, NAME, op=op)
+
+    def _look_at_owners(self) -> None:
+        for owner in self._cast.queue():
+            if owner not in self._queued and owner in self._asked:
+                self._queued.add(owner)
+                self._note("queued", owner)
+        for owner in self._cast.revoked():
+            if owner not in self._revoked:
+                self._revoked.add(owner)
+                client, op = self._asked[owner]
+                self._run.history.note(client, "expired", NAME, op=op, detail="revoked")
+
+    def nothing_left(self) -> None:
+        """Everybody has gone without trouble: the servers are as they were before."""
+        left = [
+            owner[:6]
+            for owner in (*self._run.backend.owners(), *self._run.backend.queue())
+            if owner
+        ]
+        if left:
+            message = f"all are gone and something is left behind: {left}"
+            self.found.append(Violation("left_behind", message, (len(self._run.history) - 1,)))
+
+    def _see_that_nobody_else_believes(self, holder: str) -> None:
+        now = self._run.simulation.now
+        for client in self._run.clients:
+            if client.world.is_crashed:
+                continue
+            client.tenures = [one for one in client.tenures if not one.ended]
+            for tenure in client.tenures:
+                if tenure.grant.owner in self._revoked:
+                    continue  # it may believe until it hears of it
+                believed = client.world.true_time(tenure.valid_until())
+                if tenure.grant.owner != holder and believed > now:
+                    message = (
+                        f"at {now:.6f} s the lock was given away while {client.name} believed in "
+                        f"fence {tenure.grant.fence} until {believed:.6f} s"
+                    )
+                    self.found.append(Violation("believed", message, (len(self._run.history),)))
