@@ -12,7 +12,8 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
-from fencelock.engines.zookeeper.doctor import _version, parse_member
+from fencelock.engines.zookeeper.doctor import _version
+from fencelock.engines.zookeeper.wire.srvr import parse_member
 from tests.faults.flavors import Lab, run
 from tests.servers.server import free_port, program, until
 from tests.servers.zookeeper import Ensemble, ZooKeeper

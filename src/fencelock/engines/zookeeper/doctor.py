@@ -1,35 +1,19 @@
 """Finds what of the ensemble would break a promise.
 
-Every member is sent the command ``srvr``, which servers answer by default, on a connection of its
-own.
+Every member is sent the command ``srvr``, which servers answer by default.
 """
 
 from __future__ import annotations
-
-import re
-import socket
-import time
-from typing import NamedTuple
 
 from ...errors import FencelockError
 from ...model import Finding
 from ...world import World
 from .wire import Connection, Settings, messages
 from .wire.connection import TTL_SHARE
+from .wire.srvr import Member, read_member
 
-REPLY_S = 2.0
 SLOW_S = 0.1
 CONFIG = "/zookeeper/config"
-
-
-class Member(NamedTuple):
-    """What one server says about itself."""
-
-    where: str
-    mode: str = ""
-    """standalone, leader, follower or observer; nothing when it does not serve."""
-    version: str = ""
-    trouble: str = ""
 
 
 async def diagnose(world: World, connection: Connection, settings: Settings) -> list[Finding]:
@@ -46,30 +30,6 @@ async def diagnose(world: World, connection: Connection, settings: Settings) -> 
     found += await _quorum(connection, len(settings.hosts))
     found += await _latency(world, connection)
     return [*found, *_session(connection, settings), *_rights(settings)]
-
-
-def read_member(host: str, port: int) -> Member:
-    """Have one member tell about itself."""
-    where = f"{host}:{port}"
-    try:
-        with socket.create_connection((host, port), REPLY_S) as connection:
-            connection.settimeout(REPLY_S)
-            connection.sendall(b"srvr")
-            give_up, text = time.monotonic() + REPLY_S, b""
-            while time.monotonic() < give_up and (part := connection.recv(4096)):
-                text += part
-    except OSError as error:
-        return Member(where, trouble=f"cannot be reached ({error})")
-    return parse_member(where, text.decode(errors="replace"))
-
-
-def parse_member(where: str, text: str) -> Member:
-    mode = re.search(r"^Mode: (\S+)", text, re.MULTILINE)
-    version = re.search(r"version: (\d+\.\d+\.\d+)", text)
-    if mode is None:
-        said = text.strip().partition("\n")[0][:80] or "nothing"
-        return Member(where, trouble=f"does not serve: it says {said!r}")
-    return Member(where, mode[1], version[1] if version else "")
 
 
 def _members(members: list[Member]) -> list[Finding]:
