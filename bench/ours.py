@@ -147,8 +147,11 @@ class _AioSession(Session):
     def lock(self, name: str) -> Lock:
         lock = _AioLock(self._client.lock(name), self._run)
         if self._traced:
-            _trace(self._client, lock)
+            self._run(self._trace(lock))
         return lock
+
+    async def _trace(self, lock: Lock) -> None:
+        _trace(self._client, lock)  # in the loop: elsewhere a client of fencelock.aio has no engine
 
     def take_turns(self, lock: Lock, ask: Callable[[int], int]) -> list[Held]:
         turns: list[Held] = self._run(self._take_turns(lock, ask))

@@ -10,7 +10,7 @@ from bench.zookeeper_server import ROOT, OnZookeeper
 
 TURNS = (
     Target("handoffs", "at least", 1.3, "kazoo"),
-    Target("requests", "at most", 4.0),
+    Target("requests", "at most", 5.0),
     Target("overtaking", "at most", 0.0),
     Target("overlaps", "at most", 0.0),
 )

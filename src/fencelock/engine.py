@@ -98,6 +98,11 @@ class Engine(ABC):
     owners here, from any thread, and need not wait to be asked by ``renew``."""
 
     @classmethod
+    def chosen(cls, address: Address) -> type[Engine]:
+        """The class for this address: an engine with several modes picks one by its options."""
+        return cls
+
+    @classmethod
     def settled(cls, address: Address) -> Address:
         """The address as it stays for the life of a client, however often its engine is made.
 

@@ -8,7 +8,7 @@ through a World.
 * ``worlds/threads.py``: ``drive()`` runs the coroutine to its end in one go, in the
   calling thread. It never suspends, because every leaf has done its blocking work by the time it
   returns.
-* ``worlds/sim.py``: leaves trap to a seeded scheduler with virtual time; one seed decides
+* ``sim/world.py``: leaves trap to a seeded scheduler with virtual time; one seed decides
   everything.
 
 This module knows none of the three.

@@ -17,7 +17,7 @@ import fencelock
 
 T = TypeVar("T")
 
-PATIENCE_S = 30.0
+SHOW_AFTER_S = 30.0
 MARK = "FENCELOCK_TEST_MARK"
 COMMAND = [sys.executable, "-W", "error", "-m", "fencelock"]
 Process = subprocess.Popen[str]
@@ -73,7 +73,7 @@ class Program:
     def run(self, *words: str, given: str = "", **options: Any) -> Completed:
         """Run it to its end."""
         process = self.start(*words, **options)
-        out, err = process.communicate(given, timeout=PATIENCE_S)
+        out, err = process.communicate(given, timeout=SHOW_AFTER_S)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def json(self, *words: str, **options: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Program:
         for process in self._started:
             for stream in (process.stdin, process.stdout, process.stderr):
                 close(stream)
-            process.wait(PATIENCE_S)
+            process.wait(SHOW_AFTER_S)
         try:
             eventually(lambda: not self.marked(), 10.0)
         except TimeoutError:
@@ -136,7 +136,7 @@ def pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def eventually(look: Callable[[], T], patience: float = PATIENCE_S) -> T:
+def eventually(look: Callable[[], T], patience: float = SHOW_AFTER_S) -> T:
     """Look again and again until it is true; the deadline is a failure."""
     until = time.monotonic() + patience
     while True:
@@ -156,7 +156,7 @@ def line(process: Process) -> str:
 
 def end(process: Process, given: str | None = None) -> Completed:
     """Close its stdin, and wait for its end and all it has said."""
-    out, err = process.communicate(given, timeout=PATIENCE_S)
+    out, err = process.communicate(given, timeout=SHOW_AFTER_S)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

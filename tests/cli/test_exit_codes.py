@@ -25,6 +25,25 @@ class Denying(MemoryEngine):
     async def open(self):
         raise Denied("the server refused the user")
 """
+UNABLE = """
+from fencelock.engine import Engine
+from fencelock.engines.memory import MemoryEngine
+
+class Unable(MemoryEngine):
+    schemes = ("unable",)
+    scan = Engine.scan
+"""
+
+
+def install(program: Program, scheme: str, code: str) -> None:
+    """Make a third party's engine known to the program."""
+    info = program.folder / f"{scheme}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {scheme}\nVersion: 1\n")
+    entry = f"[fencelock.engines]\n{scheme} = {scheme}:{scheme.title()}\n"
+    (info / "entry_points.txt").write_text(entry)
+    (program.folder / f"{scheme}.py").write_text(code)
+    program.add_to_path(program.folder)
 
 
 def own_code(program: Program) -> None:
@@ -69,12 +88,7 @@ def not_acquired(program: Program) -> None:
 
 
 def denied(program: Program) -> None:
-    info = program.folder / "denying-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: denying\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[fencelock.engines]\ndenying = denying:Denying\n")
-    (program.folder / "denying.py").write_text(DENYING)
-    program.add_to_path(program.folder)
+    install(program, "denying", DENYING)
     ran = program.run("run", "a", "--url", "denying://h", "--", "echo", "ran")
     assert (ran.returncode, ran.stdout) == (77, "")
     assert ran.stderr == "fencelock: the server refused the user\n"
@@ -92,6 +106,10 @@ def misconfigured(program: Program) -> None:
         ran = program.run("run", *words, "--", "echo", "ran")
         assert (ran.returncode, ran.stdout) == (78, ""), words
         assert ran.stderr.count("\n") == 1, ran.stderr
+    install(program, "unable", UNABLE)
+    ran = program.run("ls", "--url", "unable://h")
+    assert (ran.returncode, ran.stdout) == (78, "")
+    assert "cannot list locks" in ran.stderr
 
 
 def lost(program: Program) -> None:

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencelock.cli import capability, order
-from fencelock.cli.codes import WrongLine
+from fencelock.cli import lease_token
+from fencelock.cli.acquisition import describe
+from fencelock.cli.codes import BadArguments
 from fencelock.cli.durations import brief, seconds
 from fencelock.cli.main import parser_of
-from fencelock.cli.plan import Plan
-from fencelock.cli.waiting import describe
+from fencelock.cli.run import run_request
+from fencelock.cli.run.kill_plan import KillPlan
 from fencelock.errors import UsageError
 from fencelock.model import FENCE_MAX, Grant, Holding, State, Waiting
 
@@ -63,7 +64,7 @@ def test_durations_are_read_as_people_write_them(text: str, value: float) -> Non
     ],
 )
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(WrongLine, match="30s"):
+    with pytest.raises(BadArguments, match="30s"):
         seconds(text)
 
 
@@ -71,7 +72,7 @@ def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
 def test_any_text_is_a_duration_or_refused(text: str) -> None:
     try:
         assert seconds(text) >= 0
-    except WrongLine:
+    except BadArguments:
         pass
 
 
@@ -95,17 +96,17 @@ def options_of(*words: str, command: tuple[str, ...] = ("true",)) -> Any:
     return options
 
 
-def read(*words: str, command: tuple[str, ...] = ("true",)) -> order.Order:
-    return order.read(options_of(*words, command=command))
+def read(*words: str, command: tuple[str, ...] = ("true",)) -> run_request.RunRequest:
+    return run_request.read(options_of(*words, command=command))
 
 
 def test_an_order_has_safe_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FENCELOCK_LEASE_FD", raising=False)
     found = read(command=("/usr/bin/backup", "--password", "x"))
-    assert (found.wish.name, found.wish.ttl, found.wish.timeout) == ("a", 30.0, None)
-    assert found.plan == Plan(signal.SIGTERM, True, 5.0)
-    assert found.wish.busy_code == 75
-    assert found.wish.meta == {"command": "backup"}
+    assert (found.lock.name, found.lock.ttl, found.lock.timeout) == ("a", 30.0, None)
+    assert found.plan == KillPlan(signal.SIGTERM, True, 5.0)
+    assert found.lock.busy_code == 75
+    assert found.lock.meta == {"command": "backup"}
     assert found.max_runtime is None
 
 
@@ -114,13 +115,13 @@ def test_an_order_takes_every_option() -> None:
         *("-w", "1m", "-E", "3", "--ttl", "10s", "--grace", "1s", "--max-runtime", "1h"),
         *("--meta", "a=b=c", "--meta", "d=", "--on-lost", "signal:usr1", "-q"),
     )
-    assert (found.wish.timeout, found.wish.busy_code, found.wish.ttl) == (60.0, 3, 10.0)
+    assert (found.lock.timeout, found.lock.busy_code, found.lock.ttl) == (60.0, 3, 10.0)
     assert (found.grace, found.max_runtime) == (1.0, 3600.0)
-    assert found.wish.meta == {"command": "true", "a": "b=c", "d": ""}
-    assert found.plan == Plan(signal.SIGUSR1, False, 1.0)
-    assert found.wish.quiet
-    assert read("-n").wish.timeout == 0
-    assert read("--skip-ok").wish.busy_code == 0
+    assert found.lock.meta == {"command": "true", "a": "b=c", "d": ""}
+    assert found.plan == KillPlan(signal.SIGUSR1, False, 1.0)
+    assert found.lock.quiet
+    assert read("-n").lock.timeout == 0
+    assert read("--skip-ok").lock.busy_code == 0
     assert read("--ttl", "2s").grace == 0.5, "a quarter of a short ttl"
 
 
@@ -135,7 +136,7 @@ def test_a_line_is_run_by_the_users_shell(monkeypatch: pytest.MonkeyPatch) -> No
     "words", [("-n", "-w", "1s"), ("--on-lost", "signal:NOPE"), ("--on-lost", "x"), ("-c", "line")]
 )
 def test_what_contradicts_itself_is_refused(words: tuple[str, ...]) -> None:
-    with pytest.raises(WrongLine):
+    with pytest.raises(BadArguments):
         read(*words)
 
 
@@ -155,15 +156,15 @@ def test_a_nested_wrapper_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     st.floats(0.05, 604_800),
 )
 def test_a_lease_survives_the_way_through_a_script(name: str, fence: int, ttl: float) -> None:
-    text = capability.pack(Grant(name, "0f" * 16, fence, ttl, 1.0, 2.0))
+    text = lease_token.pack(Grant(name, "0f" * 16, fence, ttl, 1.0, 2.0))
     assert text.replace("-", "").replace("_", "").replace(".", "").isalnum()
-    assert capability.unpack(f" {text}\n") == Grant(name, "0f" * 16, fence, ttl, 0.0, 0.0)
+    assert lease_token.unpack(f" {text}\n") == Grant(name, "0f" * 16, fence, ttl, 0.0, 0.0)
 
 
 @given(st.text(max_size=30))
 def test_what_is_no_lease_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(UsageError) as refused:
-        capability.unpack(f"fl1.{text}")
+        lease_token.unpack(f"fl1.{text}")
     assert len(text) < 12 or text not in str(refused.value)
 
 

@@ -136,7 +136,7 @@ def test_kill_9_of_the_wrapper_before_it_could_name_the_command(program: Program
     """The watchdog finds the command by its pipe."""
     program.add_to_path(program.folder)
     (program.folder / "sitecustomize.py").write_text(
-        "import os, fencelock.cli.watchdog as w\n"
+        "import os, fencelock.cli.run.watchdog as w\n"
         "tell = w.Watchdog.tell\n"
         "def told(self, order):\n"
         "    if order.startswith('group'): os.kill(os.getpid(), 9)\n"

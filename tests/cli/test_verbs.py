@@ -175,6 +175,12 @@ def test_schema_prints_what_a_migration_needs(engine: str, program: Program) -> 
     assert program.run("schema", engine, "--table", "x; DROP TABLE y").returncode != 0
 
 
+def test_schema_names_a_schema_of_postgresql_only(program: Program) -> None:
+    ran = program.run("schema", "postgresql", "--schema", "mine")
+    assert 'CREATE TABLE IF NOT EXISTS "mine".fencelock_locks' in ran.stdout
+    assert program.run("schema", "mysql", "--schema", "mine").returncode != 0
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_can_be_read_by_its_shell(shell: str, program: Program) -> None:
     ran = program.run("completion", shell)

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.cli.program import PATIENCE_S, Program
+from tests.cli.program import SHOW_AFTER_S, Program
 
 # What a shell does for one job: a group of its own, the terminal, and `fg` after Ctrl-Z.
 SHELL = """
@@ -54,7 +54,7 @@ class Typist:
 
     def see(self, *words: str) -> str:
         """Read until all of these words were shown after one another; return all that was."""
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + SHOW_AFTER_S
         place = 0
         for word in words:
             while (found := self.seen.find(word, place)) < 0:
@@ -75,4 +75,4 @@ class Typist:
         """End the shell, and with it the terminal."""
         self._process.kill()
         os.close(self._terminal)
-        self._process.wait(PATIENCE_S)
+        self._process.wait(SHOW_AFTER_S)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.watching import DEMO, Start
+from tests.demo.observer import DEMO, Start
 
 
 @pytest.fixture

@@ -9,23 +9,28 @@ from pathlib import Path
 import pytest
 
 from fencelock import StaleFence
-from fencelock.demo import store
-from fencelock.demo.store import Records, Sale, SeatStore
-from fencelock.demo.story import Plan
-from fencelock.demo.verdict import judge
+from fencelock.demo.verdict import Records, Sale, Verdict, judge, read_records
+from fencelock.demo.worker import SeatStore, create
 
 EARLY = Sale("1A", "customer 2", "worker 1", 10)
 TAKEN = Sale("1B", "customer 1", "worker 2", 12)
 LATE = Sale("1B", "customer 2", "worker 1", 11)
-SEATS = {"1A": "customer 2", "1B": "customer 1"}
 
-SAFE = Plan(seats=2, workers=2, unsafe=False, seconds_limit=30)
-UNSAFE = SAFE._replace(unsafe=True)
+
+def judged(
+    sales: list[Sale],
+    refusals: list[Sale],
+    late: Sale | None,
+    loss_known: bool = True,
+    unsafe: bool = False,
+) -> Verdict:
+    seats = {sale.seat: sale.customer for sale in [EARLY, TAKEN, *sales]}
+    return judge(2, unsafe, Records(sales, refusals, seats), late, loss_known)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    store.create(tmp_path / "seats.db", 2)
+    create(tmp_path / "seats.db", 2)
     return tmp_path / "seats.db"
 
 
@@ -47,7 +52,7 @@ def test_a_look_with_a_higher_fence_shuts_the_old_holder_out(path: Path, closer:
         old.find_free(1)
     new.sell("1A", "customer 1", 2)
     assert new.find_free(2) == "1B"
-    records = store.read_records(path)
+    records = read_records(path)
     assert records.sales == [Sale("1A", "customer 1", "new", 2)]
     assert records.refusals == [Sale("1A", "customer 2", "old", 1)]
     assert records.seats == {"1A": "customer 1", "1B": None}
@@ -59,17 +64,18 @@ def test_an_unsafe_store_overwrites(path: Path, closer: ExitStack) -> None:
     new.find_free(2)
     new.sell("1A", "customer 1", 2)
     old.sell("1A", "customer 2", 1)
-    records = store.read_records(path)
+    records = read_records(path)
     assert [sale.customer for sale in records.sales] == ["customer 1", "customer 2"]
     assert records.seats["1A"] == "customer 2"
 
 
-def test_names_are_unique() -> None:
-    assert [store.seat_name(place) for place in (0, 3, 4)] == ["1A", "1D", "2A"]
+def test_seats_have_rows_of_four(tmp_path: Path) -> None:
+    create(tmp_path / "seats.db", 6)
+    assert [*read_records(tmp_path / "seats.db").seats] == ["1A", "1B", "1C", "1D", "2A", "2B"]
 
 
 def test_the_verdict_of_a_safe_run() -> None:
-    verdict = judge(SAFE, Records([EARLY, TAKEN], [LATE], SEATS), LATE, True)
+    verdict = judged([EARLY, TAKEN], [LATE], LATE)
     assert verdict.missing == []
     assert verdict.lines[0] == (
         "2 seats booked by 2 workers, 1 late write refused, no seat sold twice."
@@ -77,9 +83,7 @@ def test_the_verdict_of_a_safe_run() -> None:
 
 
 def test_the_verdict_of_an_unsafe_run() -> None:
-    verdict = judge(
-        UNSAFE, Records([EARLY, TAKEN, LATE], [], SEATS | {"1B": "customer 2"}), LATE, True
-    )
+    verdict = judged([EARLY, TAKEN, LATE], [], LATE, unsafe=True)
     assert verdict.missing == []
     text = "\n".join(verdict.lines)
     assert "1 seat SOLD TWICE" in text
@@ -106,7 +110,7 @@ def test_the_verdict_of_an_unsafe_run() -> None:
 def test_a_safe_run_that_shows_nothing_is_a_failure(
     sales: list[Sale], refusals: list[Sale], late: Sale | None, loss_known: bool, missing: str
 ) -> None:
-    verdict = judge(SAFE, Records(sales, refusals, SEATS), late, loss_known)
+    verdict = judged(sales, refusals, late, loss_known)
     assert missing in "\n".join(verdict.missing)
     assert verdict.facts["shown"] is False
 
@@ -124,4 +128,4 @@ def test_a_safe_run_that_shows_nothing_is_a_failure(
 def test_an_unsafe_run_without_the_double_sale_is_a_failure(
     sales: list[Sale], late: Sale | None
 ) -> None:
-    assert judge(UNSAFE, Records(sales, [], SEATS), late, True).missing
+    assert judged(sales, [], late, unsafe=True).missing

@@ -11,16 +11,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from fencelock.demo.crew import Crew, Trouble
-from tests.demo.watching import (
+from fencelock.demo.scenario import Plan, Scenario, Trouble
+from tests.demo.observer import (
+    DEADLINE_S,
     DEMO,
-    PATIENCE_S,
     Start,
     check_logs,
     read_until,
@@ -39,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 def test_the_store_refuses_the_late_write(start: Start, tmp_path: Path) -> None:
     kept, summary = tmp_path / "kept", tmp_path / "summary.json"
     demo = start("--keep", str(kept), "--json", str(summary), "--seats", "6", "--workers", "4")
-    output, errors = demo.communicate(timeout=PATIENCE_S)
+    output, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 0, output + errors
     assert errors == ""
     assert "\033" not in output
@@ -78,7 +77,7 @@ def test_without_the_fence_a_seat_is_sold_twice(
     kept, summary = tmp_path / "käpt?", tmp_path / "summary.json"  # a name that needs quoting
     environment["PYTHONIOENCODING"] = "ascii"
     demo = start("--unsafe", "--keep", str(kept), "--json", str(summary))
-    output, errors = demo.communicate(timeout=PATIENCE_S)
+    output, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 0, output + errors
     assert errors == ""
 
@@ -104,7 +103,7 @@ def test_without_the_fence_a_seat_is_sold_twice(
 
 def test_the_smallest_run_shows_it_too(start: Start, temporary: Path) -> None:
     demo = start("--seats", "1", "--workers", "2")
-    output, errors = demo.communicate(timeout=PATIENCE_S)
+    output, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 0, output + errors
     assert "1 seat booked by 1 worker, 1 late write refused, no seat sold twice." in output
     assert [*temporary.iterdir()] == []
@@ -119,7 +118,7 @@ def test_a_signal_ends_all_processes_the_frozen_one_too(
     if Path("/proc/self/stat").exists():
         wait_until(lambda: "T" in [state_of(pid) for pid in pids])  # it really is frozen
     demo.send_signal(number)
-    _, errors = demo.communicate(timeout=PATIENCE_S)
+    _, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 128 + number
     assert errors == f"\nStopped by {number.name}, with all workers.\n"
     assert not any(runs(pid) for pid in pids)
@@ -139,7 +138,7 @@ def test_a_worker_that_is_killed_is_named(start: Start, temporary: Path) -> None
     lines = read_until(demo, "SIGSTOP")
     first, *_ = pids = workers_in(lines)
     os.kill(first, signal.SIGKILL)
-    _, errors = demo.communicate(timeout=PATIENCE_S)
+    _, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 1
     assert f"worker 1 (process {first}) was killed by SIGKILL" in errors
     assert "Traceback" not in errors
@@ -148,19 +147,18 @@ def test_a_worker_that_is_killed_is_named(start: Start, temporary: Path) -> None
 
 
 def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
-    with Crew() as crew:
-        crew.start("worker 1", ["--nonsense"], tmp_path / "worker-1.log")
-        heard = crew.hear(time.monotonic() + PATIENCE_S)
-        assert heard is not None
-        worker, message = heard
-        assert message is None
-        with pytest.raises(Trouble, match=r"worker 1 .* died: .*arguments are required: --folder"):
-            worker.check_end()
+    """Nobody has made the tables of the store."""
+    plan = Plan(seats=1, workers=2, unsafe=False, seconds_limit=DEADLINE_S)
+    with (
+        Scenario(plan, lambda *_: None) as scenario,
+        pytest.raises(Trouble, match=r"worker \d .* died: .*no such table"),
+    ):
+        scenario.play(tmp_path)
 
 
 def test_the_time_limit_is_kept(start: Start, temporary: Path) -> None:
     demo = start("--seconds-limit", "1")
-    output, errors = demo.communicate(timeout=PATIENCE_S)
+    output, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 1
     assert errors == "\nThe demo could not be shown: it did not end in 1 s (--seconds-limit)\n"
     assert not any(runs(pid) for pid in workers_in([output]))
@@ -173,7 +171,7 @@ def test_a_reader_that_leaves_is_no_error(start: Start, temporary: Path) -> None
     assert demo.stdout is not None
     assert demo.stderr is not None
     demo.stdout.close()
-    assert demo.wait(PATIENCE_S) == 1
+    assert demo.wait(DEADLINE_S) == 1
     assert demo.stderr.read() == ""
     assert not any(runs(pid) for pid in workers_in(lines))
     assert [*temporary.iterdir()] == []
@@ -224,7 +222,7 @@ def run_in_terminal(arguments: list[str], environment: dict[str, str]) -> tuple[
             output += chunk
     finally:
         os.close(ours)
-        demo.wait(PATIENCE_S)
+        demo.wait(DEADLINE_S)
     return output.decode(), demo.returncode
 
 
@@ -234,7 +232,7 @@ def run_in_terminal(arguments: list[str], environment: dict[str, str]) -> tuple[
 )
 def test_wrong_arguments_are_refused(start: Start, arguments: list[str]) -> None:
     demo = start(*arguments)
-    output, errors = demo.communicate(timeout=PATIENCE_S)
+    output, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 2
     assert arguments[0] in errors.splitlines()[-1]
     assert output == ""
@@ -243,7 +241,7 @@ def test_wrong_arguments_are_refused(start: Start, arguments: list[str]) -> None
 def test_an_earlier_run_is_not_overwritten(start: Start, tmp_path: Path) -> None:
     (tmp_path / "seats.db").write_text("precious")
     demo = start("--keep", str(tmp_path))
-    _, errors = demo.communicate(timeout=PATIENCE_S)
+    _, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 1
     assert "is not empty" in errors
     assert (tmp_path / "seats.db").read_text() == "precious"

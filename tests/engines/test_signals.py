@@ -12,7 +12,7 @@ import pytest
 
 import fencelock
 from fencelock import AcquireTimeout, Lease
-from tests.engines.striking import Strike, Struck
+from tests.engines.signal_injection import InjectedSignal, SignalInjection
 from tests.servers.etcd import Etcd
 from tests.servers.server import until
 from tests.servers.shared import shared
@@ -30,18 +30,18 @@ WHERE = {
 
 
 class Case:
-    """One client that is struck, and another that looks."""
+    """One client that signals interrupt, and another that looks."""
 
     def __init__(self, url: str) -> None:
-        self.struck = fencelock.connect(url)
+        self.interrupted = fencelock.connect(url)
         self.other = fencelock.connect(url)
         self.names = (f"seat {number}" for number in count())
 
     def lease(self) -> Lease:
-        return self.struck.lock(next(self.names), ttl=TTL_S).acquire()
+        return self.interrupted.lock(next(self.names), ttl=TTL_S).acquire()
 
     def acquire(self) -> Callable[[], object]:
-        lock = self.struck.lock(next(self.names), ttl=TTL_S)
+        lock = self.interrupted.lock(next(self.names), ttl=TTL_S)
         return lambda: lock.acquire().release()
 
     def wait(self) -> Callable[[], object]:
@@ -51,7 +51,7 @@ class Case:
         def wait() -> None:
             with held:
                 try:
-                    self.struck.lock(name, ttl=TTL_S).acquire(timeout=0.02)
+                    self.interrupted.lock(name, ttl=TTL_S).acquire(timeout=0.02)
                 except AcquireTimeout:
                     pass
 
@@ -70,8 +70,8 @@ class Case:
         return self.lease().release
 
     def see_usable(self) -> None:
-        """No connection is left that nobody reads, no turn that nobody has."""
-        lease = self.struck.lock(next(self.names), ttl=60).try_acquire()
+        """No connection is left that nobody reads, no mutex that nobody holds."""
+        lease = self.interrupted.lock(next(self.names), ttl=60).try_acquire()
         assert lease is not None
         assert lease.release()
 
@@ -84,7 +84,7 @@ class Case:
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     case = Case(WHERE[request.param]())
     yield case
-    case.struck.close()
+    case.interrupted.close()
     case.other.close()
 
 
@@ -95,17 +95,17 @@ def test_a_signal_at_any_moment_leaves_the_client_usable_and_nothing_behind(
     make = getattr(case, what)
     make()()  # connected, and all is made that is made once
     work = make()
-    with Strike(PATHS) as quiet:
+    with SignalInjection(PATHS) as quiet:
         work()
     assert quiet.moments > 20
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # leases that were dropped where they were struck
+        warnings.simplefilter("ignore")  # leases that were dropped where the signal came
         for moment in range(1, quiet.moments + 1, 1 + quiet.moments // MOMENTS_MAX):
             work = make()
             try:
-                with Strike(PATHS, moment):
+                with SignalInjection(PATHS, moment):
                     work()
-            except Struck:
+            except InjectedSignal:
                 pass
             del work
             case.see_usable()

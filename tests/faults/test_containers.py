@@ -239,7 +239,7 @@ def test_a_path_that_becomes_a_link_is_not_followed(
     file_url: str, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H73: the file behind it has sockets, and a log, beside another path."""
-    monkeypatch.setattr("fencelock.engines.sqlite.handle.TRUST_S", 0.0)
+    monkeypatch.setattr("fencelock.engines.sqlite.wire.database.TRUST_S", 0.0)
     with fencelock.connect(file_url) as client:
         elsewhere = database.with_name("elsewhere.db")
         with fencelock.connect(f"sqlite:///{elsewhere}"):

@@ -13,8 +13,8 @@ import pytest
 
 import fencelock
 from fencelock import LeaseLost, Misconfigured
-from fencelock.engines.sqlite import file as lock_file
-from fencelock.engines.sqlite.mounts import refuse_network
+from fencelock.engines.sqlite.wire import file as lock_file
+from fencelock.engines.sqlite.wire.mounts import refuse_network
 from tests.faults.crew import Crew, Refused
 from tests.faults.flavors import Lab, run
 

@@ -14,14 +14,15 @@ from typing import Any, TypeVar
 from fencelock.engine import Address, Engine
 from fencelock.engines.memory import MemoryEngine, Store
 from fencelock.engines.redis.engine import RedisEngine
-from fencelock.engines.redis.redlock import RedlockEngine
+from fencelock.engines.redlock.engine import RedlockEngine
 from fencelock.errors import OutcomeUnknown
 from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from fencelock.world import Signal
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
 from fencelock.worlds.threads import drive
-from tests.sim.edge import Edge
+from tests.sim.edge import install
+from tests.sim.edge_fanout import Edge
 from tests.sim.model_redis import ModelRedis
 from tests.sim.network import Host, Network
 from tests.sim.nodes import Node
@@ -30,6 +31,8 @@ NAME = "seat"
 KEY = NAME.encode()
 QUEUE, REVOKED = b"{seat}:fencelock:queue", b"{seat}:fencelock:revoked"
 R = TypeVar("R")
+
+install()
 
 
 class Backend(ABC):

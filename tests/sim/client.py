@@ -12,8 +12,8 @@ from fencelock._client.lock_options import LockSpec, make_lock_spec
 from fencelock.engine import Engine
 from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
 from fencelock.model import Busy, Grant, Request
+from fencelock.sim.world import Cancelled, Task
 from fencelock.world import sleep
-from fencelock.worlds.sim import Cancelled, Task
 from tests.sim.backends import NAME
 from tests.sim.network import Host
 from tests.sim.plan import Visit

@@ -21,8 +21,8 @@ from fencelock.engine import Engine
 from fencelock.engines import memory
 from fencelock.engines.memory import Store
 from fencelock.model import Busy, Gone, Grant, Request, granted
+from fencelock.sim.world import SimWorld
 from fencelock.world import World
-from fencelock.worlds.sim import SimWorld
 from tests.sim.remote import Push, Remote
 
 T = TypeVar("T")
@@ -136,7 +136,7 @@ def free_whoever_holds_it(patch: Patch) -> None:
 def tell_too_late(patch: Patch) -> None:
     """The keeper declares a lease lost only when the engine has long given it up."""
 
-    def expire_if_due(self: Keeper, tenure: HoldState, now: float) -> bool:
+    def lapse(self: Keeper, tenure: HoldState, now: float) -> bool:
         end = tenure.grant.asked_at + tenure.grant.ttl * 1.2
         if not tenure.ended and end <= now:
             self.lose(tenure, "expired", "at last")
@@ -144,7 +144,7 @@ def tell_too_late(patch: Patch) -> None:
             tenure.attend_at = end
         return tenure.loss is not None
 
-    patch.setattr(Keeper, "expire_if_due", expire_if_due)
+    patch.setattr(Keeper, "expire_if_due", lapse)
 
 
 def give_a_fence_twice(patch: Patch) -> None:

@@ -1,8 +1,8 @@
-"""The edge of the simulated network for the redis engines: their third wire and their third rounds.
+"""The edge of the simulated network for the redis engines: their third pool and third fan-out.
 
 Each is as thin as those for threads and asyncio, and behaves like asyncio's: one connection for
-each node and lane serves all tasks of a client, replies come in order, and a connection that owes
-an answer for too long is let go of.
+each node and purpose serves all tasks of a client, replies come in order, and a connection that
+owes an answer for too long is let go of.
 """
 
 from __future__ import annotations
@@ -14,22 +14,15 @@ from typing import Any
 from fencelock.engines.redis.scripts import Script
 from fencelock.engines.redis.settings import Node as Address
 from fencelock.engines.redis.settings import Settings
-from fencelock.engines.redis.wire import CLOSED, Lane, cannot_connect, packed
+from fencelock.engines.redis.wire import POOLS
+from fencelock.engines.redis.wire.connection import CLOSED, Purpose, cannot_connect, packed
+from fencelock.engines.redlock import FANOUTS
 from fencelock.errors import OutcomeUnknown, Unavailable
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
-from tests.sim.edge_rounds import SimRounds, Way
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
+from fencelock.world import World
+from tests.sim.edge_fanout import Edge, SimFanout
 from tests.sim.nodes import Connection
-
-
-class Edge(Way):
-    """The way of one client, as its world hands it to the engines."""
-
-    def wire(self, world: SimWorld, settings: Settings) -> SimWire:
-        return SimWire(self, world, settings)
-
-    def rounds(self, world: SimWorld, settings: Settings, scripts: Sequence[Script]) -> SimRounds:
-        return SimRounds(self, world, settings, scripts)
 
 
 class _Answer(Flag):
@@ -77,7 +70,7 @@ class SimLink:
         self.close()
         raise cannot_connect(self._address, ConnectionError(self._why or "no answer in time"))
 
-    async def ask(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
+    async def request(self, payload: bytes, count: int, request_timeout: float) -> list[Any]:
         answer = _Answer(count)
         self._pending.append(answer)
         self._connection.send(payload)
@@ -86,7 +79,7 @@ class SimLink:
             self._missed(answer)
         return answer.replies
 
-    async def ask_one(self, payload: bytes, request_timeout: float) -> Any:
+    async def request_one(self, payload: bytes, request_timeout: float) -> Any:
         """The same for one reply: most of what is asked."""
         answer = _Answer(1)
         self._pending.append(answer)
@@ -165,11 +158,11 @@ class SimInbox(SimLink):
             raise Unavailable(f"the inbox was cut off ({self.broken})")
         return messages
 
-    def prompt(self, hear: Callable[[bytes], None]) -> None:
+    def on_message(self, handle: Callable[[bytes], None]) -> None:
         if self._prompts:
-            self._say = hear
+            self._say = handle
 
-    def nudge(self) -> None:
+    def interrupt(self) -> None:
         self._news.set()
 
     def fail(self, why: str) -> None:
@@ -178,36 +171,36 @@ class SimInbox(SimLink):
         self._news.set()
 
 
-class SimWire:
+class SimPool:
     """All connections of one client."""
 
     def __init__(self, edge: Edge, world: SimWorld, settings: Settings) -> None:
         self._edge = edge
         self._world = world
         self._request_timeout = settings.request_timeout
-        self._links: dict[tuple[Address, Lane], SimLink] = {}
+        self._links: dict[tuple[Address, Purpose], SimLink] = {}
         self._closed = False
 
-    async def call(
-        self, node: Address, payload: bytes, count: int, request_timeout: float, lane: Lane
+    async def request(
+        self, node: Address, payload: bytes, count: int, request_timeout: float, purpose: Purpose
     ) -> Sequence[Any]:
-        link = self.made(node, lane) or await self._link(node, lane)
-        return await link.ask(payload, count, request_timeout)
+        link = self.made(node, purpose) or await self._link(node, purpose)
+        return await link.request(payload, count, request_timeout)
 
-    def made(self, node: Address, lane: Lane) -> SimLink | None:
+    def made(self, node: Address, purpose: Purpose) -> SimLink | None:
         """A link that nothing has to be waited for."""
-        link = self._links.get((node, lane))
+        link = self._links.get((node, purpose))
         return link if link is not None and link.is_made else None
 
-    def line(self, node: Address) -> SimLine:
-        return SimLine(self, node)
+    def fast_path(self, node: Address) -> SimFastPath:
+        return SimFastPath(self, node)
 
-    async def _link(self, node: Address, lane: Lane) -> SimLink:
+    async def _link(self, node: Address, purpose: Purpose) -> SimLink:
         if self._closed:
             raise Unavailable(CLOSED)
-        link = self._links.get((node, lane))
+        link = self._links.get((node, purpose))
         if link is None or not link.usable:
-            link = self._links[node, lane] = SimLink(
+            link = self._links[node, purpose] = SimLink(
                 self._edge, self._world, node, self._request_timeout
             )
         await link.made()
@@ -217,7 +210,7 @@ class SimWire:
         inbox = SimInbox(self._edge, self._world, node, self._request_timeout)
         try:
             await inbox.made()
-            await inbox.ask(packed("SUBSCRIBE", channel), 1, self._request_timeout)
+            await inbox.request(packed("SUBSCRIBE", channel), 1, self._request_timeout)
         except BaseException as error:
             inbox.close()
             if isinstance(error, OutcomeUnknown):
@@ -239,23 +232,39 @@ class SimWire:
         self._links.clear()
 
 
-class SimLine:
-    """The quick way to one node."""
+class SimFastPath:
+    """Requests of one reply to one node."""
 
     direct = None
 
-    def __init__(self, wire: SimWire, node: Address) -> None:
-        self._wire = wire
+    def __init__(self, pool: SimPool, node: Address) -> None:
+        self._pool = pool
         self._node = node
         self._link: SimLink | None = None
 
-    def ask(self, payload: bytes, request_timeout: float) -> Coroutine[Any, Any, Any]:
+    def request(self, payload: bytes, request_timeout: float) -> Coroutine[Any, Any, Any]:
         link = self._link
         if link is None or not link.is_made:
-            link = self._link = self._wire.made(self._node, "main")
+            link = self._link = self._pool.made(self._node, "main")
             if link is None:
                 return self._reach(payload, request_timeout)
-        return link.ask_one(payload, request_timeout)
+        return link.request_one(payload, request_timeout)
 
     async def _reach(self, payload: bytes, request_timeout: float) -> Any:
-        return (await self._wire.call(self._node, payload, 1, request_timeout, "main"))[0]
+        return (await self._pool.request(self._node, payload, 1, request_timeout, "main"))[0]
+
+
+def _pool(world: World, settings: Settings) -> SimPool:
+    assert isinstance(world, SimWorld)
+    return SimPool(world.edge, world, settings)
+
+
+def _fanout(world: World, settings: Settings, scripts: Sequence[Script]) -> SimFanout:
+    assert isinstance(world, SimWorld)
+    return SimFanout(world.edge, world, settings, scripts)
+
+
+def install() -> None:
+    """Let the engines find what is theirs in the simulator."""
+    POOLS["sim"] = _pool
+    FANOUTS["sim"] = _fanout

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from os.path import dirname
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,18 +19,22 @@ from fencelock._client import acquire, client, policy, release
 from fencelock._client.hold_state import HoldState
 from fencelock._client.pending import Pending
 from fencelock.engine import Engine
-from fencelock.engines.redis import quorum, redlock, scripts
+from fencelock.engines.redis import scripts
 from fencelock.engines.redis.engine import RedisEngine
 from fencelock.engines.redis.listener import Listener
-from fencelock.engines.redis.quorum import Election, majority
-from fencelock.engines.redis.redlock import RedlockEngine
-from fencelock.engines.redis.redlock_answers import is_grant, is_one
-from fencelock.engines.redis.round import Ask, Round
+from fencelock.engines.redis.wire.connection import ScriptCall
+from fencelock.engines.redlock import engine as redlock
+from fencelock.engines.redlock import quorum
+from fencelock.engines.redlock.engine import RedlockEngine
+from fencelock.engines.redlock.fanout import Broadcast
+from fencelock.engines.redlock.quorum import Election, majority
+from fencelock.engines.redlock.votes import is_grant, is_one
+from fencelock.engines.waiters import Waiters
 from fencelock.errors import OutcomeUnknown, Unavailable
 from fencelock.model import Busy, Grant, Request, granted, next_fence
+from fencelock.sim import world
+from fencelock.sim.world import SimWorld
 from fencelock.world import NO_LIMIT, World, sleep
-from fencelock.worlds import sim
-from fencelock.worlds.sim import SimWorld
 from tests.sim.resource import Desk, Register
 
 Patch = pytest.MonkeyPatch
@@ -51,9 +56,9 @@ def rewrite(patch: Patch, name: str, *changes: tuple[str, str]) -> None:
     """Change the text of a script; what is to be changed must be there."""
     read = scripts._read
 
-    def changed(script: str) -> bytes:
-        text = read(script).decode()
-        if script == name:
+    def changed(folder: str, script: str) -> bytes:
+        text = read(folder, script).decode()
+        if script == name and folder == dirname(scripts.__file__):
             for old, new in changes:
                 assert old in text, f"{name}.lua no longer says {old!r}"
                 text = text.replace(old, new)
@@ -96,11 +101,9 @@ def count_fences_only(patch: Patch) -> None:
     rewrite(
         patch,
         "queue",
-        ("if now_us < 4503599627370495 and now_us > last then return now_us end", ""),
+        ("if now_us < tonumber(CLOCK_LAST) and now_us > last then return now_us end", ""),
     )
-    rewrite(
-        patch, "acquire", ("if #seconds == 10 and seconds <", "if #seconds == 99 and seconds <")
-    )
+    rewrite(patch, "acquire", ("if #seconds == 10 and fence <", "if #seconds == 99 and fence <"))
 
 
 def draw_before_the_lock(patch: Patch) -> None:
@@ -134,44 +137,44 @@ def count_from_the_reply(patch: Patch, engine: Any = RedisEngine) -> None:
 
 
 def hear_no_more(patch: Patch) -> None:
-    """A waiter that gives a late grant back is not called any more."""
+    """A waiter that gives a late grant back is not notified any more."""
 
-    def forgo(self: Listener, owner: str) -> None:
-        self.unwatch(owner)
+    def retract(self: Listener, key: str, owner: str) -> None:
+        self.unwatch(key, owner)
 
-    patch.setattr(Listener, "forgo", forgo)
+    patch.setattr(Listener, "retract", retract)
 
 
 def believe_an_old_word(patch: Patch) -> None:
     """What a waiter was told of a grant counts, although it has given that grant back."""
 
-    def forgo(self: Listener, owner: str) -> None:
-        waiter = self.waiters.get(owner)
+    def retract(self: Listener, key: str, owner: str) -> None:
+        waiter = self.waiters.by_owner.get(owner)
         if waiter is None or waiter.signal is None:
-            self.unwatch(owner)
+            self.unwatch(key, owner)
 
-    patch.setattr(Listener, "forgo", forgo)
+    patch.setattr(Listener, "retract", retract)
 
 
 def count_from_the_push(patch: Patch) -> None:
     """A lock that was handed over is counted from when the word of it is looked at."""
-    handed = Listener.handed
+    pushed_grant = Waiters.pushed_grant
 
-    def late(self: Listener, owner: str, ttl: float) -> tuple[int, float] | None:
-        found = handed(self, owner, ttl)
-        return found and (found[0], self._world.now())
+    def late(self: Waiters, owner: str, ttl: float) -> tuple[int, float] | None:
+        found = pushed_grant(self, owner, ttl)
+        return found and (found[0], self._now())
 
-    patch.setattr(Listener, "handed", late)
+    patch.setattr(Waiters, "pushed_grant", late)
 
 
 def trust_the_push(patch: Patch) -> None:
     """Nobody looks after a name by itself: a lease that ends in silence is not noticed."""
 
-    async def look(self: Listener) -> None:
-        for name in self._names.values():
-            name.look_at = self._world.now() + 10.0
+    async def none(self: Listener) -> None:
+        for awaited in self._awaited.values():
+            awaited.due_at = self._world.now() + 10.0
 
-    patch.setattr(Listener, "_look", look)
+    patch.setattr(Listener, "_send_heartbeats", none)
 
 
 # Redlock
@@ -208,7 +211,7 @@ def fence_without_write_back(patch: Patch) -> None:
     """A higher fence is handed out and not written to the nodes."""
 
     async def lift(
-        self: RedlockEngine, request: Request, keys: Any, votes: Round, asked_at: float
+        self: RedlockEngine, request: Request, keys: Any, votes: Broadcast, asked_at: float
     ) -> Grant | Busy:
         seen = [int(answer[1]) for answer in votes.answers if is_grant(answer)]
         fence = next_fence(max(seen), 0)
@@ -221,9 +224,9 @@ def release_at_a_majority(patch: Patch) -> None:
     """The lock is given back at as many nodes as are needed to hold it."""
 
     async def release(self: RedlockEngine, grant: Grant) -> bool:
-        ask = Ask(self._release, (grant.name,), (grant.owner,))
+        call = ScriptCall(self._release, (grant.name,), (grant.owner,))
         ballot = quorum.Ballot(self._nodes, is_one)
-        await self._main.ask(ask, ballot.cast, self._until(), places={0, 1})
+        await self._main.send(call, ballot.cast, self._until(), only={0, 1})
         return ballot.carried is True
 
     patch.setattr(RedlockEngine, "release", release)
@@ -232,7 +235,7 @@ def release_at_a_majority(patch: Patch) -> None:
 def keep_a_minority(patch: Patch) -> None:
     """Votes of an attempt that failed are not given back."""
 
-    async def undo(self: RedlockEngine, request: Request, keys: Any, round: Round) -> None:
+    async def undo(self: RedlockEngine, request: Request, keys: Any, sent: Broadcast) -> None:
         return None
 
     patch.setattr(RedlockEngine, "_undo", undo)
@@ -286,7 +289,7 @@ def ask_without_limit(patch: Patch) -> None:
 
 def shield_without_limit(patch: Patch) -> None:
     """A cancellation waits for as long as the work that it must not end."""
-    patch.setattr(sim, "GRACE_S", 3600.0)
+    patch.setattr(world, "GRACE_S", 3600.0)
 
 
 def take_silence_for_a_no(patch: Patch) -> None:

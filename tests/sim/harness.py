@@ -20,9 +20,9 @@ from typing import Any
 from fencelock._client.lock_options import make_lock_spec
 from fencelock._client.pending import ECHO_S, PASS_S
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import Simulation
 from fencelock.world import GRACE_S
-from fencelock.worlds.sim import Simulation
-from fencelock.worlds.sim_tasks import Flag
 from tests.sim.backends import BACKENDS, NAME, Backend
 from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS

@@ -17,8 +17,8 @@ from fencelock.engine import Address
 from fencelock.engines.memory import FORGET_S, MemoryEngine
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.model import Busy, Grant, Request
+from fencelock.sim.world import Simulation, SimWorld, Task
 from fencelock.world import GRACE_S, sleep
-from fencelock.worlds.sim import Simulation, SimWorld, Task
 from tests.sim.fault_profiles import FaultProfile
 from tests.sim.judge import NAME, Judge, JudgedStore, Violation
 from tests.sim.remote import Remote

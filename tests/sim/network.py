@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from fencelock.worlds.sim import Simulation
+from fencelock.sim.world import Simulation
 
 Action = Callable[[], object]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import hiredis
 
-from fencelock.worlds.sim import WALL_S
+from fencelock.sim.world import WALL_S
 from tests.sim.model_redis import Command, ModelRedis, understood
 from tests.sim.network import Action, Host, Network, Pipe
 

@@ -9,9 +9,9 @@ from fencelock.engine import Address, Engine
 from fencelock.engines.memory import MemoryEngine
 from fencelock.errors import OutcomeUnknown, Unavailable
 from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from fencelock.world import Signal
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
 from fencelock.worlds.threads import drive
 
 if TYPE_CHECKING:

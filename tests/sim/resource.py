@@ -11,9 +11,9 @@ from collections.abc import Callable
 from fencelock.errors import StaleFence, Unavailable
 from fencelock.guards.fence import claim
 from fencelock.judge import History
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
 from fencelock.world import sleep
-from fencelock.worlds.sim import SimWorld
-from fencelock.worlds.sim_tasks import Flag
 from tests.sim.network import Host, Network
 
 REGISTER = "register"

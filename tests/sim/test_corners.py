@@ -14,9 +14,9 @@ from fencelock.engine import Address
 from fencelock.engines.memory import CLAIM_S, MemoryEngine, Store
 from fencelock.errors import Revoked, Unavailable
 from fencelock.model import Busy, Request
+from fencelock.sim.world import Cancelled, Simulation, SimWorld
 from fencelock.testing.faulty import Faults, FaultyEngine
 from fencelock.world import GRACE_S, Job, sleep
-from fencelock.worlds.sim import Cancelled, Simulation, SimWorld
 from tests.sim.memory_run import Hold
 
 NAME = "seat"

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fencelock.engines.redis import scripts
 from fencelock.engines.redis.keys import keys_of
-from fencelock.engines.redis.scripts import script
+from fencelock.engines.redlock.scripts import script as redlock_script
 from tests.servers.clock import Clock
 from tests.servers.redis import Redis
 from tests.servers.resp import Line, ReplyError
@@ -37,6 +38,12 @@ fences = st.sampled_from([0, 10**15 + 1, 10**15 + 2, 10**15 + 3])
 alone = st.sampled_from([1, 1, 1, 0])
 
 
+def script_of(name: str) -> scripts.Script:
+    """One of redis, or of redlock."""
+    folder, _, last = name.rpartition("/")
+    return redlock_script(last) if folder else scripts.script(last)
+
+
 def _run(name: str, keys: int, *words: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.tuples(st.just(name), st.just(keys), st.tuples(*words))
 
@@ -49,16 +56,16 @@ queueing = st.one_of(
     _run("release", 3, owners, alone),
     _run("release", 3, owners),
     _run("renew", 2, ttls, owners),
-    _run("settle", 3, inboxes, alone),
+    _run("heartbeat", 3, inboxes, alone),
     _run("inspect", 3, st.sampled_from([0, 1]), alone),
     _run("revoke", 3, st.just("why"), alone),
 )
 voting = st.one_of(
-    _run("redlock_acquire", 2, owners, ttls, fences, meta),
-    _run("redlock_fence", 2, owners, ttls, fences.filter(bool), meta),
-    _run("redlock_release", 1, owners),
-    _run("redlock_inspect", 2),
-    _run("redlock_revoke", 2, owners, st.just("why")),
+    _run("redlock/acquire", 2, owners, ttls, fences, meta),
+    _run("redlock/fence", 2, owners, ttls, fences.filter(bool), meta),
+    _run("redlock/release", 1, owners),
+    _run("redlock/inspect", 2),
+    _run("redlock/revoke", 2, owners, st.just("why")),
     _run("renew", 2, ttls, owners),
 )
 passing = st.tuples(st.just("wait"), st.sampled_from([1, 3, 11, 31, 61, -7]), st.just(()))
@@ -105,7 +112,7 @@ class Pair:
 
     def ask(self, name: str, keys: int, words: tuple[Any, ...]) -> None:
         """Run a script at both, and see that they say the same."""
-        request = ["EVAL", script(name).source, keys, *KEYS[:keys], *words]
+        request = ["EVAL", script_of(name).source, keys, *KEYS[:keys], *words]
         theirs, ours = self._both(request)
         assert self.alike(theirs, ours), f"{name} {words}: {theirs!r} and not {ours!r}"
         while self._heard:

@@ -1,9 +1,9 @@
 """The store of the simulation is the memory engine's: a real store, SQLite, answers as it does.
 
 The same operations, drawn at random, on both, at the same moments of a clock in our hands. It is
-the ledger of the SQLite engine that is asked, without pushes, by which it passes over the deaf.
-What its listeners do is done for them: a lease that has ended is noticed whenever somebody renews
-or leaves, as it is in memory, and the lock is handed on.
+the transactions of the SQLite engine that are called, without pushes, by which it passes over the
+dead. What its listeners do is done for them: a lease that has ended is noticed whenever somebody
+renews or leaves, as it is in memory, and the lock is handed on.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine, Store
-from fencelock.engines.sqlite.handle import Handle
-from fencelock.engines.sqlite.ledger import Ledger
+from fencelock.engines.sqlite.transactions import Transactions
+from fencelock.engines.sqlite.wire.database import Database
 from fencelock.model import Grant, Request
+from fencelock.sim.world import Simulation
 from fencelock.world import NO_LIMIT
-from fencelock.worlds.sim import Simulation
 from fencelock.worlds.threads import drive
 
 names = st.sampled_from(["one", "two"])
@@ -67,31 +67,31 @@ class Model:
 
 
 class Real:
-    """The ledger of the SQLite engine."""
+    """The transactions of the SQLite engine."""
 
     def __init__(self, path: Path) -> None:
         self.moment = 0.0
-        handle = Handle(str(path), 5.0, lambda: self.moment, lambda: NO_LIMIT)
-        handle.open()
-        self._ledger = Ledger(handle, lambda: int(self.moment * 1e6))
-        self.close = handle.close
+        database = Database(str(path), 5.0, lambda: self.moment, lambda: NO_LIMIT)
+        database.open()
+        self._transactions = Transactions(database, lambda: int(self.moment * 1e6))
+        self.close = database.close
 
     def acquire(self, request: Request) -> int | tuple[int | None, bool]:
-        answer = self._ledger.acquire(request, self.moment, "inbox")
+        answer = self._transactions.acquire(self.moment, request, "inbox")
         return answer.fence or (answer.position if request.queue else None, request.queue)
 
     def renew(self, grant: Grant) -> bool:
-        gone = self._ledger.renew([grant], self.moment)
-        self._ledger.settle(grant.name, self.moment)
+        gone = self._transactions.renew(self.moment, [grant])
+        self._transactions.hand_on_if_free(self.moment, grant.name)
         return not gone
 
     def leave(self, grant: Grant) -> bool:
-        held, _ = self._ledger.leave(grant.name, grant.owner, self.moment)
-        self._ledger.settle(grant.name, self.moment)
+        held, _ = self._transactions.leave(self.moment, grant.name, grant.owner)
+        self._transactions.hand_on_if_free(self.moment, grant.name)
         return held
 
     def revoke(self, name: str) -> bool:
-        return self._ledger.revoke(name, "why", self.moment)[0]
+        return self._transactions.revoke(self.moment, name, "why")[0]
 
 
 def do(side: Model | Real, ranks: dict[int, int], step: tuple[Any, ...]) -> object:

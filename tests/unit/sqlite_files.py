@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import fencelock
-from fencelock.engines.sqlite.file import SCHEMA_VERSION
+from fencelock.engines.sqlite.wire.file import SCHEMA_VERSION
 
 
 def url_of(path: Path) -> str:

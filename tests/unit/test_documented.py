@@ -44,6 +44,7 @@ def test_an_engine_has_a_row_that_says_what_its_traits_say(scheme: str) -> None:
         "yes" if traits.fence else "no",
         "FIFO" if traits.fifo else "none",
         "yes" if traits.push else "no",
+        "yes" if traits.durable else "no",
     ]
 
 

@@ -1,6 +1,9 @@
 """What the documents say is so: their code runs, their links lead somewhere, engines have pages.
 
-A block that cannot run stands behind a comment that says why: ``<!-- not run: reason -->``.
+A block that cannot run stands behind a comment that says why: ``<!-- not run: reason -->``. One
+that shows a part of a file says of which: ``<!-- not run: a part of FILE -->``, and must be in it.
+
+The code of the README runs on real servers: their addresses take the place of the one it names.
 """
 
 from __future__ import annotations
@@ -9,12 +12,24 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.servers.postgresql import Postgresql
+from tests.servers.redis import Redis
+from tests.servers.shared import shared
 from tests.unit.pages import PAGES, ROOT, prose
+
+README = ROOT / "README.md"
+README_URL = "redis://localhost:6379"
+STORES: dict[str, Callable[[], str]] = {
+    "redis": lambda: shared(Redis).url,
+    "postgresql": lambda: shared(Postgresql).url(),
+    "sqlite": lambda: "sqlite:///locks.db",
+}
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 # The blocks of one page are one program: later ones see the names of earlier ones. Numbers of lines
@@ -74,32 +89,55 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-WITH_CODE = [
-    p for p in PAGES if any(b.language == "python" for b in blocks(p.read_text(encoding="utf-8")))
-]
+def python_of(page: Path) -> list[Block]:
+    return [b for b in blocks(page.read_text(encoding="utf-8")) if b.language == "python"]
+
+
+def program_of(page: Path) -> str:
+    return json.dumps([(block.line, block.code) for block in python_of(page) if not block.not_run])
+
+
+WITH_CODE = [page for page in PAGES if python_of(page)]
+
+
+@pytest.mark.parametrize("page", [page for page in WITH_CODE if page != README], ids=name_of)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    run(["-c", RUNNER, str(page)], tmp_path, program_of(page))
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
-    program = [
-        (block.line, block.code)
-        for block in blocks(page.read_text(encoding="utf-8"))
-        if block.language == "python" and not block.not_run
-    ]
-    run(["-c", RUNNER, str(page)], tmp_path, json.dumps(program))
+def test_what_is_shown_of_a_file_is_in_it(page: Path) -> None:
+    for block in python_of(page):
+        whole, part_of, path = block.not_run.partition("a part of ")
+        if part_of and not whole:
+            assert block.code in (ROOT / path).read_text(encoding="utf-8"), f"line {block.line}"
+
+
+# The README
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_the_code_of_the_readme_runs_on_the_stores_that_it_names(
+    store: str, tmp_path: Path
+) -> None:
+    program = program_of(README)
+    assert README_URL in program
+    run(["-c", RUNNER, str(README)], tmp_path, program.replace(README_URL, STORES[store]()))
+
+
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
 def test_the_first_screen_of_the_readme_has_code_in_both_flavors() -> None:
-    code = [
-        b
-        for b in blocks((ROOT / "README.md").read_text(encoding="utf-8"))
-        if b.language == "python"
-    ]
-    assert "fencelock.connect(" in code[0].code
-    assert len(code[0].code.splitlines()) <= 12
-    assert code[0].line < 12
-    assert "fencelock.aio.connect(" in code[1].code
-    assert not any(block.not_run for block in code)
+    first, second, *others = python_of(README)
+    assert first.line < 16
+    assert len(first.code.splitlines()) <= 12
+    assert "fencelock.connect(" in first.code
+    assert "@client.locked(" in first.code
+    assert all(f"{store}://" in first.code for store in STORES)
+    assert "fencelock.aio.connect(" in second.code
+    assert not any(block.not_run for block in (first, second, *others))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name_of)

@@ -164,6 +164,25 @@ def test_an_engine_of_another_package_is_found_by_its_entry_point(
         fencelock.connect("carrier://roof").open()
 
 
+class FlockEngine(PigeonEngine):
+    """An engine with modes, each a class of its own."""
+
+    options: ClassVar = {"mode": str}
+
+    @classmethod
+    def chosen(cls, address: Address) -> type[Engine]:
+        return HungryEngine if address.options.get("mode") == "hungry" else cls
+
+
+def test_the_options_of_an_address_pick_the_class_of_a_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plant(monkeypatch, "coop", FlockEngine=FlockEngine)
+    register(monkeypatch, {"pigeon": "coop:FlockEngine"})
+    assert engines.resolve("pigeon://roof", {})[0] is FlockEngine
+    assert engines.resolve("pigeon://roof?mode=hungry", {})[0] is HungryEngine
+
+
 def test_an_engine_of_our_own_is_not_replaced_by_another_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

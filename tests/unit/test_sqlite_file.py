@@ -13,8 +13,8 @@ import pytest
 
 import fencelock
 from fencelock import EngineError, Misconfigured
-from fencelock.engines.sqlite import handle
-from fencelock.engines.sqlite.file import APPLICATION_ID
+from fencelock.engines.sqlite.wire import database
+from fencelock.engines.sqlite.wire.file import APPLICATION_ID
 from tests.unit.sqlite_files import (
     almost_a_database,
     cut_in_a_page,
@@ -155,7 +155,7 @@ def test_a_folder_that_goes_away_is_said_in_our_words(
     instead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the client is connected; when the folder is back, all is well."""
-    monkeypatch.setattr(handle, "TRUST_S", 0.0)
+    monkeypatch.setattr(database, "TRUST_S", 0.0)
     folder = tmp_path / "folder"
     folder.mkdir()
     with fencelock.connect(url_of(folder / "locks.db")) as client:

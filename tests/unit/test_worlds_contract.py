@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from fencelock.sim.world import Simulation
 from fencelock.world import World, sleep
 from fencelock.worlds.aio import AioWorld
-from fencelock.worlds.sim import Simulation
 from fencelock.worlds.threads import ThreadsWorld, drive
 
 T = TypeVar("T")

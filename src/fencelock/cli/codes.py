@@ -10,6 +10,7 @@ from ..errors import (
     Misconfigured,
     NotAcquired,
     OutcomeUnknown,
+    Unsupported,
     UsageError,
 )
 
@@ -28,7 +29,7 @@ NOT_FOUND = 127
 SIGNALLED = 128
 
 TABLE: tuple[tuple[str, str], ...] = (
-    ("0-255", "run: the command's own exit code; other verbs: 0 when it was done"),
+    ("0-255", "run: the command's own exit code; other verbs: 0 on success"),
     (str(DECLINED), "revoke: you said no, and nothing was revoked"),
     (str(UNREACHABLE), "the engine cannot be reached or cannot serve now"),
     (str(NOT_ACQUIRED), "not acquired in time (-E changes this code, --skip-ok makes it 0)"),
@@ -47,7 +48,7 @@ TABLE: tuple[tuple[str, str], ...] = (
 )
 
 
-class WrongLine(UsageError):
+class BadArguments(UsageError):
     """The command line cannot be read."""
 
 
@@ -55,11 +56,11 @@ def of(error: FencelockError) -> int:
     """The exit code that tells of an error."""
     if isinstance(error, NotAcquired):
         return NOT_ACQUIRED
-    if isinstance(error, WrongLine):
+    if isinstance(error, BadArguments):
         return FAILED
     if isinstance(error, Denied):
         return DENIED
-    if isinstance(error, Misconfigured | UsageError):
+    if isinstance(error, Misconfigured | Unsupported | UsageError):
         return MISCONFIGURED
     if isinstance(error, LeaseLost):
         return LOST
@@ -71,7 +72,7 @@ def of(error: FencelockError) -> int:
 def failure(error: Exception, code: int) -> dict[str, object]:
     """An error for programs."""
     happened = isinstance(error, FencelockError) and error.may_have_happened
-    kind = "UsageError" if isinstance(error, WrongLine) else type(error).__name__
+    kind = "UsageError" if isinstance(error, BadArguments) else type(error).__name__
     about = {"type": kind, "message": str(error), "may_have_happened": happened}
     return {"error": about, "exit_code": code}
 

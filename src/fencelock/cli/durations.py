@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .codes import WrongLine
+from .codes import BadArguments
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -27,7 +27,7 @@ def seconds(text: str) -> float:
     lower = plain.lower()
     if _PARTS.fullmatch(lower):
         return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(lower))
-    raise WrongLine(
+    raise BadArguments(
         f"{text!r} is not a duration: write 500ms, 30s, 1m30s, 2h, PT30S or plain seconds"
     )
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from .. import __version__
 from ..errors import FencelockError
 from . import codes, terminal
-from .codes import WrongLine, failure
+from .codes import BadArguments, failure
 from .options import engine_arguments
 from .signals import Interrupted
 
@@ -33,7 +33,7 @@ VERBS: dict[str, str] = {
     "revoke": "take a lock from its holder",
     "doctor": "see whether locking works here, and what would break a promise",
     "bench": "measure how fast locks are here",
-    "torture": "break clients and links on purpose, and see whether locks hold",
+    "torture": "break clients and connections, and see whether locks hold",
     "demo": "see a frozen holder being refused",
     "schema": "print the tables that an engine needs in a database",
     "completion": "print a completion script for a shell",
@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         hint = "write the command after --; " if self.prog == "fencelock run" else ""
-        raise WrongLine(f"{message} ({hint}see {self.prog} --help)")
+        raise BadArguments(f"{message} ({hint}see {self.prog} --help)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,7 +117,7 @@ def _guarded(words: list[str], verbose: bool, json: bool) -> int:
 
 
 def _flushed(code: int) -> int:
-    """See that the interpreter finds nothing to complain about on its way out."""
+    """Flush stdout, so that the interpreter finds nothing to complain about on its way out."""
     try:
         if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it was closed
             sys.stdout.flush()
@@ -161,7 +161,7 @@ def _meant(word: str) -> str:
 
 def parser_of(name: str) -> tuple[Parser, Any]:
     """The parser and the module of a verb."""
-    verb = import_module(f"{__package__}.{name}")
+    verb = import_module(f"{__package__}.verbs.{name}")
     parser = Parser(
         prog=f"fencelock {name}",
         usage=getattr(verb, "USAGE", None),
@@ -174,8 +174,8 @@ def parser_of(name: str) -> tuple[Parser, Any]:
     add = parser.add_argument
     if name not in UNCONNECTED:
         engine_arguments(parser)
-    add("--json", action="store_true", help="answer in JSON")
-    add("-v", "--verbose", action="store_true", help="say more, and show tracebacks")
+    add("--json", action="store_true", help="print JSON")
+    add("-v", "--verbose", action="store_true", help="print more, and the tracebacks of errors")
     return parser, verb
 
 

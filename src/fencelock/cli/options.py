@@ -10,14 +10,14 @@ from .._client.validation import check_name, check_prefix, check_ttl
 from ..errors import UsageError
 from ..model import Scalar
 from . import codes
-from .codes import WrongLine
+from .codes import BadArguments
 from .durations import seconds
 
 if TYPE_CHECKING:
     from ..sync import Client
 
 
-class Wish(NamedTuple):
+class LockRequest(NamedTuple):
     """Which lock is wanted, and how long to wait for it."""
 
     name: str
@@ -30,7 +30,7 @@ class Wish(NamedTuple):
 
 
 def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> None:
-    """A name, how long to wait for it and for how long to have it: with flock's spellings."""
+    """Add a name, how long to wait for it and for how long to have it, spelled as by flock(1)."""
     add = parser.add_argument
     add("name", metavar="NAME", help="what to lock")
     add("-n", "--nonblock", action="store_true", help="do not wait for the lock")
@@ -41,18 +41,18 @@ def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> Non
         metavar="CODE",
         type=number_of(lowest_code, 255),
         default=codes.NOT_ACQUIRED,
-        help=f"exit code when it is not acquired in time (default {codes.NOT_ACQUIRED})",
+        help=f"exit code when the lock is not acquired in time (default {codes.NOT_ACQUIRED})",
     )
     add("--ttl", metavar="DUR", default="30s", help="length of the lease (default 30s)")
-    add("--meta", metavar="K=V", action="append", default=[], help="shown to whoever asks")
-    add("-q", "--quiet", action="store_true", help="say nothing but errors")
+    add("--meta", metavar="K=V", action="append", default=[], help="a fact that ls and show print")
+    add("-q", "--quiet", action="store_true", help="print errors only")
 
 
-def wish_of(options: argparse.Namespace, **meta: Scalar) -> Wish:
+def lock_request(options: argparse.Namespace, **meta: Scalar) -> LockRequest:
     """Read what ``lock_arguments`` asks for."""
     if options.nonblock and options.wait is not None:
-        raise WrongLine("-n does not wait and -w does: give one of them")
-    return Wish(
+        raise BadArguments("-n does not wait and -w does: give one of them")
+    return LockRequest(
         name=name_of(options.name),
         ttl=check_ttl(seconds(options.ttl), "--ttl"),
         timeout=0.0 if options.nonblock else optional(options.wait),
@@ -99,12 +99,12 @@ def number_of(lowest: int, highest: int) -> Callable[[str], int]:
 
 
 def meta_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Words about a hold, from ``--meta key=value``."""
+    """Read the facts about a hold from ``--meta key=value``."""
     words: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
-            raise WrongLine(f"--meta is written key=value, not {pair!r}")
+            raise BadArguments(f"--meta is written key=value, not {pair!r}")
         words[key] = value
     return words
 
@@ -115,17 +115,17 @@ def engine_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scope",
         choices=("host", "network"),
-        help="refuse an engine that excludes fewer: all processes of this host, or of all hosts",
+        help="refuse an engine whose locks do not reach all processes of the host, or all hosts",
     )
 
 
 def url_of(options: argparse.Namespace) -> str | None:
     """The engine that was named, as an option or as an argument."""
-    place: str | None = getattr(options, "place", None)
+    engine_url: str | None = getattr(options, "engine_url", None)
     url: str | None = options.url
-    if place is not None and url is not None:
-        raise WrongLine(f"two engines are named, --url and {place!r}: name one of them")
-    return url if place is None else place
+    if engine_url is not None and url is not None:
+        raise BadArguments(f"two engines are named, --url and {engine_url!r}: name one of them")
+    return url if engine_url is None else engine_url
 
 
 def connected(options: argparse.Namespace) -> Client:

@@ -1,7 +1,7 @@
 """Signals to the wrapper: they end its wait, and while the command runs they are passed on.
 
 Python runs signal handlers only in the main thread, and only between two instructions: a main
-thread that sleeps in a driver, a socket or a lock hears nothing. So it never sleeps there. Calls to
+thread that sleeps in a driver, a socket or a lock runs none. So it never sleeps there. Calls to
 the engine run in a thread of their own (``Signals.call``), and the main thread sleeps in a
 ``select`` on the pipe into which Python writes the number of each signal. This holds for every
 engine, whatever its driver does.

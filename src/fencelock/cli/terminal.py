@@ -79,7 +79,7 @@ def printable(text: str, stream: TextIO) -> str:
 
 
 def traceback(error: BaseException) -> None:
-    """The whole story, for those who asked with -v."""
+    """Print the whole traceback, for -v."""
     import traceback as library
 
     library.print_exception(error, file=sys.stderr)

@@ -6,8 +6,7 @@ takes over and sells that very seat.  Then the first one wakes up and writes.  T
 that write, because it has seen a higher fence.  With ``--unsafe`` it does not look at fences, and
 the seat is sold twice.
 
-``worker.py`` and ``store.py`` are what a program of yours would contain: work under a lock, and a
-resource that checks the fence.  ``story.py`` directs the workers, ``crew.py`` starts and ends their
-processes, ``words.py`` is what they say to each other, ``verdict.py`` judges the result by the
-store's records, ``timeline.py`` prints.
+``worker.py`` is what a program of yours would contain: work under a lock, and a resource whose
+guard checks the fence.  ``scenario.py`` starts, freezes and wakes the workers, and ``verdict.py``
+judges the result by the records of the store.
 """

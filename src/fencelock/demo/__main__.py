@@ -1,7 +1,8 @@
-"""``python -m fencelock.demo``: the arguments, the folder of the run, and what becomes of errors.
+"""``python -m fencelock.demo``: the arguments, the folder of the run, and what is printed.
 
 Exit codes: 0 the demo showed what it set out to show (with ``--unsafe``, the double sale), 1 it did
-not, 2 the arguments are wrong, 128 + n a signal ended it.
+not, 2 the arguments are wrong, 128 + n a signal ended it.  All text of the demo is ASCII; what else
+gets into a message is replaced where it cannot be shown.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ import os
 import signal
 import sqlite3
 import sys
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from . import store
-from .crew import Crew, Interrupted, Trouble
-from .story import Plan, Story
-from .timeline import Timeline
-from .verdict import Verdict, judge
-from .words import LOCK, TTL_S
+from .scenario import Interrupted, Plan, Scenario, Tone, Trouble
+from .verdict import Verdict, judge, read_records
+from .worker import LOCK, TTL_S, create
 
 SEATS_MAX = 200
 WORKERS_MIN, WORKERS_MAX = 2, 32  # one is frozen, another takes over
+COLORS: dict[Tone, str] = {
+    "plain": "",
+    "faint": "\033[2m",
+    "good": "\033[32m",
+    "alarm": "\033[1;33m",
+    "bad": "\033[1;31m",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,13 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(signal, "SIGSTOP"):
         print("The demo freezes a process with SIGSTOP: it needs a POSIX system.", file=sys.stderr)
         return 1
-    crew = Crew()
-    catch_signals(crew)
     plan = Plan(options.seats, options.workers, options.unsafe, options.seconds_limit)
     timeline = Timeline(color=not options.no_color)
+    scenario = Scenario(plan, timeline.event)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # then it is ignored on purpose
+            signal.signal(number, scenario.interrupt)
     try:
-        with folder_of_run(options.keep) as folder:
-            verdict = run(plan, folder, crew, timeline)
+        with folder_of_run(options.keep) as folder, scenario:
+            verdict = run(plan, folder, scenario, timeline)
         report(plan, verdict, timeline, options.json)
     except Interrupted as interrupted:
         print(f"\nStopped by {interrupted}, with all workers.", file=sys.stderr)
@@ -77,13 +85,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def catch_signals(crew: Crew) -> None:
-    """Let Ctrl-C and its like reach the story as a message, unless they are ignored on purpose."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, crew.interrupt)
-
-
 @contextmanager
 def folder_of_run(keep: Path | None) -> Generator[Path, None, None]:
     """The user's folder, or one that is gone afterwards."""
@@ -97,20 +98,37 @@ def folder_of_run(keep: Path | None) -> Generator[Path, None, None]:
     yield keep.resolve()
 
 
-def run(plan: Plan, folder: Path, crew: Crew, timeline: Timeline) -> Verdict:
-    """Play the story, then judge it by the store's records."""
+class Timeline:
+    """Prints a line for each thing that happens: time, process and fence, in color if wanted."""
+
+    def __init__(self, *, color: bool) -> None:
+        refused = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"  # no-color.org
+        self._color = color and not refused and sys.stdout.isatty()
+        self._began_at = time.monotonic()
+        if reconfigure := getattr(sys.stdout, "reconfigure", None):
+            reconfigure(errors="replace")
+
+    def event(self, who: str, what: str, tone: Tone, fence: int | None) -> None:
+        seconds, number = time.monotonic() - self._began_at, "" if fence is None else str(fence)
+        self.say(f"{seconds:5.2f}s  {who:<10}{number:>16}  {what}", tone)
+
+    def say(self, text: str, tone: Tone = "plain") -> None:
+        color = COLORS[tone] if self._color else ""
+        print(f"{color}{text}\033[0m" if color else text, flush=True)
+
+
+def run(plan: Plan, folder: Path, scenario: Scenario, timeline: Timeline) -> Verdict:
+    """Play the scenario, then judge it by the store's records."""
     timeline.say(
         f"{plan.workers} processes sell {plan.seats} seats, taking turns under the lock {LOCK!r} "
         f"(ttl {TTL_S:g} s).\n"
         f"The store {'does NOT check the fence' if plan.unsafe else 'checks the fence'}."
     )
-    timeline.head()
-    store.create(folder / "seats.db", plan.seats)
-    story = Story(plan, folder, crew, timeline)
-    with crew:
-        story.play()
-    records = store.read_records(folder / "seats.db")
-    return judge(plan, records, story.late, story.loss_known)
+    timeline.say(f"\n  time  {'process':<10}{'fence':>16}  what happened", "faint")
+    create(folder / "seats.db", plan.seats)
+    scenario.play(folder)
+    records = read_records(folder / "seats.db")
+    return judge(plan.seats, plan.unsafe, records, scenario.late, scenario.loss_known)
 
 
 def report(plan: Plan, verdict: Verdict, timeline: Timeline, file: Path | None) -> None:

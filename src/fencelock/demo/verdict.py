@@ -1,16 +1,34 @@
 """The verdict: what really happened, by the store's own records and not by what the workers said.
 
-Pure functions over values.  Where the records do not show what the demo set out to show, the
-verdict says what is missing, and the demo fails.
+Where the records do not show what the demo set out to show, the verdict says what is missing, and
+the demo fails.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import NamedTuple
 
-from .store import Records, Sale
-from .story import Plan
+
+class Sale(NamedTuple):
+    """One sale, taken or refused."""
+
+    seat: str
+    customer: str
+    worker: str
+    fence: int
+
+
+class Records(NamedTuple):
+    """What the store holds when all is over, in the order in which it was written."""
+
+    sales: Sequence[Sale]
+    refusals: Sequence[Sale]
+    seats: Mapping[str, str | None]
+    """Whose name is on which seat."""
 
 
 class Verdict(NamedTuple):
@@ -23,70 +41,69 @@ class Verdict(NamedTuple):
     """The same for programs."""
 
 
-def judge(plan: Plan, records: Records, late: Sale | None, loss_known: bool) -> Verdict:
-    """Hold the records against the plan.  ``late`` is what the frozen worker was about to write."""
-    twice = sold_twice(records.sales)
-    if late is None:
-        missing = ["no worker was frozen"]
-    else:
-        find = _missing_unsafe if plan.unsafe else _missing_safe
-        missing = [*_missing(plan, records, loss_known), *find(records, twice, late)]
+def read_records(path: Path) -> Records:
+    """Read what a run has left."""
+    every = "SELECT seat, customer, worker, fence FROM {} ORDER BY id"
+    with closing(sqlite3.connect(path)) as db:
+        sales, refusals = (
+            [Sale(*row) for row in db.execute(every.format(table))]
+            for table in ("sales", "refusals")
+        )
+        return Records(sales, refusals, dict(db.execute("SELECT seat, customer FROM seats")))
+
+
+def judge(
+    seats: int, unsafe: bool, records: Records, late: Sale | None, loss_known: bool
+) -> Verdict:
+    """Judge the records.  ``late`` is what the frozen worker was about to write."""
+    by_seat: dict[str, list[Sale]] = {}
+    for sale in records.sales:
+        by_seat.setdefault(sale.seat, []).append(sale)
+    twice = {seat: sales for seat, sales in by_seat.items() if len(sales) > 1}
+    missing = ["no worker was frozen"]
+    if late is not None:
+        shown = {
+            f"{len(by_seat)} of {seats} seats were booked": len(by_seat) == seats,
+            "the frozen worker did not learn that its lease was lost": loss_known,
+            **(_shown_unsafe(twice, late) if unsafe else _shown_safe(records, twice, late)),
+        }
+        missing = [text for text, is_shown in shown.items() if not is_shown]
     facts = {
         "shown": not missing,
         "missing": missing,
-        "unsafe": plan.unsafe,
-        "seats_booked": _booked(records),
+        "unsafe": unsafe,
+        "seats_booked": len(by_seat),
         "tickets": len(records.sales),
         "workers": len({sale.worker for sale in records.sales}),
         "refused": [sale._asdict() for sale in records.refusals],
         "sold_twice": {seat: [sale._asdict() for sale in sales] for seat, sales in twice.items()},
         "late": None if late is None else late._asdict(),
     }
-    return Verdict(missing, _lines(plan, records, twice), facts)
+    return Verdict(missing, _lines(unsafe, len(by_seat), records, twice), facts)
 
 
-def sold_twice(sales: Sequence[Sale]) -> dict[str, list[Sale]]:
-    """The seats that were sold more than once, each with its sales in order."""
-    by_seat: dict[str, list[Sale]] = {}
-    for sale in sales:
-        by_seat.setdefault(sale.seat, []).append(sale)
-    return {seat: sales for seat, sales in by_seat.items() if len(sales) > 1}
-
-
-def _missing(plan: Plan, records: Records, loss_known: bool) -> list[str]:
-    missing: list[str] = []
-    if _booked(records) != plan.seats:
-        missing.append(f"{_booked(records)} of {plan.seats} seats were booked")
-    if not loss_known:
-        missing.append("the frozen worker did not learn that its lease was lost")
-    return missing
-
-
-def _missing_safe(records: Records, twice: Mapping[str, Sequence[Sale]], late: Sale) -> list[str]:
-    missing: list[str] = []
-    if late not in records.refusals:
-        missing.append(f"the late write of {late.worker} was not refused")
-    if twice:
-        missing.append(f"sold twice: {', '.join(twice)}")
+def _shown_safe(records: Records, twice: Mapping[str, object], late: Sale) -> dict[str, bool]:
     fences = [sale.fence for sale in records.sales]
-    if fences != sorted(fences):
-        missing.append("a sale was taken with a lower fence than the one before")
-    return missing
+    return {
+        f"the late write of {late.worker} was not refused": late in records.refusals,
+        f"sold twice: {', '.join(twice)}": not twice,
+        "a sale was taken with a lower fence than the one before": fences == sorted(fences),
+    }
 
 
-def _missing_unsafe(records: Records, twice: Mapping[str, Sequence[Sale]], late: Sale) -> list[str]:
+def _shown_unsafe(twice: Mapping[str, Sequence[Sale]], late: Sale) -> dict[str, bool]:
     first, *later = twice.get(late.seat) or [late]
-    if late not in later or first.fence <= late.fence:
-        return [f"{late.seat} was not sold again by {late.worker} with its older fence"]
-    return []
+    again = late in later and first.fence > late.fence
+    return {f"{late.seat} was not sold again by {late.worker} with its older fence": again}
 
 
-def _lines(plan: Plan, records: Records, twice: Mapping[str, Sequence[Sale]]) -> list[str]:
-    booked = _count(_booked(records), "seat")
+def _lines(
+    unsafe: bool, booked: int, records: Records, twice: Mapping[str, Sequence[Sale]]
+) -> list[str]:
     workers = _count(len({sale.worker for sale in records.sales}), "worker")
     refused = _count(len(records.refusals), "late write")
     doubles = f"{_count(len(twice), 'seat')} SOLD TWICE" if twice else "no seat sold twice"
-    lines = [f"{booked} booked by {workers}, {refused} refused, {doubles}."]
+    lines = [f"{_count(booked, 'seat')} booked by {workers}, {refused} refused, {doubles}."]
     for seat, sales in twice.items():
         buyers = " and ".join(f"to {s.customer} by {s.worker} (fence {s.fence})" for s in sales)
         lines.append(f"Seat {seat} was sold {buyers}.")
@@ -95,13 +112,9 @@ def _lines(plan: Plan, records: Records, twice: Mapping[str, Sequence[Sale]]) ->
                 "The last write came late, from a holder whose lease was over, and the seat map "
                 f"now says {records.seats[seat]}."
             )
-    if plan.unsafe:
+    if unsafe:
         return [*lines, "This is what happens without the fence."]
     return [*lines, "The same without the fence: --unsafe"]
-
-
-def _booked(records: Records) -> int:
-    return len({sale.seat for sale in records.sales})
 
 
 def _count(number: int, noun: str) -> str:

@@ -19,16 +19,16 @@ __all__ = ["default_url", "find", "parse", "resolve"]
 
 TABLE: dict[str, str] = {
     "memory": "fencelock.engines.memory:MemoryEngine",
-    "mariadb": "fencelock.engines.mysql.engine:MysqlEngine",
-    "mysql": "fencelock.engines.mysql.engine:MysqlEngine",
+    "mariadb": "fencelock.engines.mysql.lease:LeaseEngine",
+    "mysql": "fencelock.engines.mysql.lease:LeaseEngine",
     "sqlite": "fencelock.engines.sqlite.engine:SqliteEngine",
     "redis": "fencelock.engines.redis.engine:RedisEngine",
     "rediss": "fencelock.engines.redis.engine:RedisEngine",
     "valkey": "fencelock.engines.redis.engine:RedisEngine",
     "redis+sentinel": "fencelock.engines.redis.engine:RedisEngine",
     "redis+cluster": "fencelock.engines.redis.engine:RedisEngine",
-    "redlock": "fencelock.engines.redis.redlock:RedlockEngine",
-    "postgresql": "fencelock.engines.postgresql.engine:PostgresqlEngine",
+    "redlock": "fencelock.engines.redlock.engine:RedlockEngine",
+    "postgresql": "fencelock.engines.postgresql.lease:LeaseEngine",
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
 }
@@ -46,8 +46,11 @@ def resolve(url: str | None, options: Mapping[str, object]) -> tuple[type[Engine
     address = address._replace(scheme=meant(address.scheme))
     engine = find(address.scheme)
     given = dict(address.options)
-    _demand(engine, address.public, given.pop("scope", None))
-    return engine, engine.settled(address._replace(options=read_options(engine, given)))
+    scope = given.pop("scope", None)
+    address = address._replace(options=read_options(engine, given))
+    engine = engine.chosen(address)
+    _demand(engine, address.public, scope)
+    return engine, engine.settled(address)
 
 
 def _demand(engine: type[Engine], place: str, scope: object) -> None:

@@ -7,7 +7,7 @@ words; the other engines say the same in the language of their store.
 * Release and expiry hand the lock to the first waiter that answers: the record is written for
   that waiter at once, with a short time to claim it. A newcomer never overtakes.
 * A waiter that does not claim in time has lapsed: it is passed over until it looks again, and
-  keeps its place.
+  keeps its position.
 * One counter, lifted to the wall clock, serves all names: a fence outlives the record of its name
   and the process, and nothing is kept for unused names.
 """

@@ -1,1 +1,1 @@
-"""The worlds that protocol code runs in: threads, asyncio, and a simulated one."""
+"""The real worlds that protocol code runs in: threads and asyncio."""

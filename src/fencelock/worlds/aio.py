@@ -51,15 +51,15 @@ class _Signal:
 
     def _wake(self) -> None:
         for waiter in self._waiters:
-            _settle(waiter, True)
+            _resolve(waiter, True)
 
     async def wait(self, delay: float | None) -> bool:
         loop = self._world.loop
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.add(waiter)
         if self._flag:  # set by another thread before we were in the list
-            _settle(waiter, True)
-        timer = None if delay is None else loop.call_later(delay, _settle, waiter, False)
+            _resolve(waiter, True)
+        timer = None if delay is None else loop.call_later(delay, _resolve, waiter, False)
         try:
             return await waiter
         finally:
@@ -68,7 +68,7 @@ class _Signal:
                 timer.cancel()
 
 
-def _settle(waiter: asyncio.Future[bool], value: bool) -> None:
+def _resolve(waiter: asyncio.Future[bool], value: bool) -> None:
     if not waiter.done():
         waiter.set_result(value)
 
@@ -143,11 +143,11 @@ class AioWorld(HostWorld):
     ) -> list[T | Exception | None]:
         answers: list[T | Exception | None] = [None] * len(thunks)
 
-        async def call(place: int, thunk: Callable[[], Awaitable[T]]) -> None:
+        async def call(index: int, thunk: Callable[[], Awaitable[T]]) -> None:
             try:
-                answers[place] = await thunk()
+                answers[index] = await thunk()
             except Exception as error:
-                answers[place] = error
+                answers[index] = error
 
         pending = {self._start(call(n, t), f"fencelock-call-{n}") for n, t in enumerate(thunks)}
         try:

@@ -1,7 +1,7 @@
-"""Deadlines for what tasks await: at its moment a block is cancelled, and says OutcomeUnknown.
+"""Cancels a block of a task at its deadline, and raises OutcomeUnknown there.
 
 The bookkeeping is that of ``asyncio.timeout``: our own cancellation is told from one that somebody
-else asked for by counting. One timer of the loop serves all blocks of a client, because nearly all
+else requested by counting. One timer of the loop serves all blocks of a client, because nearly all
 of them end long before their moment, and a timer for each would cost more than the rest.
 """
 
@@ -35,7 +35,7 @@ class Limits:
         return _Until(self, moment)
 
     def watch(self, moment: float) -> None:
-        """See that the timer comes by a moment."""
+        """Have the timer fire by a moment."""
         if self._timer is None or moment < self._next:
             self._set(moment)
 
@@ -44,10 +44,10 @@ class Limits:
             self._timer.cancel()
         self._next = moment
         delay = max(0.0, moment - self._world.now())
-        self._timer = self._world.loop.call_later(delay, self._sweep)
+        self._timer = self._world.loop.call_later(delay, self._fire_due)
 
-    def _sweep(self) -> None:
-        """Cancel what is overdue, and come again for the rest."""
+    def _fire_due(self) -> None:
+        """Cancel what is overdue, and set the timer for the rest."""
         self._timer, now = None, self._world.now()
         for block in list(self.blocks):
             if block.moment <= now:

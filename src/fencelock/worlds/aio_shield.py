@@ -2,8 +2,8 @@
 
 Two ways to the same promise: the caller sees its cancellation once the work has ended, or
 ``GRACE_S`` later, and then the work goes on in a task of its own. ``shielded`` lets the work run as
-such a task from the start, whatever it does. ``Unbroken`` runs it within the task that asks, which
-is quicker, and is for work that waits for nothing but futures.
+such a task from the start, whatever it does. ``Unbroken`` runs it within the calling task, which is
+quicker, and is for work that waits for nothing but futures.
 """
 
 from __future__ import annotations
@@ -130,25 +130,25 @@ async def _outcome(
     give_up = None if cancelled is None else loop.time() + GRACE_S
     while not task.done() and (give_up is None or loop.time() < give_up):
         ended = loop.create_future()  # not the task itself: it must not be cancelled
-        tell = partial(_end, ended)
-        task.add_done_callback(tell)
+        on_done = partial(_end, ended)
+        task.add_done_callback(on_done)
         timer = None if give_up is None else loop.call_at(give_up, _end, ended, None)
         try:
             await ended
         except asyncio.CancelledError as error:
             cancelled, give_up = error, give_up or loop.time() + GRACE_S
         finally:
-            task.remove_done_callback(tell)
+            task.remove_done_callback(on_done)
             if timer is not None:
                 timer.cancel()
     if cancelled is None:
         return task.result()
-    task.add_done_callback(_look)
+    task.add_done_callback(_retrieve)
     raise cancelled
 
 
-def _look(task: asyncio.Task[Any]) -> None:
-    """Have seen what became of it: the cancellation is what the caller must see."""
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    """Retrieve an exception that nobody will: the cancellation is what the caller must see."""
     if not task.cancelled():
         task.exception()
 

@@ -1,4 +1,4 @@
-"""A blocking client in an asyncio program: one thread makes its calls, in the order they come."""
+"""Runs the calls of a blocking client in one thread, in the order they come, for asyncio."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _work(calls: SimpleQueue[_Call | None], loop: asyncio.AbstractEventLoop) -> 
 
 def _deliver(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
     if future.done():
-        return  # cancelled: nobody asks any more
+        return  # cancelled: nobody waits any more
     if error is not None:
         future.set_exception(error)
     else:

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 _forks: list[None] = []
 """One entry for each fork that led to this process."""
-_owners: list[str] = []  # made by the hundred: asking the kernel for each would cost more
-_chances: list[float] = []  # likewise
+_owners: list[str] = []  # made by the hundred: a system call for each would cost more
+_randoms: list[float] = []  # likewise
 OWNERS = 128
 
 
 def _in_child() -> None:
     _forks.append(None)
     _owners.clear()  # they are the parent's to use
-    _chances.clear()
+    _randoms.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -31,13 +31,13 @@ _HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTE
 
 
 class HostWorld:
-    """Identity, time and chance of the process we run in."""
+    """Identity, time and randomness of the process we run in."""
 
     def admit(self) -> None:
         """Everywhere in this process is right."""
 
     def __init__(self) -> None:
-        # Bound once: they are asked on every step.
+        # Bound once: they are called on every step.
         self.now = clock.now
         self.generation = _forks.__len__
 
@@ -52,10 +52,10 @@ class HostWorld:
 
     def random(self) -> float:
         try:
-            return _chances.pop()
+            return _randoms.pop()
         except IndexError:
             bits = os.urandom(4 * OWNERS)
-            _chances.extend(
+            _randoms.extend(
                 int.from_bytes(bits[at : at + 4], "big") / 2**32 for at in range(4, len(bits), 4)
             )
             return int.from_bytes(bits[:4], "big") / 2**32

@@ -168,7 +168,7 @@ class _Token:
     __slots__ = ("__weakref__",)
 
 
-class _Here(threading.local):
+class _ThreadState(threading.local):
     """What is known of each thread."""
 
     def __init__(self) -> None:
@@ -185,26 +185,26 @@ class _Until:
     block is believed only while its frame is still on the stack, and a limit only within a block.
     """
 
-    __slots__ = ("_here", "_moment")
+    __slots__ = ("_moment", "_state")
 
-    def __init__(self, here: _Here, moment: float) -> None:
-        self._here = here
+    def __init__(self, state: _ThreadState, moment: float) -> None:
+        self._state = state
         self._moment = moment
 
     def __enter__(self) -> None:
-        here, frame = self._here, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-        if here.block is not None and _is_within(here.block, frame):
+        state, frame = self._state, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        if state.block is not None and _is_within(state.block, frame):
             raise UsageError(
                 "this thread is in the midst of a call of the same client: a signal handler or a "
                 "destructor that uses a client may wait for itself. Set a flag there, and act on "
                 "it once the call has returned; nothing was sent"
             )
-        here.limit = self._moment
-        here.block = frame
+        state.limit = self._moment
+        state.block = frame
 
     def __exit__(self, *_: object) -> None:
-        self._here.block = None
-        self._here.limit = NO_LIMIT
+        self._state.block = None
+        self._state.limit = NO_LIMIT
 
 
 def _is_within(block: FrameType, frame: FrameType | None) -> bool:
@@ -224,9 +224,9 @@ class ThreadsWorld(HostWorld):
 
     def __init__(self) -> None:
         super().__init__()
-        self._here = here = _Here()
-        self.who: Callable[[], Hashable] = partial(getattr, here, "token")
-        self.limit: Callable[[], float] = partial(getattr, here, "limit")
+        self._state = state = _ThreadState()
+        self.who: Callable[[], Hashable] = partial(getattr, state, "token")
+        self.limit: Callable[[], float] = partial(getattr, state, "limit")
         self._inline = _Inline()
 
     def stalls(self) -> str:
@@ -249,11 +249,11 @@ class ThreadsWorld(HostWorld):
         return signal.wait(None if moment == NO_LIMIT else max(0.0, moment - self.now()))
 
     def unbound(self) -> None:
-        self._here.block = None
-        self._here.limit = NO_LIMIT
+        self._state.block = None
+        self._state.limit = NO_LIMIT
 
     def until(self, moment: float) -> AbstractContextManager[object]:
-        return _Until(self._here, moment)
+        return _Until(self._state, moment)
 
     async def gather(
         self,
@@ -264,15 +264,15 @@ class ThreadsWorld(HostWorld):
         answers: list[T | Exception | None] = [None] * len(thunks)
         answered, deadline = threading.Semaphore(0), min(deadline, self.limit())
 
-        async def call(place: int, thunk: Callable[[], Awaitable[T]]) -> None:
+        async def call(index: int, thunk: Callable[[], Awaitable[T]]) -> None:
             try:
-                answers[place] = await thunk()
+                answers[index] = await thunk()
             except Exception as error:
-                answers[place] = error
+                answers[index] = error
             answered.release()
 
-        for place, thunk in enumerate(thunks):
-            self.spawn(call(place, thunk), f"fencelock-call-{place}")
+        for index, thunk in enumerate(thunks):
+            self.spawn(call(index, thunk), f"fencelock-call-{index}")
         for _ in thunks:
             if not answered.acquire(timeout=max(0.0, deadline - self.now())):
                 break

@@ -6,7 +6,7 @@ import pytest
 
 from fencelock import FencelockError, LeaseLost, OutcomeUnknown, Unavailable, aio
 from fencelock.worlds import clock
-from tests.engines.renewing import until_renewed
+from tests.engines.renewal_retry import until_renewed
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd, EtcdCluster
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from fencelock import AcquireTimeout, FencelockError, OutcomeUnknown, aio
-from fencelock.engines.etcd import contending, link, replies
-from fencelock.engines.etcd.engine import EtcdEngine
-from fencelock.wires.grpc.call import Refused
+from fencelock.engines.etcd import cluster
+from fencelock.engines.etcd.engine import CROWDED, EtcdEngine
+from fencelock.engines.etcd.messages import replies, requests
+from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 
@@ -23,14 +24,14 @@ def engine_of(client: aio.Client) -> EtcdEngine:
 
 def overhear(client: aio.Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
     """Requests of a client from now on, each with whether it did what it was sent for."""
-    wire, heard = engine_of(client)._link.wire, list[tuple[str, bool]]()
+    wire, heard = engine_of(client)._cluster.wire, list[tuple[str, bool]]()
     call = wire.call
 
     async def listening(*arguments: Any) -> bytes:
         answer = await call(*arguments)
-        if arguments[1] == link.WORK:
+        if arguments[1] == cluster.WORK:
             method = arguments[2]
-            heard.append((method, method == link.TXN and replies.succeeded(answer)))
+            heard.append((method, method == requests.TXN and replies.succeeded(answer)))
         return answer
 
     monkeypatch.setattr(wire, "call", listening)
@@ -47,7 +48,7 @@ def test_a_free_lock_takes_one_request_and_so_does_leaving_it(
         for timeout in (None, 0, 5):
             lease = await client.lock(prefix, ttl=60, timeout=timeout).acquire()
             assert await lease.release() is True
-            assert heard == [(link.TXN, True), (link.TXN, True)]
+            assert heard == [(requests.TXN, True), (requests.TXN, True)]
             heard.clear()
         assert await kept.release() is True
 
@@ -68,18 +69,18 @@ def test_who_finds_others_joins_in_a_second_request_and_expects_them_from_then_o
             holder = await theirs.acquire()
             waiting = lab.start(lock.acquire())
             await lab.until_queued(other, prefix, 1)
-            joining = [one for one in heard if one[0] == link.TXN]
+            joining = [one for one in heard if one[0] == requests.TXN]
             assert await holder.release() is True
             lease = await waiting.result(30)
             assert lease.fence > holder.fence
             assert await lease.release() is True
             return joining
 
-        assert await wait_for_it() == [(link.TXN, False)] * 2
-        assert await wait_for_it() == [(link.TXN, False)]
-        for _ in range(contending.CROWDED):
+        assert await wait_for_it() == [(requests.TXN, False)] * 2
+        assert await wait_for_it() == [(requests.TXN, False)]
+        for _ in range(CROWDED):
             assert await (await lock.acquire()).release() is True
-        assert await wait_for_it() == [(link.TXN, False)] * 2
+        assert await wait_for_it() == [(requests.TXN, False)] * 2
 
     run(flavor, scenario)
 
@@ -103,18 +104,18 @@ def test_who_does_not_wait_reads_the_first_and_asks_for_the_others_only_where_th
         lock = other.lock(prefix, ttl=60, meta={"job": "nightly"})
         holder = await lock.acquire()
         said, asked = await refusal()
-        assert asked == [link.TXN, link.RANGE]
+        assert asked == [requests.TXN, requests.RANGE]
         assert "waiting before us" not in said  # who wants names below does not stand before us
         assert await below.release()
         assert await below_too.release()
         said, asked = await refusal()
-        assert asked == [link.TXN]
+        assert asked == [requests.TXN]
         assert "job nightly" in said
         assert "waiting before us" not in said
         waiting = lab.start(lock.acquire(timeout=30))
         await lab.until_queued(client, prefix, 1)
         said, asked = await refusal()
-        assert asked == [link.TXN, link.RANGE]
+        assert asked == [requests.TXN, requests.RANGE]
         assert "job nightly, 1 waiting before us" in said
         assert await holder.release() is True
         assert await (await waiting.result(30)).release() is True
@@ -133,14 +134,14 @@ def test_a_lock_that_was_taken_without_an_answer_is_found_again(
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(etcd.url)
         kept = await client.lock(f"{prefix}kept", ttl=60).acquire()
-        wire, taken = engine_of(client)._link.wire, list[int]()
+        wire, taken = engine_of(client)._cluster.wire, list[int]()
         call = wire.call
 
         async def unheard(*arguments: Any) -> bytes:
             answer = await call(*arguments)
             if not taken and f"{prefix}0".encode() in arguments[3]:
                 taken.append(replies.read_success(answer))
-                raise Refused(code, "on its way back")
+                raise RpcError(code, "on its way back")
             return answer
 
         monkeypatch.setattr(wire, "call", unheard)
@@ -157,46 +158,42 @@ def test_a_lock_that_was_taken_without_an_answer_is_found_again(
 class Script:
     """A wire that refuses once, as it is told, and answers from then on."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: RpcError) -> None:
         self._refused = [refused]
         self.heard: list[tuple[int, int, str]] = []
         self.left: list[tuple[int, int]] = []
 
     async def call(
-        self, member: int, lane: int, method: str, request: bytes, within: float, about: Any
+        self, member: int, channel: int, method: str, request: bytes, within: float, about: Any
     ) -> bytes:
-        self.heard.append((member, lane, method))
-        if method == link.TXN and self._refused:
+        self.heard.append((member, channel, method))
+        if method == requests.TXN and self._refused:
             raise self._refused.pop()
-        return b"\x12\x05token" if method == link.AUTHENTICATE else b"done"
+        return b"\x12\x05token" if method == requests.AUTHENTICATE else b"done"
 
-    def leave(self, member: int, lane: int) -> None:
-        self.left.append((member, lane))
+    def leave(self, member: int, channel: int) -> None:
+        self.left.append((member, channel))
 
 
 async def outcome(
     by_the_short_way: bool, user: str | None, code: str, words: str, unsent: bool = False
 ) -> tuple[object, int, list[tuple[int, int, str]], list[tuple[int, int]]]:
     """What becomes of a transaction whose first try is refused, and where it went meanwhile."""
-    wire: Any = Script(Refused(code, f"it says {words}", unsent))
-    way = link.Link(wire, ["a:1", "b:2", "c:3"], 6.0, time.monotonic, user, "secret")
-    await way.call(link.RANGE, b"")  # logs in
+    wire: Any = Script(RpcError(code, f"it says {words}", unsent))
+    way = cluster.Cluster(wire, ["a:1", "b:2", "c:3"], 6.0, time.monotonic, user, "secret")
+    await way.call(requests.RANGE, b"")  # logs in
     ended: object
     try:
         if by_the_short_way:
-            turn = way.turn
-            try:
-                ended = await way.transact(turn, b"request")
-            except Refused as error:
-                ended = await way.settle(error, turn, b"request")
+            ended = await way.transact(b"request", time.monotonic())
         else:
-            ended = await way.call(link.TXN, b"request")
+            ended = await way.call(requests.TXN, b"request")
     except FencelockError as error:
         ended = (type(error), str(error))
-    return ended, way.turn, wire.heard, wire.left
+    return ended, way.epoch, wire.heard, wire.left
 
 
-@pytest.mark.parametrize(("code", "words"), [row[:2] for row in link.TABLE], ids=str)
+@pytest.mark.parametrize(("code", "words"), [row[:2] for row in cluster.TABLE], ids=str)
 @pytest.mark.parametrize("user", [None, "somebody"])
 def test_a_transaction_ends_alike_by_the_short_way_and_the_long_one(
     flavor: str, user: str | None, code: str, words: str
@@ -218,10 +215,10 @@ def test_what_was_certainly_not_heard_is_sent_to_the_next_member(
     async def scenario(lab: Lab) -> None:
         ended, turn, heard, _ = await outcome(by_the_short_way, None, "UNAVAILABLE", "", True)
         assert (ended, turn) == (b"done", 1)
-        assert [member for member, _, method in heard if method == link.TXN] == [0, 1]
+        assert [member for member, _, method in heard if method == requests.TXN] == [0, 1]
         ended, turn, heard, _ = await outcome(by_the_short_way, None, "UNAVAILABLE", "")
         assert isinstance(ended, tuple)
         assert ended[0] is OutcomeUnknown
-        assert [member for member, _, method in heard if method == link.TXN] == [0]
+        assert [member for member, _, method in heard if method == requests.TXN] == [0]
 
     run(flavor, scenario)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.engines.etcd import session as sessions
+from fencelock.engines.etcd import lease as leases
 from fencelock.engines.etcd.engine import EtcdEngine
-from fencelock.engines.etcd.tenancy import Place
+from fencelock.engines.etcd.own_keys import OwnKey
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.etcd import Etcd
 
@@ -17,7 +17,7 @@ def test_a_key_that_appears_after_a_long_freeze_is_taken_away(
     flavor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What waits in a frozen server is served when it wakes, in any order, however late."""
-    monkeypatch.setattr(sessions, "GHOST_S", LATE_S)
+    monkeypatch.setattr(leases, "LATE_S", LATE_S)
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url)
@@ -25,16 +25,16 @@ def test_a_key_that_appears_after_a_long_freeze_is_taken_away(
             pass
         engine = client._core.engine
         assert isinstance(engine, EtcdEngine)
-        (session,) = engine._sessions._all
-        unanswered = Place("1" * 32, b"seat/" + session.hex, b"late", session, 0.0)
+        (lease,) = engine._leases._all
+        unanswered = OwnKey("1" * 32, b"seat/" + lease.hex, b"late", lease, 0.0)
         server.pause()
-        engine._sessions.expect(unanswered)
-        expected = session.ghosts.get(unanswered.key)
+        engine._leases.expect_late(unanswered)
+        expected = lease.late_keys.get(unanswered.key)
         await lab.let_pass(1.2 * LATE_S)
         server.resume()
-        await lab.until(lambda: session.ghosts.get(unanswered.key) != expected, "a deletion")
+        await lab.until(lambda: lease.late_keys.get(unanswered.key) != expected, "a deletion")
         key = unanswered.key.decode()
-        server.ctl("put", f"--lease={session.hex.decode()}", key, "late")
+        server.ctl("put", f"--lease={lease.hex.decode()}", key, "late")
         await lab.until(lambda: not server.keys("seat/"), "the end of the late key", SOON)
         async with client.lock("seat", timeout=SOON):
             pass

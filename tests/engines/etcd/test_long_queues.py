@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fencelock import aio
-from fencelock.engines.etcd import link
 from fencelock.engines.etcd.engine import EtcdEngine
-from fencelock.engines.etcd.looking import LONG
+from fencelock.engines.etcd.messages import requests
+from fencelock.engines.etcd.queue import LONG
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.etcd import Etcd
 
@@ -25,7 +25,7 @@ def engine_of(client: aio.Client) -> EtcdEngine:
 
 def overhear(client: aio.Client, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often a client asks for what, and for how many bytes, from now on."""
-    wire, heard = engine_of(client)._link.wire, Counter[str]()
+    wire, heard = engine_of(client)._cluster.wire, Counter[str]()
     call = wire.call
 
     async def listening(*arguments: Any) -> bytes:
@@ -52,7 +52,7 @@ def test_many_who_come_at_once_share_a_lease_and_take_two_requests_a_turn(
         lease = await holder.lock(prefix, ttl=60).acquire()
         jobs = [lab.start(take_turn(client, prefix, turns)) for _ in range(COUNT)]
         await lab.until_queued(holder, prefix, COUNT, within=6 * SOON)
-        assert heard[link.LEASE_GRANT] == 1
+        assert heard[requests.LEASE_GRANT] == 1
         await lab.until(lambda: _watching(client) == COUNT, "all of them watch", 6 * SOON)
         heard.clear()
         await lease.release()
@@ -60,15 +60,15 @@ def test_many_who_come_at_once_share_a_lease_and_take_two_requests_a_turn(
             await job.result(within=6 * SOON)
         assert turns == sorted(turns)
         assert len(turns) == COUNT
-        assert heard[link.RANGE] + heard[link.TXN] <= 2 * COUNT + LONG
+        assert heard[requests.RANGE] + heard[requests.TXN] <= 2 * COUNT + LONG
         assert heard["bytes"] < 500 * COUNT, "nobody reads the whole queue"
 
     run(flavor, scenario)
 
 
 def _watching(client: aio.Client) -> int:
-    watcher = engine_of(client)._watcher
-    return sum(watch.place is not None for watch in list(watcher._watching.values()))
+    watcher = engine_of(client)._watches
+    return sum(watch.own is not None for watch in list(watcher._watching.values()))
 
 
 @pytest.mark.parametrize("below", [False, True])

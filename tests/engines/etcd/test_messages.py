@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencelock.engines.etcd import protobuf, replies, requests
-from fencelock.engines.etcd.naming import JOIN, TRY, Naming
+from fencelock.engines.etcd.keys import Keys
+from fencelock.engines.etcd.messages import protobuf, replies, requests
+from fencelock.engines.etcd.prebuilt_txn import JOIN, TRY
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -43,7 +44,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """Nothing that a server may send ends in another error, or in none at all."""
     readers = (
         replies.read_txn, replies.read_success, replies.succeeded,
-        replies.read_range, replies.read_lease, replies.read_news,
+        replies.read_range, replies.read_lease, replies.read_watch,
     )  # fmt: skip
     for read in readers:
         try:
@@ -95,18 +96,18 @@ def test_answers_are_read() -> None:
         + protobuf.integer(6, -9)
     )
     found = header + protobuf.message(2, pair) + protobuf.integer(3, 1) + protobuf.integer(4, 8)
-    expected = replies.Found(42, [replies.KeyValue(b"k", 40, b"v", -9)], True, 8)
+    expected = replies.RangeReply(42, [replies.KeyValue(b"k", 40, b"v", -9)], True, 8)
     assert replies.read_range(found) == expected
     done = header + protobuf.integer(2, 1) + protobuf.message(3, protobuf.message(2, b""))
     done += protobuf.message(3, protobuf.message(1, found))
-    assert replies.read_txn(done) == replies.Outcome(42, True, [expected])
+    assert replies.read_txn(done) == replies.TxnReply(42, True, [expected])
     assert replies.read_success(done) == 42
     assert replies.succeeded(done)
     assert replies.succeeded(header + protobuf.integer(99, 5) + protobuf.integer(2, 1))
     assert replies.succeeded(protobuf.message(1, b"\x62\xc8\x01" + b"x" * 200) + b"\x10\x01")
     assert replies.read_success(header + protobuf.message(3, protobuf.message(1, found))) == 0
     lease = header + protobuf.integer(2, 77) + protobuf.integer(3, -1) + protobuf.integer(4, 30)
-    assert replies.read_lease(lease) == replies.Lease(77, -1, 30)
+    assert replies.read_lease(lease) == replies.LeaseReply(77, -1, 30)
 
 
 @given(st.lists(st.integers(0, 2**63 - 1), min_size=4, max_size=5), st.booleans(), st.booleans())
@@ -145,42 +146,42 @@ def test_what_only_begins_like_a_success_is_none(tail: bytes, cut: int) -> None:
 def test_the_bytes_around_a_value_are_those_of_the_whole_transaction(
     form: int, value: bytes, lease: int
 ) -> None:
-    naming, key = Naming(b"p"), b"pname/1f"
-    ways = naming.ways("name")
+    keys, key = Keys(b"p"), b"pname/1f"
+    name = keys.requests("name")
     put = requests.do_put(requests.put(key, value, lease))
     free = requests.equal(requests.CREATED, key, 0)
-    looks = [ways.last_two, ways.first, requests.range_of(key)]
+    looks = [name.last_two, name.first, requests.range_of(key)]
     reads = [requests.do_range(look) for look in looks]
-    joining = [requests.do_txn(requests.txn([free], [put])), *reads]
+    joining = [protobuf.message(4, requests.txn([free], [put])), *reads]
     otherwise = {TRY: [reads[1]], JOIN: joining}[form]
-    expected = requests.txn([ways.nobody], [put], otherwise)
-    steps = naming.steps("name", key, lease)
-    assert steps.join(value, form) == expected
-    assert steps.join(value, form) == expected
+    expected = requests.txn([name.nobody], [put], otherwise)
+    encoded = keys.transactions("name", key, lease)
+    assert encoded.acquire(value, form) == expected
+    assert encoded.acquire(value, form) == expected
 
 
 @given(created=st.integers(1, 2**63 - 1))
 def test_a_key_is_left_by_its_own_create_revision(created: int) -> None:
-    steps = Naming(b"p").steps("name", b"pname/1f", 7)
+    encoded = Keys(b"p").transactions("name", b"pname/1f", 7)
     same = requests.equal(requests.CREATED, b"pname/1f", created)
     expected = requests.txn([same], [requests.do_delete(requests.delete(b"pname/1f"))])
-    assert steps.leave(created) == expected
-    assert steps.leave(created) == expected
+    assert encoded.release(created) == expected
+    assert encoded.release(created) == expected
 
 
 def test_news_tell_deletions_and_ends() -> None:
     deleted = protobuf.integer(1, 1) + protobuf.message(2, protobuf.text(1, b"k"))
     written = protobuf.message(2, protobuf.text(1, b"other"))
     news = protobuf.integer(2, 3) + protobuf.message(11, written) + protobuf.message(11, deleted)
-    assert replies.read_news(news) == replies.News(3, 0, False, False, [b"k"])
+    assert replies.read_watch(news) == replies.WatchReply(3, 0, False, False, [b"k"])
     ended = protobuf.integer(2, 3) + protobuf.integer(4, 1)
-    assert replies.read_news(ended) == replies.News(3, 0, False, True, [])
+    assert replies.read_watch(ended) == replies.WatchReply(3, 0, False, True, [])
     begun = (
         protobuf.message(1, protobuf.integer(3, 42))
         + protobuf.integer(2, 3)
         + protobuf.integer(3, 1)
     )
-    assert replies.read_news(begun) == replies.News(3, 42, True, False, [])
+    assert replies.read_watch(begun) == replies.WatchReply(3, 42, True, False, [])
 
 
 def test_fields_that_we_do_not_know_are_skipped() -> None:
@@ -189,4 +190,4 @@ def test_fields_that_we_do_not_know_are_skipped() -> None:
     more = fixed + protobuf.message(99, b"new") + protobuf.integer(98, 5)
     assert replies.read_lease(
         more + protobuf.integer(2, 7) + protobuf.integer(3, 2)
-    ) == replies.Lease(7, 2)
+    ) == replies.LeaseReply(7, 2)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from fencelock import Expired, LeaseLost, Revoked, aio
-from fencelock.engines.etcd import link, session, tenancy
+from fencelock.engines.etcd import lease as lease_module
 from fencelock.engines.etcd.engine import EtcdEngine
+from fencelock.engines.etcd.messages import requests
 from fencelock.model import Busy, Request
-from fencelock.wires.grpc.call import Refused
+from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 
@@ -54,7 +55,7 @@ def test_a_waiter_whose_lease_ended_is_not_granted_without_a_key(
 
 def key_of(client: aio.Client, lease: aio.Lease) -> str:
     """The key of a lease, as its own client knows it."""
-    return engine_of(client)._standing.places[lease._hold.grant.owner].key.decode()
+    return engine_of(client)._own_keys.by_owner[lease._hold.grant.owner].key.decode()
 
 
 def test_a_holder_whose_lease_ended_is_told(flavor: str, etcd: Etcd, prefix: str) -> None:
@@ -125,7 +126,7 @@ def test_a_release_between_looking_and_watching_is_not_missed(
     flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H53: the watch begins behind the revision that was read, not when it arrives."""
-    monkeypatch.setattr("fencelock.engines.etcd.contending.LOOK_S", 60.0)
+    monkeypatch.setattr("fencelock.engines.etcd.engine.LOOK_S", 60.0)
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(etcd.url), await lab.connect(etcd.url)
@@ -171,19 +172,19 @@ def test_an_answer_that_never_came_leaves_no_orphan(
 
     The client lives on and keeps its lease, so nobody but the client can take that key away.
     """
-    monkeypatch.setattr(session, "NAP_S", 0.05)
+    monkeypatch.setattr(lease_module, "NAP_S", 0.05)
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(etcd.url)
         kept = await client.lock(f"{prefix}kept", ttl=60).acquire()
         engine, late = engine_of(client), list[tuple[Any, ...]]()
-        wire = engine._link.wire
+        wire = engine._cluster.wire
         call = wire.call
 
         async def delayed(*arguments: Any) -> bytes:
             if f"{prefix}0".encode() in arguments[3]:  # the end of the range that joining compares
                 late.append(arguments)
-                raise Refused("DEADLINE_EXCEEDED", "on its way")
+                raise RpcError("DEADLINE_EXCEEDED", "on its way")
             return await call(*arguments)
 
         monkeypatch.setattr(wire, "call", delayed)
@@ -191,7 +192,7 @@ def test_an_answer_that_never_came_leaves_no_orphan(
         with pytest.raises(Exception, match="on its way"):
             await client.lock(prefix, ttl=60).acquire(timeout=0)
         monkeypatch.undo()
-        monkeypatch.setattr(session, "NAP_S", 0.05)
+        monkeypatch.setattr(lease_module, "NAP_S", 0.05)
         assert len(late) == 3
         await call(*late[0])
         await lab.until(lambda: etcd.keys(f"{prefix}/") == [], "the late key to be taken away")
@@ -268,8 +269,8 @@ def test_keys_are_used_again(flavor: str, etcd: Etcd, prefix: str) -> None:
 
 
 def lease_of_client(client: aio.Client) -> str:
-    (session,) = engine_of(client)._sessions._all
-    return f"{session.lease:x}"
+    (lease,) = engine_of(client)._leases._all
+    return f"{lease.id:x}"
 
 
 def test_two_waiters_of_one_client_are_two_contenders(flavor: str, etcd: Etcd, prefix: str) -> None:
@@ -295,18 +296,18 @@ def test_a_late_request_does_not_bring_a_released_lock_back(
     flavor: str, etcd: Etcd, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H13: the first try had no answer, the second was granted, and then the first arrives."""
-    monkeypatch.setattr(session, "NAP_S", 0.05)
+    monkeypatch.setattr(lease_module, "NAP_S", 0.05)
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(etcd.url)
         kept = await client.lock(f"{prefix}kept", ttl=60).acquire()
-        wire, late = engine_of(client)._link.wire, list[tuple[Any, ...]]()
+        wire, late = engine_of(client)._cluster.wire, list[tuple[Any, ...]]()
         call = wire.call
 
         async def delayed(*arguments: Any) -> bytes:
             if not late and f"{prefix}0".encode() in arguments[3]:
                 late.append(arguments)
-                raise Refused("UNAVAILABLE", "Socket closed")
+                raise RpcError("UNAVAILABLE", "Socket closed")
             return await call(*arguments)
 
         monkeypatch.setattr(wire, "call", delayed)
@@ -328,33 +329,33 @@ def test_a_late_request_does_not_bring_a_released_lock_back(
 
 def test_an_extension_counts_only_after_the_same_member_has_proved_itself() -> None:
     """H51, H54: a leader that was replaced and does not know it still answers keep-alives."""
-    lease = tenancy.Session(1, 10.0, 100.0)
+    lease = lease_module.Lease(1, 10.0, 100.0)
     assert lease.ends_at == 110.0
-    lease.hope(105.0, 3)
+    lease.extended(105.0, 3)
     assert lease.ends_at == 110.0
-    assert lease.prove(4, lease.hoped) is False
+    assert lease.confirm(4, lease.extension) is False
     assert lease.ends_at == 110.0
-    assert lease.prove(3, lease.hoped) is True
+    assert lease.confirm(3, lease.extension) is True
     assert lease.ends_at == 115.0
-    assert lease.proved_in == 3
-    lease.hope(107.0, 3)
-    assert lease.proved_in != 3, "the next extension is to be proved again"
+    assert lease.confirmed_in == 3
+    lease.extended(107.0, 3)
+    assert lease.confirmed_in != 3, "the next extension is to be proved again"
     assert lease.ends_at == 115.0
-    assert lease.prove(3, lease.hoped) is True
+    assert lease.confirm(3, lease.extension) is True
     assert lease.ends_at == 117.0
     assert lease.valid_until < lease.ends_at
 
 
 def test_a_request_proves_no_extension_that_came_after_it_was_sent() -> None:
     """H54: another thread extends the lease while the answer to our request is under way."""
-    lease = tenancy.Session(1, 10.0, 100.0)
-    lease.hope(103.0, 3)
-    sent_after = lease.hoped
-    lease.hope(106.0, 3)
-    assert lease.prove(3, sent_after) is True
+    lease = lease_module.Lease(1, 10.0, 100.0)
+    lease.extended(103.0, 3)
+    sent_after = lease.extension
+    lease.extended(106.0, 3)
+    assert lease.confirm(3, sent_after) is True
     assert lease.ends_at == 113.0, "only the extension that the request came after"
-    assert lease.proved_in != 3, "the newer one is still to be proved"
-    assert lease.prove(3, lease.hoped) is True
+    assert lease.confirmed_in != 3, "the newer one is still to be proved"
+    assert lease.confirm(3, lease.extension) is True
     assert lease.ends_at == 116.0
 
 
@@ -366,14 +367,14 @@ def test_a_keep_alive_alone_does_not_keep_a_lease(
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(etcd.url)
         lease = await client.lock(prefix, ttl=2).acquire()
-        wire, kept_alive = engine_of(client)._link.wire, list[str]()
+        wire, kept_alive = engine_of(client)._cluster.wire, list[str]()
         call = wire.call
 
         async def cut_off(*arguments: Any) -> bytes:
-            if arguments[2] == link.LEASE_KEEP_ALIVE:
+            if arguments[2] == requests.LEASE_KEEP_ALIVE:
                 kept_alive.append("")
                 return await call(*arguments)
-            raise Refused("DEADLINE_EXCEEDED", "no majority")
+            raise RpcError("DEADLINE_EXCEEDED", "no majority")
 
         monkeypatch.setattr(wire, "call", cut_off)
         assert await lease.lost.wait(10)

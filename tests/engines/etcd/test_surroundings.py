@@ -52,7 +52,7 @@ def test_a_user_locks_what_its_role_allows(flavor: str, guarded: Etcd) -> None:
         async with client.lock("seat", ttl=3) as lease:
             waiting = lab.start(client.lock("seat", ttl=3).acquire(timeout=10))
             await lab.until_queued(client, "seat", 1)
-            link = client._core.engine._link  # type: ignore[attr-defined]  # etcd's
+            link = client._core.engine._cluster  # type: ignore[attr-defined]  # etcd's
             link._about = (("token", "ended.1"),)
             await lab.until(lambda: lease._hold.renewals > 2, "renewals after the login ended")
             assert link._about != (("token", "ended.1"),)
@@ -89,7 +89,7 @@ def test_tls_is_spoken_and_the_server_checked(flavor: str, tmp_path: Path) -> No
         ("etcd://localhost/locks", {}, "prefix"),
         ("etcd://localhost", {"request_timeout": 0}, "request_timeout"),
         ("etcd://localhost", {"tls": "perhaps"}, "yes or no"),
-        ("etcd://localhost", {"prefix": "a\0b"}, "control"),
+        ("etcd://localhost", {"prefix": "a\0b"}, "printable"),
         ("etcd://localhost", {"cert": "/nowhere"}, "cert and key"),
         ("etcd://localhost", {"ca": "/nowhere"}, "cannot be read"),
         ("etcd://localhost", {"tls": "no", "ca": "/nowhere"}, "contradict"),

@@ -9,9 +9,10 @@ import threading
 import pytest
 
 from fencelock import Unavailable
-from fencelock.engines.etcd.link import RANGE, WORK
-from fencelock.engines.etcd.wire_aio import AioWire
-from fencelock.wires.grpc.call import Refused
+from fencelock.engines.etcd.cluster import WORK
+from fencelock.engines.etcd.messages.requests import RANGE
+from fencelock.engines.etcd.wire.aio import AioWire
+from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import SOON, Lab, run
 
 
@@ -31,7 +32,7 @@ def test_a_connection_that_was_left_ends_with_its_client() -> None:
             host, port = server.sockets[0].getsockname()
             wire = AioWire([f"{host}:{port}"], None)
             waiting = asyncio.create_task(wire.call(0, WORK, RANGE, b"", SOON, ()))
-            with pytest.raises(Refused) as told:
+            with pytest.raises(RpcError) as told:
                 await wire.call(0, WORK, RANGE, b"", 0.05, ())
             assert told.value.code == "DEADLINE_EXCEEDED"
             wire.leave(0, WORK)
@@ -39,7 +40,7 @@ def test_a_connection_that_was_left_ends_with_its_client() -> None:
             await wire.close()
             await asyncio.sleep(0)  # its task hears of it
             assert waiting.done()
-            with pytest.raises(Refused) as told:
+            with pytest.raises(RpcError) as told:
                 await waiting
             assert not told.value.unsent
             await asyncio.wait_for(ended.wait(), SOON)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.engines.mysql.codec import Answer, Garbled, Reply, ServerError, question, short
+from fencelock.engines.mysql.wire.codec import (
+    ProtocolError,
+    Reply,
+    Response,
+    ServerError,
+    query_packet,
+    read_ok,
+)
 
 
 def packet(sequence: int, body: bytes) -> bytes:
@@ -27,43 +34,46 @@ MORE = packet(1, b"\x00\x00\x00\x0a\x00\x00\x00")
 ERROR = packet(2, b"\xff\x1d\x05#70100Query execution was interrupted")
 
 
-def test_a_question_is_one_packet() -> None:
-    assert question("DO 1") == b"\x05\x00\x00\x00\x03DO 1"
-    with pytest.raises(Garbled):
-        question("x" * (1 << 24))
+def test_a_query_is_one_packet() -> None:
+    assert query_packet("DO 1") == b"\x05\x00\x00\x00\x03DO 1"
+    with pytest.raises(ProtocolError):
+        query_packet("x" * (1 << 24))
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 1000])
 def test_rows_are_read_in_pieces_of_any_size(step: int) -> None:
-    answer = Answer()
-    pieces = [ROWS[place : place + step] for place in range(0, len(ROWS), step)]
-    assert [answer.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
-    assert answer.replies == [Reply([(b"1st", None), (b"", b"abc")])]
+    response = Response()
+    pieces = [ROWS[at : at + step] for at in range(0, len(ROWS), step)]
+    assert [response.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert response.replies == [Reply([(b"1st", None), (b"", b"abc")])]
 
 
 def test_numbers_of_any_length_come_with_an_ok() -> None:
-    answer = Answer()
-    assert answer.feed(OK)
-    assert answer.replies == [Reply([], 1, 1_000_000)]
+    response = Response()
+    assert response.feed(OK)
+    assert response.replies == [Reply([], 1, 1_000_000)]
 
 
 def test_a_short_answer_is_read_in_one_step_and_no_other_is() -> None:
     long = packet(
         1, b"\x00\xfc\x01\x02\xfe" + (1 << 60).to_bytes(8, "little") + b"\x02\x00\x00\x00"
     )
-    assert short(OK) == [Reply([], 1, 1_000_000)]
-    assert short(long) == [Reply([], 513, 1 << 60)]
+    assert read_ok(OK) == [Reply([], 1, 1_000_000)]
+    assert read_ok(long) == [Reply([], 513, 1 << 60)]
     unasked = packet(0, OK[4:])
     for other in (b"", OK[:3], OK[:-1], OK + OK, MORE, MORE + OK, ROWS, ERROR, unasked):
-        assert short(other) is None
+        assert read_ok(other) is None
 
 
 def test_an_error_ends_the_answer_and_keeps_what_came_before() -> None:
-    answer = Answer()
-    assert answer.feed(MORE + ERROR)
-    assert isinstance(answer.error, ServerError)
-    assert (answer.error.code, answer.error.message) == (1309, "Query execution was interrupted")
-    assert answer.error.replies == [Reply([])]
+    response = Response()
+    assert response.feed(MORE + ERROR)
+    assert isinstance(response.error, ServerError)
+    assert (response.error.code, response.error.message) == (
+        1309,
+        "Query execution was interrupted",
+    )
+    assert response.error.replies == [Reply([])]
 
 
 @pytest.mark.parametrize(
@@ -76,5 +86,5 @@ def test_an_error_ends_the_answer_and_keeps_what_came_before() -> None:
     ],
 )
 def test_what_is_no_answer_is_not_taken_for_one(wrong: bytes) -> None:
-    with pytest.raises(Garbled):
-        Answer().feed(wrong + b"\0" * (1 << 24) if wrong.startswith(b"\xff\xff") else wrong)
+    with pytest.raises(ProtocolError):
+        Response().feed(wrong + b"\0" * (1 << 24) if wrong.startswith(b"\xff\xff") else wrong)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import fencelock
-from fencelock.engines.mysql import handing, statements
-from fencelock.engines.mysql.pool import Pool
-from fencelock.engines.mysql.statements import Statements
+from fencelock.engines.mysql import lease_sql
+from fencelock.engines.mysql.lease_sql import LeaseSql
+from fencelock.engines.mysql.wire.pool import Pool
 from fencelock.model import Busy, Grant, Request
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import DATABASE, SqlServer
@@ -26,8 +26,8 @@ class Store:
     def __init__(self, server: SqlServer, table: str) -> None:
         with fencelock.connect(server.url(), table=table):
             pass  # the tables are there
-        self._server, self._table = server, table
-        self.sql = Statements(table)
+        self._server, self.table = server, table
+        self.sql = LeaseSql(table)
         self.connection, self.other = self._connect(), self._connect()
 
     def _connect(self) -> Any:
@@ -52,10 +52,10 @@ class Store:
     def hold(self) -> None:
         """The holder has it, and the flag is up."""
         assert self.ask(self.sql.take(HOLDER))[0]
-        self.ask(f"UPDATE {self._table}_locks SET queued=1")
+        self.ask(f"UPDATE {self.table}_locks SET queued=1")
 
     def flag(self) -> int:
-        ((up,),) = self._server.ask(f"SELECT queued FROM {DATABASE}.{self._table}_locks")
+        ((up,),) = self._server.ask(f"SELECT queued FROM {DATABASE}.{self.table}_locks")
         return int(up)
 
 
@@ -76,12 +76,12 @@ def test_who_joins_while_the_lock_is_given_back_is_served(store: Store) -> None:
     store.hold()
     before, after = leaving(store)
     store.ask(before)
-    place, ahead = store.ask(store.sql.stand(FIRST, "inbox", True), store.other)
+    place, ahead = store.ask(store.sql.join_queue(FIRST, "inbox", True), store.other)
     assert place, "it must not wait for the row"
     assert ahead == [(0,)], "it stands in line"
     store.ask(after)
     assert store.ask(store.sql.take(SECOND), store.other) == [0], "nobody may overtake"
-    assert store.ask(store.sql.lower("seat"))[-2] == [(FIRST.owner.encode(),)]
+    assert store.ask(store.sql.lower_flag("seat"))[-2] == [(FIRST.owner.encode(),)]
     assert store.flag() == 1
     assert store.ask(store.sql.claim(FIRST), store.other)[1] > 0
 
@@ -89,11 +89,11 @@ def test_who_joins_while_the_lock_is_given_back_is_served(store: Store) -> None:
 def test_who_joins_too_late_is_not_told_that_it_waits(store: Store) -> None:
     """Its place is committed only when the one who leaves has lowered the flag."""
     store.hold()
-    join, look = store.sql.stand(FIRST, "inbox", True).split(";")
+    join, look = store.sql.join_queue(FIRST, "inbox", True).split(";")
     before, after = leaving(store)
     store.ask(f"{before};{after}")
     assert store.ask(f"{join};{look}") == [0, 0], "the lock is free"
-    store.ask(store.sql.lower("seat"))
+    store.ask(store.sql.lower_flag("seat"))
     assert store.flag() == 0
     assert store.ask(store.sql.take(SECOND))[0] > 0
 
@@ -101,9 +101,9 @@ def test_who_joins_too_late_is_not_told_that_it_waits(store: Store) -> None:
 def test_who_has_joined_is_not_told_so_when_the_flag_is_down(store: Store) -> None:
     """Between the two statements of the one who joins, the lock was given back and taken."""
     store.hold()
-    join, look = store.sql.stand(FIRST, "inbox", True).split(";")
+    join, look = store.sql.join_queue(FIRST, "inbox", True).split(";")
     assert store.ask(join)[0]
-    store.ask(f"DELETE FROM {store.sql.locks}")  # as if all had gone on without it
+    store.ask(f"DELETE FROM {store.table}_locks")  # as if all had gone on without it
     assert store.ask(store.sql.take(SECOND))[0] > 0
     assert store.ask(look) == [0], "it has to take its turn"
 
@@ -114,7 +114,7 @@ def test_the_flag_is_lowered_on_a_free_lock_only(store: Store, free: bool) -> No
     if free:
         store.ask(store.sql.leave("seat", HOLDER.owner))
         assert store.flag() == 1, "not in the transaction that frees it"
-    store.ask(store.sql.lower("seat"))
+    store.ask(store.sql.lower_flag("seat"))
     assert store.flag() == (0 if free else 1)
 
 
@@ -135,7 +135,7 @@ STIRRING = {"free", "handed", "over", "no row"}
 @pytest.mark.parametrize("state", STATES)
 def test_one_waiter_hears_what_many_would(store: Store, table: str, state: str) -> None:
     store.hold()
-    store.ask(store.sql.stand(FIRST, "inbox", True))
+    store.ask(store.sql.join_queue(FIRST, "inbox", True))
     for statement in filter(None, STATES[state].format(t=table).split(";")):
         store.ask(statement)
     called = FIRST.owner.encode() if state in STIRRING else None
@@ -152,8 +152,8 @@ def test_joining_does_not_wait_for_who_has_the_row(
         client, other = [await lab.connect(server.url(), table=table) for _ in range(2)]
         lease = await client.lock("seat").acquire()
         waiters = [lab.start(other.lock("seat", timeout=30).acquire())]
-        mode: Any = other._core.engine._mode  # type: ignore[attr-defined]
-        await lab.until(lambda: mode._contended.get("seat"), "it must know of the queue")
+        engine: Any = other._core.engine
+        await lab.until(lambda: engine._contended.get("seat"), "it must know of the queue")
         connection = server.connect()
         connection.begin()
         with connection.cursor() as cursor:  # as fencelock.sql.verify() does
@@ -196,14 +196,14 @@ def test_a_turn_is_three_packets_with_eleven_statements(
 ) -> None:
     """Passed on, claimed, and joined again; besides, whoever waits sleeps in one statement."""
     packets: list[str] = []
-    ask = Pool.ask
+    query = Pool.query
 
-    async def listed(self: Pool, sql: str, rings: bool = False) -> Any:
+    async def listed(self: Pool, sql: str, wakes: bool = False) -> Any:
         if not sql.startswith("SELECT"):  # who looks from outside
             packets.append(sql)
-        return await ask(self, sql, rings)
+        return await query(self, sql, wakes)
 
-    monkeypatch.setattr(Pool, "ask", listed)
+    monkeypatch.setattr(Pool, "query", listed)
 
     async def scenario(lab: Lab) -> None:
         clients = [await lab.connect(server.url(), table=table) for _ in range(3)]
@@ -255,12 +255,12 @@ def test_dead_waiters_are_passed_over_together(store: Store, table: str) -> None
     store.hold()
     dead = [HOLDER._replace(owner=f"{number:032x}") for number in range(6)]
     for number, request in enumerate(dead):  # three clients without a session, two waiters each
-        store.ask(store.sql.stand(request, f"dead-{number % 3}", True))
+        store.ask(store.sql.join_queue(request, f"dead-{number % 3}", True))
     store.ask("DO GET_LOCK('fencelock:live',0)", store.other)
-    store.ask(store.sql.stand(FIRST, "live", True), store.other)
+    store.ask(store.sql.join_queue(FIRST, "live", True), store.other)
     store.ask(store.sql.leave("seat", HOLDER.owner))
     store.ask(f"UPDATE {table}_locks SET expires_at=1")  # nobody has claimed it
-    turn = store.ask(store.sql.turn(FIRST._replace(queue=True), "live"), store.other)
+    turn = store.ask(store.sql.queue_or_take(FIRST._replace(queue=True), "live"), store.other)
     assert turn[-2][0][0] == 1, "it is the turn of the one who lives"
 
 
@@ -268,13 +268,13 @@ def test_a_client_that_was_too_late_stands_in_line_again(store: Store, table: st
     """All its waiters were passed over with the one that did not claim."""
     store.hold()
     for request in (FIRST, SECOND):
-        store.ask(store.sql.stand(request, "slow", True))
+        store.ask(store.sql.join_queue(request, "slow", True))
     store.ask(store.sql.leave("seat", HOLDER.owner))
     store.ask(f"UPDATE {table}_locks SET expires_at=1")
     passed = f"SELECT COUNT(*) FROM {table}_waiters WHERE lapsed=1"
-    store.ask(store.sql.turn(HOLDER, ""), store.other)
+    store.ask(store.sql.queue_or_take(HOLDER, ""), store.other)
     assert store.ask(passed) == [[(2,)]]
-    store.ask(store.sql.alive("slow", [FIRST.owner, SECOND.owner]))
+    store.ask(store.sql.heartbeat("slow", [FIRST.owner, SECOND.owner]))
     assert store.ask(passed) == [[(0,)]]
 
 
@@ -283,8 +283,7 @@ def test_what_is_handed_to_one_who_has_left_is_given_back_at_once(
     flavor: str, server: SqlServer, table: str, waiters: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its client lives, and could not take its place in the queue away when it gave up."""
-    for module in (handing, statements):  # else it would lapse soon
-        monkeypatch.setattr(module, "CLAIM_US", 60_000_000)
+    monkeypatch.setattr(lease_sql, "CLAIM_US", 60_000_000)  # else it would lapse soon
 
     async def scenario(lab: Lab) -> None:
         client, other = [await lab.connect(server.url(), table=table) for _ in range(2)]

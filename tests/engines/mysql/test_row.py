@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fencelock
-from fencelock.engines.mysql import transactions
+from fencelock.engines.mysql.wire import transaction_pool
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import SqlServer
 
@@ -113,13 +113,13 @@ def test_a_renewal_that_meets_a_release_leaves_the_connection_to_one_lock(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
-        mode: Any = client._core.engine._mode  # type: ignore[attr-defined]
+        engine: Any = client._core.engine
         lease = await client.lock("stock", ttl=60).acquire()
         grant = lease._hold.grant
-        hold = mode._holds[grant.owner]
+        hold = engine._holds[grant.owner]
         assert await lease.release() is True
-        assert await mode._keep(hold, grant) is False  # it had begun before the release
-        spare = [transaction for transaction, _ in mode._transactions._spare]
+        assert await engine._keep(hold, grant) is False  # it had begun before the release
+        spare = [transaction for transaction, _ in engine._transactions._spare]
         assert len(spare) == len(set(spare)) == 1
 
     run(flavor, scenario)
@@ -189,7 +189,7 @@ def test_as_many_connections_are_kept_as_were_needed_at_once(
 ) -> None:
     """Each lock that is held has one; to connect anew for each lock would cost far more than it."""
     many, pool = 6, 2
-    monkeypatch.setattr(transactions, "SPARE_S", 600.0)
+    monkeypatch.setattr(transaction_pool, "SPARE_S", 600.0)
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(f"{server.url()}?pool={pool}", mode="row", table=table)
@@ -203,10 +203,10 @@ def test_as_many_connections_are_kept_as_were_needed_at_once(
         before = connections(server)
         await hold_many()
         assert connections(server) == before + 1  # which is that of whoever counts
-        monkeypatch.setattr(transactions, "SPARE_S", 0.0)
+        monkeypatch.setattr(transaction_pool, "SPARE_S", 0.0)
         await (await client.lock("seat:0").acquire()).release()
-        mode = client._core.engine._mode  # type: ignore[attr-defined]
-        assert len(mode._transactions._spare) == pool
+        engine: Any = client._core.engine
+        assert len(engine._transactions._spare) == pool
 
     run(flavor, scenario)
 

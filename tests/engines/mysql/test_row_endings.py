@@ -15,18 +15,18 @@ MOMENT = 0.1  # for somebody to do what it must not do
 class Gate:
     """Stops the first statement with a word in it that the pool of a client sends."""
 
-    def __init__(self, lab: Lab, mode: Any, word: str) -> None:
+    def __init__(self, lab: Lab, engine: Any, word: str) -> None:
         self._lab = lab
-        self._ask = mode._pool.ask
+        self._query = engine._pool.query
         self._word = word
         self._reached = self._open = False
-        mode._pool.ask = self._pass
+        engine._pool.query = self._pass
 
     async def _pass(self, sql: str, *values: object, **options: Any) -> Any:
         if not self._reached and self._word in sql:
             self._reached = True
             await self._lab.until(lambda: self._open, "a gate to be opened")
-        return await self._ask(sql, *values, **options)
+        return await self._query(sql, *values, **options)
 
     async def reached(self) -> None:
         await self._lab.until(lambda: self._reached, "the statement to be sent")
@@ -35,16 +35,16 @@ class Gate:
         self._open = True
 
 
-def mode_of(client: Any) -> Any:
-    return client._core.engine._mode
+def engine_of(client: Any) -> Any:
+    return client._core.engine
 
 
 def be_over(client: aio.Client) -> None:
     """Let the time of all leases be over."""
-    mode = mode_of(client)
-    for hold in mode._holds.values():
+    engine = engine_of(client)
+    for hold in engine._holds.values():
         hold.until = 0.0
-    mode._sentinel.expect(0.0)
+    engine._timer.expect(0.0)
 
 
 def test_a_late_renewal_says_gone_once_the_lock_is_free(
@@ -54,12 +54,12 @@ def test_a_late_renewal_says_gone_once_the_lock_is_free(
         client = await lab.connect(server.url(), mode="row", table=table)
         rival = await lab.connect(server.url(), mode="row", table=table)
         lease = await client.lock("seat", ttl=30, renew=False).acquire()
-        gate = Gate(lab, mode_of(client), "KILL")
+        gate = Gate(lab, engine_of(client), "KILL")
         be_over(client)
         await gate.reached()
 
         async def renew() -> aio.Lease | None:
-            (answer,) = await mode_of(client).renew([lease._hold.grant])
+            (answer,) = await engine_of(client).renew([lease._hold.grant])
             assert isinstance(answer, Gone)
             return await rival.lock("seat").try_acquire()
 
@@ -84,7 +84,7 @@ def test_a_late_release_waits_for_the_end_that_is_under_way(
         client = await lab.connect(server.url(), mode="row", table=table)
         rival = await lab.connect(server.url(), mode="row", table=table)
         lease = await client.lock("seat", ttl=30, renew=False).acquire()
-        gate = Gate(lab, mode_of(client), "KILL")
+        gate = Gate(lab, engine_of(client), "KILL")
         be_over(client)
         await gate.reached()
         releasing = lab.start(lease.release())
@@ -106,9 +106,9 @@ def test_a_holder_that_released_first_is_not_ended_again(
         client = await lab.connect(server.url(), mode="row", table=table)
         first = await client.lock("first", ttl=30, renew=False).acquire()
         second = await client.lock("second", ttl=30, renew=False).acquire()
-        gate = Gate(lab, mode_of(client), "KILL")
+        gate = Gate(lab, engine_of(client), "KILL")
         be_over(client)
-        await gate.reached()  # the sentinel is at the first, and knows of the second
+        await gate.reached()  # the timer is at the first, and knows of the second
         assert await second.release() is False
         third = await client.lock("third", ttl=30, renew=False).acquire()
         gate.open()

@@ -20,10 +20,10 @@ from tests.servers.server import free_port
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"mode": "optimistic"}, "mode is one of lease, advisory, row"),
-        ({"request_timeout": 0}, "request_timeout must be 0.1 to 600 seconds"),
-        ({"pool": 0}, "pool must be 1 to 64"),
-        ({"tls": "perhaps"}, "a switch is yes or no"),
+        ({"mode": "optimistic"}, "mode must be one of lease, advisory, row"),
+        ({"request_timeout": 0}, "request_timeout must be a number of seconds from 0.01 to 600"),
+        ({"pool": 0}, "pool must be a whole number from 1 to 64"),
+        ({"tls": "perhaps"}, "tls must be yes or no"),
         ({"tls": "no", "ca": "ca.pem"}, "choose one"),
         ({"no_such": 1}, "mysql has no option"),
     ],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import fencelock
-from fencelock.engines.mysql import looks
+from fencelock.engines.mysql import lease_sql
 from fencelock.engines.mysql.tables import schema
 from tests.servers.mariadb import PASSWORD, SqlServer
 
@@ -50,16 +52,16 @@ def test_rows_of_unused_names_go_and_their_fences_stay(
     server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if the clock was set back: here a fence of the far future stands for that."""
-    monkeypatch.setattr(looks, "UNUSED_US", -1_000_000)
+    monkeypatch.setattr(lease_sql, "UNUSED_US", -1_000_000)
     with fencelock.connect(server.url(), table=table) as client:
         with client.lock("old") as lease:
             future = lease.fence + 10**12
             server.ask(f"UPDATE locks.{table}_locks SET fence = {future}")
         crashed = client.lock("crashed", ttl=0.05, renew=False).acquire()
         assert crashed.lost.wait(10)
-        _tidy(client)
+        _clean_up(client)
         assert _names(server, table) == [b"crashed", b"old"]  # the fence is lifted first
-        _tidy(client)
+        _clean_up(client)
         assert _names(server, table) == []
         for name in ("old", "new"):
             with client.lock(name) as after:
@@ -67,12 +69,12 @@ def test_rows_of_unused_names_go_and_their_fences_stay(
         crashed.release()
 
 
-def _tidy(client: fencelock.Client) -> None:
+def _clean_up(client: fencelock.Client) -> None:
     from fencelock.worlds.threads import drive
 
-    mode = client._core.engine._mode  # type: ignore[attr-defined]
-    mode._tidy_at = 0.0
-    drive(mode._tidy(client._core.world.now()))
+    engine: Any = client._core.engine
+    engine._clean_up_at = 0.0
+    drive(engine._clean_up(client._core.world.now()))
 
 
 def _names(server: SqlServer, table: str) -> list[bytes]:

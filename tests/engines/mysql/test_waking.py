@@ -9,6 +9,7 @@ import pytest
 
 import fencelock
 from fencelock.engines.mysql import advisory, listener
+from fencelock.engines.waiters import HEARTBEAT_S
 from fencelock.model import Busy, Request
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import PASSWORD, SqlServer
@@ -78,15 +79,15 @@ def test_a_lock_that_is_given_back_while_a_waiter_looks_is_not_overslept(
                     releasing.join(10)
                 return found
 
-        mode = client._core.engine._mode  # type: ignore[attr-defined]
-        holds, watch = mode._holds, mode._lines.watch
+        engine: Any = client._core.engine
+        held, watch = engine._held, engine._queues.watch
 
         def arm(*arguments: Any) -> None:
             watch(*arguments)
-            holds._all.armed = True
+            held._all.armed = True
 
-        monkeypatch.setattr(mode._lines, "watch", arm)
-        holds._all = Trap(holds._all)
+        monkeypatch.setattr(engine._queues, "watch", arm)
+        held._all = Trap(held._all)
         turn = threading.Thread(target=lambda: client.lock("seat").acquire(timeout=30).release())
         turn.start()
         turn.join(10)
@@ -101,14 +102,15 @@ def test_who_gives_up_waiting_calls_the_next_where_no_session_waits_for_them(
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="advisory", table=table)
         world = client._core.world
-        lines = client._core.engine._mode._lines  # type: ignore[attr-defined]
+        engine: Any = client._core.engine
+        queues = engine._queues
         first, second = [Request("seat", owner, 30.0, queue=True) for owner in ("one", "two")]
         signal = world.signal()
-        lines.watch("seat", second, signal)
-        assert [lines.stand("seat", request) for request in (first, second)] == [0, 1]
-        await lines.withdraw("seat", first.owner)
+        queues.watch("seat", second, signal)
+        assert [queues.join("seat", request) for request in (first, second)] == [0, 1]
+        await queues.withdraw("seat", first.owner)
         assert signal.is_set()
-        assert lines.is_first("seat", second)
+        assert queues.is_first("seat", second)
 
     run(flavor, scenario)
 
@@ -127,7 +129,7 @@ def test_a_waiter_leaves_looking_to_the_listener_of_its_client(
         for _ in range(2):  # to join the queue, and to look again
             answer = await engine.acquire(request)
             assert isinstance(answer, Busy)
-            assert answer.look_in > listener.ALIVE_S
+            assert answer.look_in > HEARTBEAT_S
         await engine.unwatch(request)
         await engine.withdraw(request)
         await lease.release()

@@ -19,19 +19,19 @@ class Gate:
         self._word = word
         self._answered = answered
         self._reached = self._open = False
-        for way in ("ask", "keep"):
-            if (ask := getattr(session, way, None)) is not None:
-                setattr(session, way, partial(self._pass, ask))
+        for way in ("execute", "execute_soon"):
+            if (execute := getattr(session, way, None)) is not None:
+                setattr(session, way, partial(self._pass, execute))
 
-    async def _pass(self, ask: Any, statement: Any, *values: object, **options: Any) -> Any:
+    async def _pass(self, execute: Any, statement: Any, *values: object, **options: Any) -> Any:
         if self._reached or self._word not in statement.sql:
-            return await ask(statement, *values, **options)
+            return await execute(statement, *values, **options)
         if self._answered:
-            answer = await ask(statement, *values, **options)
+            answer = await execute(statement, *values, **options)
             await self._stop()
             return answer
         await self._stop()
-        return await ask(statement, *values, **options)
+        return await execute(statement, *values, **options)
 
     async def _stop(self) -> None:
         self._reached = True
@@ -45,6 +45,6 @@ class Gate:
         self._open = True
 
 
-def mode_of(client: Any) -> Any:
-    """What the engine of a client does its work with."""
-    return client._core.engine._mode
+def engine_of(client: Any) -> Any:
+    """The engine of a client."""
+    return client._core.engine

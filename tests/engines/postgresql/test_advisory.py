@@ -15,7 +15,7 @@ import fencelock
 from fencelock import Misconfigured, Unavailable, Unsupported
 from fencelock.engines.postgresql.keys import key_of
 from tests.engines.postgresql.advisory import Link, sessions, via
-from tests.engines.postgresql.gate import Gate, mode_of
+from tests.engines.postgresql.gate import Gate, engine_of
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.pgbouncer import Pgbouncer
 from tests.servers.postgresql import FOLDERS, Postgresql
@@ -190,11 +190,11 @@ def test_a_waiter_that_gave_up_before_the_server_had_heard_it_leaves_its_queue(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(f"table={table}&mode=advisory"))
-        lock, mode = client.lock(table, ttl=30), mode_of(client)
+        lock, engine = client.lock(table, ttl=30), engine_of(client)
         lease = await lock.acquire()
         assert await lock.try_acquire(timeout=0.05) is None  # by a session that is used again
-        pid = mode._sessions._spare[-1].pid
-        gate = Gate(lab, mode.wire, "pg_cancel_backend", answered=True)
+        pid = engine._sessions._spare[-1].pid
+        gate = Gate(lab, engine._wire, "pg_cancel_backend", answered=True)
         os.kill(pid, signal.SIGSTOP)
         try:
             waiting = lab.start(lock.try_acquire(timeout=0.05))

@@ -108,11 +108,11 @@ def test_a_session_that_is_let_rest_is_nobodys_to_wait_on(server: Postgresql) ->
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url("mode=advisory"))
         rival = await lab.connect(server.url("mode=advisory"))
-        sessions: Any = rival._core.engine._mode._sessions  # type: ignore[attr-defined]
+        sessions: Any = rival._core.engine._sessions  # type: ignore[attr-defined]
         for steps in range(12):
             lease = await client.lock("seat", ttl=30).acquire()
             assert await rival.lock("seat", ttl=30).try_acquire(timeout=0.03) is None
-            resting = lab.start(sessions.let_rest())
+            resting = lab.start(sessions._reset_idle_timeouts())
             for _ in range(steps):
                 await asyncio.sleep(0)
             waiter = lab.start(rival.lock("seat", ttl=30).acquire(timeout=SOON))

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from fencelock.engines.postgresql.statements import BoundStatements
+from fencelock.engines.postgresql.statements import Statements
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import Postgresql
 from tests.servers.server import until
@@ -139,10 +139,10 @@ def test_a_row_that_is_being_tidied_away_is_free(
         client = await lab.connect(server.url(f"table={table}&mode=row"))
         async with client.lock("stock"):
             pass
-        say = BoundStatements(table, "public", True)
+        sql = Statements("row", table, "public")
         link.execute(f"DELETE FROM {table}_holders".encode())  # as if a minute had passed
         with link.transaction():
-            link.execute(say.tidy.sql.encode())
+            link.execute(sql.tidy.sql.encode())
             taking = lab.start(client.lock("stock").try_acquire())
             tidied = f"""SELECT hashtext('"public".{table}_rows')::oid::int8"""
             number = link.execute(tidied.encode()).fetchone()
@@ -192,7 +192,7 @@ def test_names_that_were_used_once_leave_nothing_behind(
     options: str, flavor: str, server: Postgresql, table: str, link: Link, monkeypatch: Any
 ) -> None:
     """A client that goes on for years locks many names; the fences still grow."""
-    monkeypatch.setattr("fencelock.engines.postgresql.bound.TIDY_EVERY", 10)
+    monkeypatch.setattr("fencelock.engines.postgresql.row.TIDY_EVERY", 10)
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(f"table={table}&{options}"))

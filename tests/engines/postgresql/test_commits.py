@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from fencelock import EngineError, Expired, LeaseLost, SessionEnded, UsageError
-from tests.engines.postgresql.gate import mode_of
+from tests.engines.postgresql.gate import engine_of
 from tests.engines.postgresql.test_bound import BOUND, make_stock, sell, stock
 from tests.faults.flavors import Lab, run
 from tests.servers.postgresql import Postgresql
@@ -123,15 +123,15 @@ def test_a_commit_that_was_sent_in_time_is_no_loss(
         client = await lab.connect(server.url(f"table={table}&mode=row"))
         async with client.lock("stock", ttl=30) as lease:
             await sell(lease, table)
-            (hold,) = mode_of(client)._holds.values()
-            end = hold.transaction.end
+            (hold,) = engine_of(client)._holds.values()
+            end = hold.session.execute_last
 
             async def slowly(statement: Any) -> Any:
                 answer = await end(statement)
                 hold.until = 0.0
                 return answer
 
-            hold.transaction.end = slowly
+            hold.session.execute_last = slowly
         assert stock(link, table) == 6
 
     run(flavor, scenario)

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 import fencelock
-from fencelock.engines.postgresql.tables import SPACE
+from fencelock.engines.postgresql.statements import LOCK_CLASS
 from tests.faults.flavors import SOON
 from tests.servers.postgresql import Postgresql
 
@@ -32,7 +32,9 @@ class Table:
         self._server, self._stack, self.table, self.name = server, stack, table, "seat"
         self.plain = self.link()
         self.inbox = f"{table}_h0123456789abcdef"
-        self.plain.execute(f"SELECT pg_advisory_lock({SPACE}, hashtext('{self.inbox}'))".encode())
+        self.plain.execute(
+            f"SELECT pg_advisory_lock({LOCK_CLASS}, hashtext('{self.inbox}'))".encode()
+        )
         self.other = self.link()
 
     def link(self) -> Link:
@@ -47,15 +49,15 @@ class Table:
 
     def acquire(self, link: Link, owner: str) -> int:
         """Take the lock, or stand in line with the row locked; return the fence or 0."""
-        sql = "SELECT r_fence FROM T_v4_acquire(%s, %s, 30, '{}', true, %s, true)"
+        sql = "SELECT r_fence FROM T_acquire(%s, %s, 30, '{}', true, %s, true)"
         return int(self.value(link, sql, self.name, owner, self.inbox))
 
     def join(self, link: Link, owner: str, again: bool = False) -> bool:
-        sql = "SELECT T_v4_join(%s, %s, 30, '{}', %s, %s)"
+        sql = "SELECT T_join(%s, %s, 30, '{}', %s, %s)"
         return self.value(link, sql, self.name, owner, self.inbox, again) is not None
 
     def leave(self, link: Link, owner: str) -> int:
-        return int(self.value(link, "SELECT T_v4_leave(%s, %s, true)", self.name, owner))
+        return int(self.value(link, "SELECT T_leave(%s, %s, true)", self.name, owner))
 
     @property
     def holder(self) -> str:
@@ -210,7 +212,7 @@ def test_the_first_place_is_moved_past_those_who_have_left(seat: Table) -> None:
 def test_a_row_whose_queue_a_crash_has_emptied_is_removed_like_others(seat: Table) -> None:
     seat.value(seat.other, "DELETE FROM T_waiters RETURNING 1")
     seat.value(seat.other, "UPDATE T_locks SET expires_at = now() - interval '1 hour' RETURNING 1")
-    seat.value(seat.other, "SELECT T_v4_tidy()::text")
+    seat.value(seat.other, "SELECT T_tidy()::text")
     assert seat.value(seat.other, "SELECT count(*) FROM T_locks") == 0
 
 

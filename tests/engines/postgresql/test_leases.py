@@ -10,7 +10,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
-from fencelock.engines.postgresql.link_threads import FRESH_S
+from fencelock.engines.postgresql.wire.connection_threads import FRESH_S
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import USER, Postgresql
 from tests.servers.proxy import Proxy
@@ -159,7 +159,7 @@ def test_unused_rows_go_and_the_fence_does_not_go_back(
 def test_a_row_in_use_is_not_tidied_away(server: Postgresql, table: str, link: Link) -> None:
     with fencelock.connect(server.url(f"table={table}")) as client:
         with client.lock("held", ttl=30):
-            link.execute(f"SELECT {table}_v4_tidy()".encode())
+            link.execute(f"SELECT {table}_tidy()".encode())
             assert link.execute(f"SELECT name FROM {table}_locks".encode()).fetchall() == [
                 ("held",)
             ]

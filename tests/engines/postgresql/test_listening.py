@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from fencelock import aio
-from fencelock.engines.postgresql.tables import SPACE
+from fencelock.engines.postgresql.statements import LOCK_CLASS
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import USER, Postgresql
 from tests.servers.proxy import Proxy
@@ -19,7 +19,7 @@ Link = psycopg.Connection[Any]
 
 def _listening(table: str) -> str:
     return f"""FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE locktype = 'advisory'
-        AND application_name = '{table}' AND classid::bigint = {SPACE} AND granted"""
+        AND application_name = '{table}' AND classid::bigint = {LOCK_CLASS} AND granted"""
 
 
 def test_a_loop_hears_without_a_thread_and_on_one_connection(

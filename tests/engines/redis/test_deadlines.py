@@ -46,6 +46,12 @@ def pause(servers: Redis | Cluster | Nodes) -> None:
         server.pause()
 
 
+def slow(servers: Redis | Cluster | Nodes) -> str:
+    """The URL of servers whose answers are waited for that long."""
+    option = "node_timeout" if isinstance(servers, Nodes) else "request_timeout"
+    return f"{servers.url}?{option}={TIMEOUT}"
+
+
 def resume(servers: Redis | Cluster | Nodes) -> None:
     for server in [servers] if isinstance(servers, Redis) else servers.nodes:
         server.resume()
@@ -55,7 +61,7 @@ def test_a_try_ends_by_its_deadline(flavor: str, servers: Redis | Cluster | Node
     """H81: And the lock is not kept from others by what it has sent."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(servers.url, request_timeout=TIMEOUT)
+        client = await lab.connect(slow(servers))
         async with client.lock("warm"):
             pass
         pause(servers)
@@ -77,7 +83,7 @@ def test_a_release_and_a_wait_end_by_their_deadlines(
     """H81."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(servers.url, request_timeout=TIMEOUT)
+        client = await lab.connect(slow(servers))
         holder = await lab.connect(servers.url)
         held = await holder.lock("seat", ttl=60).acquire()
         # A release without a deadline of its caller ends by the wire's own in asyncio.
@@ -111,15 +117,14 @@ def test_who_gives_up_in_the_queue_for_the_connection_breaks_nothing_for_others(
         server.pause()
         try:
             patient.start()
-            line = client._core.engine._line  # type: ignore[attr-defined]
-            link = line._link
-            while not link.turn.locked():
+            connection = client._core.engine._fast._connection  # type: ignore[attr-defined]
+            while not connection.turn.locked():
                 time.sleep(0.001)
             with Stopwatch(), pytest.raises(Unavailable, match=r"was not asked.*Nothing happened"):
                 client.lock("b", ttl=90).try_acquire()
         finally:
             server.resume()
         patient.join(SOON)
-        assert link.usable, "its connection was closed"
+        assert connection.usable, "its connection was closed"
         assert client.holders("b") == []
         assert got[0].release() is True

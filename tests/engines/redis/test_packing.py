@@ -12,7 +12,7 @@ import hiredis
 import pytest
 import redis
 
-from fencelock.engines.redis import wire
+from fencelock.engines.redis.wire import connection
 from fencelock.guards.redis import RedisGuard
 from tests.faults.flavors import FLAVORS, Lab, run
 from tests.servers.redis import Redis
@@ -39,7 +39,7 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return bytes(pack(words))
 
     monkeypatch.setattr(hiredis, "pack_command", look_on)
-    monkeypatch.setattr(wire, "_pack", look_on)
+    monkeypatch.setattr(connection, "_pack", look_on)
     return seen
 
 

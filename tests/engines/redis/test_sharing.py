@@ -18,10 +18,10 @@ import fencelock
 import fencelock.aio
 from fencelock import OutcomeUnknown
 from fencelock.engine import Address
-from fencelock.engines.redis.link_threads import Link, Stale
 from fencelock.engines.redis.settings import settings
-from fencelock.engines.redis.wire import packed
-from fencelock.engines.redis.wire_threads import ThreadsLine
+from fencelock.engines.redis.wire.connection import packed
+from fencelock.engines.redis.wire.connection_threads import Stale, ThreadsConnection
+from fencelock.engines.redis.wire.pool_threads import ThreadsFastPath
 from tests.servers.redis import Redis
 from tests.servers.server import until
 from tests.servers.shared import shared
@@ -35,61 +35,65 @@ class Interrupted(Exception):
 
 
 class Asker(Protocol):
-    """A way to ask over a link."""
+    """A way to request over a connection."""
 
-    def __call__(self, link: Link, payload: bytes) -> object: ...
+    def __call__(self, connection: ThreadsConnection, payload: bytes) -> object: ...
 
 
 class NoOther:
-    """A wire that has no other connection to offer."""
+    """A pool that has no other connection to offer."""
 
-    def ask(self, *_: object) -> object:
+    def request_now(self, *_: object) -> object:
         raise Stale
 
     def left(self) -> float:
         return float("inf")
 
 
-def ask_link(link: Link, payload: bytes) -> object:
-    (reply,) = link.ask(payload, 1, 10.0)
+def ask_connection(connection: ThreadsConnection, payload: bytes) -> object:
+    (reply,) = connection.request(payload, 1, 10.0)
     return reply
 
 
-def ask_directly(link: Link, payload: bytes) -> object:
-    line = ThreadsLine(cast("Any", NoOther()), link.node)
-    line._link = link
-    return line.direct(payload, 10.0)
+def ask_directly(connection: ThreadsConnection, payload: bytes) -> object:
+    path = ThreadsFastPath(cast("Any", NoOther()), connection.node)
+    path._connection = connection
+    return path.direct(payload, 10.0)
 
 
-ways = pytest.mark.parametrize("ask", [ask_link, ask_directly])
+ways = pytest.mark.parametrize("ask", [ask_connection, ask_directly])
 
 
 @pytest.fixture
-def link() -> Iterator[Link]:
+def connection() -> Iterator[ThreadsConnection]:
     server = shared(Redis)
     where = settings(Address("redis", (("127.0.0.1", server.port),)))
-    link = Link(where, where.nodes[0])
-    yield link
-    link.close()
+    connection = ThreadsConnection(where, where.nodes[0])
+    yield connection
+    connection.close()
 
 
-def echo(ask: Asker, link: Link, text: str) -> bool:
-    return bool(ask(link, packed("ECHO", text)) == text.encode())
+def echo(ask: Asker, connection: ThreadsConnection, text: str) -> bool:
+    return bool(ask(connection, packed("ECHO", text)) == text.encode())
 
 
-def hammer(ask: Asker, link: Link, number: int, wrong: list[str], rounds: int = ROUNDS) -> None:
+def hammer(
+    ask: Asker, connection: ThreadsConnection, number: int, wrong: list[str], rounds: int = ROUNDS
+) -> None:
     for turn in range(rounds):
         try:
-            if not echo(ask, link, f"{number}-{turn}"):
+            if not echo(ask, connection, f"{number}-{turn}"):
                 wrong.append(f"{number}-{turn}")
         except (OutcomeUnknown, Stale):
             return
 
 
 @ways
-def test_every_thread_gets_its_own_answer(ask: Asker, link: Link) -> None:
+def test_every_thread_gets_its_own_answer(ask: Asker, connection: ThreadsConnection) -> None:
     wrong: list[str] = []
-    threads = [threading.Thread(target=hammer, args=(ask, link, n, wrong)) for n in range(THREADS)]
+    threads = [
+        threading.Thread(target=hammer, args=(ask, connection, n, wrong)) for n in range(THREADS)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -111,16 +115,16 @@ def test_a_thread_that_is_interrupted_leaves_nobody_waiting(ask: Asker) -> None:
     wrong: list[str] = []
     try:
         for _ in range(60):
-            link = Link(where, where.nodes[0])
+            connection = ThreadsConnection(where, where.nodes[0])
             threads = [
-                threading.Thread(target=hammer, args=(ask, link, n, wrong, 20), daemon=True)
+                threading.Thread(target=hammer, args=(ask, connection, n, wrong, 20), daemon=True)
                 for n in range(6)
             ]
             for thread in threads:
                 thread.start()
             try:
                 signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0002, 0.004))
-                hammer(ask, link, 99, wrong, 200)
+                hammer(ask, connection, 99, wrong, 200)
                 time.sleep(0.01)
             except Interrupted:
                 pass
@@ -129,7 +133,7 @@ def test_a_thread_that_is_interrupted_leaves_nobody_waiting(ask: Asker) -> None:
             for thread in threads:
                 thread.join(20)
             assert not any(thread.is_alive() for thread in threads)
-            link.close()
+            connection.close()
     finally:
         signal.signal(signal.SIGALRM, old)
     assert wrong == []
@@ -147,28 +151,30 @@ class OnceInterrupted(deque[object]):
             raise Interrupted
 
 
-def test_a_leader_that_is_interrupted_passes_the_turn_on_once(link: Link) -> None:
+def test_a_leader_that_is_interrupted_passes_the_turn_on_once(
+    connection: ThreadsConnection,
+) -> None:
     """Passed on twice, two threads would read from one connection."""
     met: list[BaseException] = []
 
     def ask() -> None:
         try:
-            echo(ask_link, link, "any")
+            echo(ask_connection, connection, "any")
         except (Interrupted, OutcomeUnknown, Stale, RuntimeError) as error:
             met.append(error)
 
-    link.turn.acquire()  # as one who asks at this moment
-    link.queue = OnceInterrupted()  # type: ignore[assignment]
+    connection.turn.acquire()  # as one who asks at this moment
+    connection.queue = OnceInterrupted()  # type: ignore[assignment]
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
-    until(lambda: len(link.queue) == 3, "all to queue")
-    link._appoint()
+    until(lambda: len(connection.queue) == 3, "all to queue")
+    connection._appoint()
     for thread in threads:
         thread.join(30)
     kinds = sorted(type(error).__name__ for error in met)
     assert kinds == ["Interrupted", "OutcomeUnknown", "OutcomeUnknown"]
-    assert not link.turn.locked()
+    assert not connection.turn.locked()
 
 
 def test_threads_with_different_locks_need_one_connection() -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from fencelock import Unsupported
-from fencelock.engines.redis.scripts import script
+from fencelock.engines.redlock.scripts import script
 from tests.engines.redlock.conftest import Network
 from tests.faults.flavors import Lab, Late, run
 from tests.servers.clock import Clock
@@ -125,7 +125,7 @@ def test_a_node_takes_a_fence_only_for_the_holder_of_its_key(nodes: Nodes) -> No
     node = nodes.nodes[0]
 
     def write(owner: str, fence: int) -> object:
-        source = script("redlock_fence").source
+        source = script("fence").source
         return node.cli("EVAL", source, 2, "seat", RECORD, owner, 60_000, fence, "{}")
 
     assert write("a", 5) == 0, "the key is nobody's"

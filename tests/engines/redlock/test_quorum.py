@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencelock import OutcomeUnknown, Unavailable
-from fencelock.engines.redis.quorum import (
+from fencelock.engines.redlock.quorum import (
     Ballot,
     Election,
     Refusal,

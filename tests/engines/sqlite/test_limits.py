@@ -60,8 +60,8 @@ def test_a_thread_gives_up_its_turn_at_its_limit(tmp_path: Path) -> None:
         inside.set()
         leave.wait(SOON)
 
-    handle = engine._handle  # type: ignore[attr-defined]
-    thread = threading.Thread(target=handle.transact, args=(world.now(), slow))
+    database = engine._database  # type: ignore[attr-defined]
+    thread = threading.Thread(target=database.transaction, args=(world.now(), slow))
     thread.start()
     assert inside.wait(SOON)
     began = world.now()

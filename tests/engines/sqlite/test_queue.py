@@ -1,4 +1,4 @@
-"""A place in the queue of somebody who waits no more is taken away, also if nobody withdraws it."""
+"""A queue row of somebody who waits no more is taken away, also if nobody withdraws it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.engines.sqlite import ledger, listener
+from fencelock.engines import waiters
+from fencelock.engines.sqlite import transactions
 from fencelock.model import Busy, Grant, Request
 from fencelock.world import World
 from tests.engines.sqlite.stage import flavors, opened, play, until
@@ -26,17 +27,17 @@ def test_a_lock_handed_to_somebody_who_waits_no_more_is_given_back_at_once(
     flavor: str, push: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H31: the withdrawal was lost, the client lives: it answers the push for the one who left."""
-    monkeypatch.setattr(ledger, "CLAIM_S", TTL)
+    monkeypatch.setattr(transactions, "CLAIM_S", TTL)
 
     async def scenario(world: World) -> None:
         holds = await opened(world, tmp_path / "locks.db")
         waits = await opened(world, tmp_path / "locks.db", push=push)
         held = await holds.acquire(wish(world))
         assert isinstance(held, Grant)
-        line = wish(world, queue=True)
-        await waits.watch(line, world.signal())
-        assert isinstance(await waits.acquire(line), Busy)
-        await waits.unwatch(line)
+        waiter = wish(world, queue=True)
+        await waits.watch(waiter, world.signal())
+        assert isinstance(await waits.acquire(waiter), Busy)
+        await waits.unwatch(waiter)
         assert await holds.release(held) is True
 
         async def is_free() -> bool:
@@ -45,8 +46,8 @@ def test_a_lock_handed_to_somebody_who_waits_no_more_is_given_back_at_once(
 
         await until(world, is_free, "the lock is free")
         assert (await holds.inspect("seat")).waiters == ()
-        await waits.withdraw(line)  # late, and again: both are allowed
-        await waits.withdraw(line)
+        await waits.withdraw(waiter)  # late, and again: both are allowed
+        await waits.withdraw(waiter)
         await waits.close()
         await holds.close()
 
@@ -54,30 +55,30 @@ def test_a_lock_handed_to_somebody_who_waits_no_more_is_given_back_at_once(
 
 
 @flavors
-def test_a_place_that_nobody_waits_in_is_not_kept_alive(
+def test_a_queue_row_that_nobody_waits_with_is_not_kept_alive(
     flavor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """H31: while others of the same client wait on, whose places are refreshed."""
-    monkeypatch.setattr(listener, "ALIVE_S", 0.1)
+    """H31: while others of the same client wait on, whose rows are refreshed."""
+    monkeypatch.setattr(waiters, "HEARTBEAT_S", 0.1)
 
     async def scenario(world: World) -> None:
         engine = await opened(world, tmp_path / "locks.db")
         held = await engine.acquire(wish(world))
         assert isinstance(held, Grant)
-        lines = [wish(world, queue=True) for _ in range(3)]
-        for line in lines:
-            await engine.watch(line, world.signal())
-            assert isinstance(await engine.acquire(line), Busy)
-        await engine.unwatch(lines[0])
+        waiting = [wish(world, queue=True) for _ in range(3)]
+        for waiter in waiting:
+            await engine.watch(waiter, world.signal())
+            assert isinstance(await engine.acquire(waiter), Busy)
+        await engine.unwatch(waiting[0])
 
         async def waiters() -> bool:
             return len((await engine.inspect("seat")).waiters) == 2
 
         await until(world, waiters, "two are left")
-        for line in lines[1:]:
-            assert isinstance(await engine.acquire(line), Busy)
+        for waiter in waiting[1:]:
+            assert isinstance(await engine.acquire(waiter), Busy)
         assert await engine.release(held) is True
-        taken = await engine.acquire(lines[1])
+        taken = await engine.acquire(waiting[1])
         assert isinstance(taken, Grant)
         await engine.close()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable
-from tests.engines.renewing import until_renewed
-from tests.engines.zookeeper.ways import contenders, folder, through
+from tests.engines.renewal_retry import until_renewed
+from tests.engines.zookeeper.tree import contenders, folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper
@@ -53,13 +53,13 @@ def test_a_connection_that_comes_back_in_time_keeps_the_lease(
         told: list[LeaseLost] = []
         client = await lab.connect(through(proxy, url), session=20.0)
         lease = await client.lock("seat", ttl=30, on_lost=told.append).acquire()
-        link = client._core.engine._wire._link  # type: ignore[attr-defined]
-        session = link.id
+        session = client._core.engine._connection._session  # type: ignore[attr-defined]
+        session_id = session.id
         proxy.cut()
-        await lab.until(lambda: not link.welcomed, "a connection that is seen to be broken")
+        await lab.until(lambda: not session.connected, "a connection that is seen to be broken")
         proxy.heal()
         await until_renewed(lab, lease)
-        assert link.id == session
+        assert session.id == session_id
         assert not told
         assert await lease.release() is True
 

@@ -13,7 +13,7 @@ import pytest
 
 from fencelock import OutcomeUnknown, Unavailable, aio
 from fencelock.worlds import clock
-from tests.engines.renewing import until_renewed
+from tests.engines.renewal_retry import until_renewed
 from tests.faults.flavors import Lab, run
 from tests.servers.server import until
 from tests.servers.zookeeper import Ensemble, ZooKeeper

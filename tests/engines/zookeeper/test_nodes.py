@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.zookeeper.ways import folder
+from tests.engines.zookeeper.tree import folder
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.zookeeper import ZooKeeper
 
@@ -65,7 +65,7 @@ def test_unused_folders_go_and_the_fence_grows_on(
 def test_unused_folders_go_where_the_server_has_no_containers(
     flavor: str, server: ZooKeeper, kazoo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencelock.engines.zookeeper.sweeper.EMPTY_S", 0.2)
+    monkeypatch.setattr("fencelock.engines.zookeeper.deletion.EMPTY_S", 0.2)
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:

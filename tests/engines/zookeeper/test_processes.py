@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from tests.engines.renewing import until_renewed
+from tests.engines.renewal_retry import until_renewed
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import until
 from tests.servers.zookeeper import ZooKeeper
@@ -16,8 +16,8 @@ FORKER = """
 import os, sys, fencelock
 client = fencelock.connect(sys.argv[1], session=2.0)
 lease = client.lock("seat").acquire()
-wire = client._core.engine._wire
-broken_at = wire._broken_at
+connection = client._core.engine._connection
+broken_at = connection._broken_at
 child = os.fork()
 if child == 0:
     assert not lease
@@ -30,7 +30,7 @@ if child == 0:
 _, status = os.waitpid(child, 0)
 assert status == 0, status
 lease.renew()
-assert wire._broken_at == broken_at, "the child broke the parent's connection"
+assert connection._broken_at == broken_at, "the child broke the parent's connection"
 assert lease.release() is True
 client.close()
 """

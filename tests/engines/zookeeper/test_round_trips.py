@@ -1,4 +1,4 @@
-"""How often the server is asked: round trips as a proxy sees them, requests as the wire sends."""
+"""How many requests a lock costs, and how many round trips, as a proxy counts them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencelock import aio
-from tests.engines.zookeeper.seats import counted
+from tests.engines.zookeeper.contenders import record_requests
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.server import until
@@ -35,7 +35,7 @@ def test_a_free_lock_costs_two_requests_in_one_round_trip_and_one_to_leave(
         client = await lab.connect(through(proxy, url))
         lock = client.lock("seat")
         await (await lock.acquire()).release()
-        sent = counted(client)
+        sent = record_requests(client)
         proxy.count_from_now()
         lease = await lock.acquire()
         assert sent == ["Create2", "GetChildren"]
@@ -49,17 +49,14 @@ def test_a_free_lock_costs_two_requests_in_one_round_trip_and_one_to_leave(
 
 @pytest.mark.parametrize("count", [2, 5])
 def test_a_contended_turn_costs_few_requests(flavor: str, count: int, server: ZooKeeper) -> None:
-    """Create, watch the one before, look, delete; and a look more if others came in between.
-
-    How often that is depends on who runs when: see ``test_neighbors.py`` for turns in order.
-    """
+    """Create and list, watch the one before, list again, delete."""
     url, turns = server.fresh_url(), 10
 
     async def scenario(lab: Lab) -> None:
         clients = [await lab.connect(url) for _ in range(count)]
         gate = await clients[0].lock("seat", ttl=30).acquire()
         observer = await lab.connect(url)
-        sent = [counted(client) for client in clients]
+        sent = [record_requests(client) for client in clients]
         jobs = [lab.start(take_turns(client, turns)) for client in clients]
         await lab.until_queued(observer, "seat", count)
         await gate.release()
@@ -79,9 +76,9 @@ def test_idle_waiters_ask_for_nothing(flavor: str, server: ZooKeeper) -> None:
         lease = await holder.lock("seat", ttl=30).acquire()
         jobs = [lab.start(take_turns(client, 1)) for _ in range(count)]
         await lab.until_queued(holder, "seat", count)
-        wire = client._core.engine._wire  # type: ignore[attr-defined]
-        await lab.until(lambda: len(wire._link._watches) == count, "all of them watch")
-        sent = counted(client)
+        connection = client._core.engine._connection  # type: ignore[attr-defined]
+        await lab.until(lambda: len(connection._session._watches) == count, "all of them watch")
+        sent = record_requests(client)
         await lab.let_pass(1.5)
         assert sent == []
         await lease.release()
@@ -99,7 +96,7 @@ def test_many_leases_are_renewed_by_one_request(flavor: str, server: ZooKeeper) 
         leases = [await client.lock(f"seat:{number}").acquire() for number in range(count)]
         engine: Any = client._core.engine
         grants = [lease._hold.grant for lease in leases]
-        sent = counted(client)
+        sent = record_requests(client)
         answers = await engine.renew(grants)
         assert sent == ["Transaction"]
         assert [answer.fence for answer in answers] == [lease.fence for lease in leases]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fencelock import Revoked, SessionEnded
-from fencelock.engines.zookeeper import requests
-from fencelock.engines.zookeeper.session import Session
-from tests.engines.zookeeper.ways import folder, through
+from fencelock.engines.zookeeper.wire import messages
+from fencelock.engines.zookeeper.wire.session import Session
+from tests.engines.zookeeper.tree import folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.server import until
@@ -49,7 +49,7 @@ def test_a_waiter_whose_node_was_deleted_stands_in_line_anew(
         holder, client, rival = [await lab.connect(url) for _ in range(3)]
         lease = await holder.lock("seat", ttl=30).acquire()
         waiter = lab.start(client.lock("seat", ttl=30, timeout=SOON).acquire())
-        watches = client._core.engine._wire._link._watches  # type: ignore[attr-defined]
+        watches = client._core.engine._connection._session._watches  # type: ignore[attr-defined]
         await lab.until(lambda: watches, "a waiter that watches the holder")
         node = next(iter(client._core.engine._nodes.values()))  # type: ignore[attr-defined]
         kazoo.delete(node.path)
@@ -123,14 +123,14 @@ def test_what_an_earlier_session_left_behind_is_not_ours(
         await lab.until_queued(rival, "seat", 1)
         proxy.block()
         await lease.release()
-        link = client._core.engine._wire._link  # type: ignore[attr-defined]
-        link.id, link._password = 0, bytes(16)
+        theirs = client._core.engine._connection._session  # type: ignore[attr-defined]
+        theirs.id, theirs._password = 0, bytes(16)
         proxy.reset()
         proxy.heal()
         granted = await waiter.result()
         (child,) = kazoo.get_children(folder(url, "seat"))
         stat = kazoo.exists(f"{folder(url, 'seat')}/{child}")
-        assert (stat.czxid, stat.ephemeralOwner) == (granted.fence, link.id)
+        assert (stat.czxid, stat.ephemeralOwner) == (granted.fence, theirs.id)
         await granted.release()
 
     run(flavor, scenario)
@@ -142,18 +142,18 @@ def end_session(client: object, server: ZooKeeper) -> None:
     All is said in one go, for the client comes back at once and takes its session over again. When
     it was quicker the server may have thrown away what was said, so it is said until it is done.
     """
-    link = client._core.engine._wire._link  # type: ignore[attr-defined]
+    theirs = client._core.engine._connection._session  # type: ignore[attr-defined]
     double = Session(SESSION, ())
-    double.id, double._password = link.id, link._password
-    session = f"{link.id & (2**64 - 1):#x}"
+    double.id, double._password = theirs.id, theirs._password
+    session = f"{theirs.id & (2**64 - 1):#x}"
     assert session in server.ask("dump")
 
     def ended() -> bool:
-        farewell = double.greet() + double.ask([requests.CLOSE], requests.Flight(1, lambda: None))
-        with socket.create_connection(("127.0.0.1", server.port), ANSWERED) as line:
-            line.sendall(farewell)
+        farewell = double.connect() + double.send([messages.CLOSE], messages.Batch(1, lambda: None))
+        with socket.create_connection(("127.0.0.1", server.port), ANSWERED) as connection:
+            connection.sendall(farewell)
             with suppress(ConnectionResetError, TimeoutError):
-                while line.recv(4096):
+                while connection.recv(4096):
                     pass
         return session not in server.ask("dump")
 

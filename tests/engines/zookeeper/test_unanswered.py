@@ -1,4 +1,4 @@
-"""Answers that do not come, for one who comes back and one who is woken."""
+"""Replies that do not come, for one who joins the queue and one who is woken."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.engines.zookeeper.seats import NAME, Seat
-from tests.engines.zookeeper.ways import contenders, folder, through
+from tests.engines.zookeeper.contenders import NAME, Contender
+from tests.engines.zookeeper.tree import contenders, folder, through
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.proxy import Proxy
 from tests.servers.zookeeper import ZooKeeper
@@ -17,7 +17,7 @@ from tests.servers.zookeeper import ZooKeeper
 def test_who_comes_back_is_found_again_when_the_answer_is_lost(
     flavor: str, then_cut: bool, server: ZooKeeper, proxy: Proxy, kazoo: Any
 ) -> None:
-    """H49, for a node that is named after the last one."""
+    """H49, for one who has held the lock before and queues again."""
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:
@@ -57,12 +57,12 @@ def test_a_look_that_is_not_answered_is_made_again(
 
     async def scenario(lab: Lab) -> None:
         holder = await lab.connect(url)
-        seat = Seat(lab, await lab.connect(through(proxy, url), session=4.0))
+        contender = Contender(lab, await lab.connect(through(proxy, url), session=4.0))
         lease = await holder.lock(NAME, ttl=30).acquire()
-        await seat.join()
+        await contender.join()
         proxy.lose_next_reply(folder(url, NAME).encode(), then_cut=then_cut)
         await lease.release()
-        again = await seat.hold()
+        again = await contender.hold()
         assert proxy.lost == 1
         await again.release()
 

@@ -9,9 +9,9 @@ from fencelock._client.keeper import Keeper
 from fencelock.engine import Address, Engine
 from fencelock.errors import LeaseLost
 from fencelock.model import Busy, Gone, Grant, Request, State, Traits, granted
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import Simulation, SimWorld
 from fencelock.world import sleep
-from fencelock.worlds.sim import Simulation, SimWorld
-from fencelock.worlds.sim_tasks import Flag
 
 TTL = 3.0
 END = TTL - 0.032  # when the holder of a lease of this ttl stops believing in it

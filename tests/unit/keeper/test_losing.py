@@ -8,7 +8,7 @@ import pytest
 
 from fencelock.errors import Expired, LeaseLost, Revoked, Unavailable
 from fencelock.model import Gone
-from fencelock.worlds.sim_tasks import Flag
+from fencelock.sim.tasks import Flag
 from tests.unit.keeper.desk import END, TTL, Desk
 
 

@@ -11,7 +11,7 @@ from fencelock._client import keeper as keepers
 from fencelock._client.hold_state import HoldState
 from fencelock.errors import Unavailable
 from fencelock.model import granted
-from fencelock.worlds.sim_tasks import Flag
+from fencelock.sim.tasks import Flag
 from tests.unit.keeper.desk import END, TTL, Desk
 
 

@@ -11,8 +11,8 @@ from fencelock import observe
 from fencelock._client import keeper as keepers
 from fencelock.errors import LeaseLost, Unavailable
 from fencelock.model import Gone, Grant
+from fencelock.sim.tasks import Flag
 from fencelock.world import Job, sleep
-from fencelock.worlds.sim_tasks import Flag
 from tests.unit.keeper.desk import END, TTL, Desk
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
 
-from fencelock.wires.grpc.line_threads import Line
+from fencelock.wires.grpc.client_threads import ThreadsClient
 from fencelock.wires.grpc.server import Server
 from fencelock.worlds.threads import drive
 from tests.faults.flavors import SOON, ThreadsLab
@@ -23,11 +23,11 @@ class Callers:
 
     def __init__(self, address: str) -> None:
         self._server = Server.at(address, None)
-        self.line = Line(self._server, SOON)
+        self.client = ThreadsClient(self._server, SOON)
 
     def call(self, method: str, message: bytes = b"", within: float = SOON) -> bytes:
-        head = self._server.heads.of(f"/test/{method}", None, ())
-        return self.line.call(head, message, within)
+        head = self._server.headers.block(f"/test/{method}", None, ())
+        return self.client.call(head, message, within)
 
     def start(self, method: str, within: float = SOON) -> Future[bytes]:
         """Call in a thread of its own."""
@@ -52,7 +52,7 @@ class Callers:
 
     def waiting(self) -> int:
         """How many wait for somebody else to read."""
-        calls = self.line._frames.under_way()
+        calls = self.client._frames.under_way()
         return sum(getattr(call, "wake", None) is not None for call in calls)
 
     def begin(self, side: Side, *withins: float) -> list[Future[bytes]]:
@@ -65,4 +65,4 @@ class Callers:
         return calls
 
     def _settled(self, waiting: int) -> bool:
-        return self.waiting() == waiting and self.line.is_read
+        return self.waiting() == waiting and self.client.is_read

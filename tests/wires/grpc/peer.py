@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fencelock.wires.grpc.call import Call, Refused, prefixed
+from fencelock.wires.grpc.call import Call, RpcError, prefixed
 from fencelock.wires.grpc.connection import Connection
 from fencelock.wires.grpc.hpack import read_block, write_block
 
@@ -118,18 +118,18 @@ class Peer:
         return call
 
 
-def outcome(call: Call) -> bytes | Refused | None:
+def outcome(call: Call) -> bytes | RpcError | None:
     """What became of a call; None if it is still under way."""
     if not call.done:
         return None
     try:
         return call.result()
-    except Refused as error:
+    except RpcError as error:
         return error
 
 
 def refusal(call: Call) -> tuple[str, str, bool]:
     """Code, words and whether the server did nothing, of a call that did not end well."""
     error = outcome(call)
-    assert isinstance(error, Refused), error
+    assert isinstance(error, RpcError), error
     return error.code, error.details, error.unsent

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from fencelock.wires.grpc import line_aio
-from fencelock.wires.grpc.call import CODES, Refused
+from fencelock.wires.grpc import client_aio
+from fencelock.wires.grpc.call import CODES, RpcError
 from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.server import GrpcServer
 from tests.wires.grpc.ways import AioWay, Way, refusal, way_to
@@ -48,7 +48,7 @@ def test_calls_wait_where_the_server_takes_two_at_once(flavor: str) -> None:
         for _ in range(1000):
             try:
                 return await way.call("linger", name)
-            except Refused as error:
+            except RpcError as error:
                 if not error.unsent:
                     raise
         raise AssertionError(f"{name!r} was refused again and again")
@@ -138,7 +138,7 @@ def test_the_server_learns_of_the_deadline(flavor: str) -> None:
 
 def test_a_cancelled_task_waits_for_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its request may be served after what undoes it, if it does not."""
-    monkeypatch.setattr(line_aio, "LINGER_S", SOON)
+    monkeypatch.setattr(client_aio, "LINGER_S", SOON)
 
     async def scenario(lab: Lab) -> None:
         async with way_to(lab, server.address) as way:
@@ -152,7 +152,7 @@ def test_a_cancelled_task_waits_for_its_answer(monkeypatch: pytest.MonkeyPatch) 
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert isinstance(way, AioWay)
-            assert way.line._frames.idle
+            assert way.client._frames.idle
 
     with GrpcServer() as server:
         run("asyncio", scenario)
@@ -168,7 +168,7 @@ def test_a_cancelled_task_does_not_wait_for_a_silent_server() -> None:
                 await asyncio.wait_for(task, SOON)
             assert not server.released.is_set()
             assert isinstance(way, AioWay)
-            assert way.line._frames.idle
+            assert way.client._frames.idle
 
     with GrpcServer() as server:
         run("asyncio", scenario)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.wires.grpc.call import Call, Refused, prefixed
+from fencelock.wires.grpc.call import Call, RpcError, prefixed
 from tests.wires.grpc.peer import (
     CALLS_MAX,
     CANCEL,
@@ -192,7 +192,7 @@ def test_a_call_may_be_cancelled_while_its_last_message_is_heard() -> None:
     peer = Peer()
 
     class Once(Call):
-        def heard(self, message: bytes) -> None:
+        def on_message(self, message: bytes) -> None:
             self.end(None)
             peer.connection.cancel(self)
 
@@ -208,9 +208,9 @@ def test_a_call_may_be_cancelled_while_its_last_message_is_heard() -> None:
 
 def test_only_the_first_end_of_a_call_counts() -> None:
     call = Call(b"", b"")
-    call.heard(b"answer")
+    call.on_message(b"answer")
     call.end(None)
-    call.end(Refused("UNAVAILABLE", "too late"))
+    call.end(RpcError("UNAVAILABLE", "too late"))
     assert outcome(call) == b"answer"
 
 

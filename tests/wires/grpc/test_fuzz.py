@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencelock.wires.grpc.call import Call, Refused, prefixed
+from fencelock.wires.grpc.call import Call, RpcError, prefixed
 from fencelock.wires.grpc.hpack import Malformed
 from tests.wires.grpc.peer import (
     CALLS_MAX,
@@ -32,7 +32,7 @@ class _Counted(Call):
         super().__init__(b"\x83", message, goes_on)
         self.ends = 0
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         self.ends += 1
 
 
@@ -69,7 +69,7 @@ def _do(peer: Peer, deed: tuple[str, int], calls: list[_Counted]) -> None:
     elif which < len(calls):
         if what == "cancel":
             peer.connection.cancel(calls[which])
-            calls[which].end(Refused("CANCELLED", "by us"))
+            calls[which].end(RpcError("CANCELLED", "by us"))
         elif calls[which].goes_on:
             peer.connection.send(calls[which], b"y" * 10_000)
 

@@ -13,8 +13,8 @@ from functools import partial
 
 import pytest
 
-from fencelock.wires.grpc.call import Refused
-from fencelock.wires.grpc.channel_threads import Channel
+from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.socket_threads import FrameSocket
 from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.callers import Callers
 from tests.wires.grpc.peer import DATA, HEADERS, answer, settings
@@ -35,7 +35,7 @@ def _strike(when: Callable[[], None]) -> Future[None]:
 
 
 def _ended_but_not_unsent(call: Future[bytes]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RpcError) as refused:
         call.result(SOON)
     assert (refused.value.code, refused.value.unsent) == ("UNAVAILABLE", False)
 
@@ -49,20 +49,20 @@ def test_a_reader_that_is_interrupted_ends_the_line(
         callers = Callers(script.address)
         side = script.accept()
         calls = callers.begin(side, SOON, SOON, SOON)
-        hear = callers.line._channel.hear
+        received = callers.client._socket.received
 
         def interrupted(data: bytes) -> None:
             if where == "after it heard":
-                hear(data)
+                received(data)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(callers.line._channel, "hear", interrupted)
+        monkeypatch.setattr(callers.client._socket, "received", interrupted)
         side.says(settings())
         with pytest.raises(KeyboardInterrupt):
             calls[0].result(SOON)
         for call in calls[1:]:
             _ended_but_not_unsent(call)
-        assert not callers.line.is_alive()
+        assert not callers.client.is_alive()
         side.until_closed()
 
 
@@ -73,7 +73,7 @@ def test_ctrl_c_in_the_thread_that_reads_ends_the_line() -> None:
 
         def when() -> None:
             side.next(HEADERS)
-            callers.until(lambda: callers.line.is_read)
+            callers.until(lambda: callers.client.is_read)
             others.append(callers.start("any"))
             callers.until(lambda: callers.waiting() == 1)
 
@@ -84,7 +84,7 @@ def test_ctrl_c_in_the_thread_that_reads_ends_the_line() -> None:
             strike.result(SOON)
         strike.result(SOON)
         _ended_but_not_unsent(others[0])
-        assert not callers.line.is_alive()
+        assert not callers.client.is_alive()
         side.until_closed()
 
 
@@ -105,7 +105,7 @@ def test_ctrl_c_in_a_thread_that_waits_is_no_matter_for_others() -> None:
             assert number < 5
         side.says(answer(5, b"late"))
         assert late.result(SOON) == b"late"
-        callers.line.close()
+        callers.client.close()
 
 
 def test_whoever_is_interrupted_as_it_sends_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,20 +115,20 @@ def test_whoever_is_interrupted_as_it_sends_ends_the_line(monkeypatch: pytest.Mo
         side = script.accept()
         (other,) = callers.begin(side, SOON)
 
-        def interrupted(_: Channel) -> None:
+        def interrupted(_: FrameSocket) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(Channel, "_flush", interrupted)
+            patch.setattr(FrameSocket, "_flush", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 callers.call("any")
         _ended_but_not_unsent(other)
-        assert not callers.line.is_alive()
-        with pytest.raises(Refused) as late:
+        assert not callers.client.is_alive()
+        with pytest.raises(RpcError) as late:
             callers.call("any")
         assert late.value.unsent
         side.until_closed()
-        callers.line.close()
+        callers.client.close()
 
 
 def _sockets() -> int:

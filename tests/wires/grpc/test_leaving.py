@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from fencelock.wires.grpc.call import Refused
+from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.peer import DATA, HEADERS, answer, begun, farewell
 from tests.wires.grpc.script import Script
@@ -78,7 +78,7 @@ def test_no_call_is_lost_when_connections_grow_old(flavor: str) -> None:
                 try:
                     assert await wire.call(0, 0, "/test/linger", name, SOON, ()) == name
                     outcomes[name] = "answered"
-                except Refused as error:
+                except RpcError as error:
                     outcomes[name] = "unsent" if error.unsent else f"unknown: {error}"
 
         async with wire_to(lab, server.address) as wire:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.wires.grpc import line_aio, stream_threads
+from fencelock.wires.grpc import client_aio, stream_threads
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import free_port
 from tests.wires.grpc.peer import ACK, DATA, PING, answer, frame
@@ -90,7 +90,7 @@ def test_a_silent_server_is_asked_for_a_sign_of_life(
     flavor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on while there is one, and ends when there is none."""
-    for module in (line_aio, stream_threads):
+    for module in (client_aio, stream_threads):
         monkeypatch.setattr(module, "SILENCE_S", 0.05)
         monkeypatch.setattr(module, "DEATH_S", 1.0)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fencelock.engines.etcd.link import Stream
-from fencelock.wires.grpc import line_aio, stream_aio, stream_threads
-from fencelock.wires.grpc.channel_threads import Channel
+from fencelock.engines.etcd.cluster import Stream
+from fencelock.wires.grpc import client_aio, stream_aio, stream_threads
 from fencelock.wires.grpc.server import Server
+from fencelock.wires.grpc.socket_threads import FrameSocket
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import free_port
 from tests.wires.grpc.peer import DATA, HEADERS, RESET, answer, begun, ended, refused
@@ -36,20 +36,20 @@ class Listener:
     def open(self, lab: Lab, address: str) -> Stream:
         """A stream to a server that has not been connected to."""
         server = Server.at(address, None)
-        head = server.heads.of("/test/flow", None, ())
+        head = server.headers.block("/test/flow", None, ())
         if lab.flavor == "sync":
-            return stream_threads.Stream(server, head, self.news.append, self.end)
-        line = line_aio.connect(server, SOON)
-        return stream_aio.Stream(_closing(line), head, self.news.append, self.end)
+            return stream_threads.ThreadsStream(server, head, self.news.append, self.end)
+        line = client_aio.connect(server, SOON)
+        return stream_aio.AioStream(_closing(line), head, self.news.append, self.end)
 
 
-async def _closing(line: Coroutine[Any, Any, line_aio.Line]) -> line_aio.Line:
+async def _closing(line: Coroutine[Any, Any, client_aio.AioClient]) -> client_aio.AioClient:
     found = await line
     _opened.append(found)
     return found
 
 
-_opened: list[line_aio.Line] = []
+_opened: list[client_aio.AioClient] = []
 
 
 async def _close_lines(lab: Lab) -> None:
@@ -147,12 +147,12 @@ def test_it_may_be_closed_before_there_is_a_connection(
     async def scenario(lab: Lab) -> None:
         connecting, listener = threading.Event(), Listener()
 
-        class Late(Channel):
+        class Late(FrameSocket):
             def __init__(self, server: Server, within: float) -> None:
                 assert connecting.wait(SOON)
                 super().__init__(server, within)
 
-        monkeypatch.setattr(stream_threads, "Channel", Late)
+        monkeypatch.setattr(stream_threads, "FrameSocket", Late)
         stream = listener.open(lab, shared_server.address)
         stream.send(b"never heard")
         stream.close()

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from fencelock.wires.grpc import line_threads
-from fencelock.wires.grpc.call import Refused
-from fencelock.wires.grpc.channel_threads import Channel
+from fencelock.wires.grpc import client_threads
+from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.socket_threads import FrameSocket
 from tests.faults.flavors import SOON
 from tests.wires.grpc.callers import Callers
 from tests.wires.grpc.peer import CALLS_MAX, HEADERS, answer
@@ -30,7 +30,7 @@ def test_all_threads_get_their_answers() -> None:
             job.result(60)
         assert server.acted.total() == 16 * 50
         assert set(server.acted.values()) == {1}
-        callers.line.close()
+        callers.client.close()
 
 
 def test_whoever_has_its_answer_lets_another_read() -> None:
@@ -42,7 +42,7 @@ def test_whoever_has_its_answer_lets_another_read() -> None:
         for number, call in ((1, first), (3, second), (5, third)):
             side.says(answer(number, b"%d" % number))
             assert call.result(SOON) == b"%d" % number
-        callers.line.close()
+        callers.client.close()
 
 
 def test_the_one_who_reads_hears_for_all() -> None:
@@ -55,7 +55,7 @@ def test_the_one_who_reads_hears_for_all() -> None:
         assert (third.result(SOON), second.result(SOON)) == (b"5", b"3")
         side.says(answer(1, b"1"))
         assert first.result(SOON) == b"1"
-        callers.line.close()
+        callers.client.close()
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["who read from the first", "who read later"])
@@ -68,11 +68,11 @@ def test_whoever_reads_when_its_time_is_up_lets_another_read(others: int) -> Non
         for number, call in enumerate(before):
             side.says(answer(2 * number + 1, b"first"))
             assert call.result(SOON) == b"first"
-        with pytest.raises(Refused, match="DEADLINE_EXCEEDED"):
+        with pytest.raises(RpcError, match="DEADLINE_EXCEEDED"):
             late.result(SOON)
         side.says(answer(2 * others + 3, b"last"))
         assert last.result(SOON) == b"last"
-        callers.line.close()
+        callers.client.close()
 
 
 def test_whoever_gives_up_as_its_turn_comes_lets_another_read(
@@ -81,13 +81,13 @@ def test_whoever_gives_up_as_its_turn_comes_lets_another_read(
     """The first has its answer and wakes the second, which has just stopped waiting."""
     gave_up, told = threading.Event(), threading.Event()
 
-    class Slow(Channel):
+    class Slow(FrameSocket):
         def cancel(self, call: object) -> None:
             gave_up.set()
             assert told.wait(SOON)
             super().cancel(call)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(line_threads, "Channel", Slow)
+    monkeypatch.setattr(client_threads, "FrameSocket", Slow)
     with Script() as script:
         callers = Callers(script.address)
         side = script.accept()
@@ -97,28 +97,28 @@ def test_whoever_gives_up_as_its_turn_comes_lets_another_read(
         side.says(answer(1, b"first"))
         assert first.result(SOON) == b"first"  # and the second was told to read
         told.set()
-        with pytest.raises(Refused, match="DEADLINE_EXCEEDED"):
+        with pytest.raises(RpcError, match="DEADLINE_EXCEEDED"):
             second.result(SOON)
         side.says(answer(5, b"third"))
         assert third.result(SOON) == b"third"
-        callers.line.close()
+        callers.client.close()
 
 
 def test_a_look_at_the_line_lets_another_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that begins while somebody looks whether the line is alive, and then goes away."""
-    monkeypatch.setattr(line_threads, "LOOK_AGAIN_S", 0)
+    monkeypatch.setattr(client_threads, "LOOK_AGAIN_S", 0)
     with Script() as script:
         callers = Callers(script.address)
         side = script.accept()
-        catch_up, looked, go_on = callers.line._catch_up, threading.Event(), threading.Event()
+        catch_up, looked, go_on = callers.client._catch_up, threading.Event(), threading.Event()
 
         def slow(flags: int) -> None:
             catch_up(flags)
             looked.set()
             assert go_on.wait(SOON)
 
-        monkeypatch.setattr(callers.line, "_catch_up", slow)
-        look = callers.run(callers.line.is_alive)
+        monkeypatch.setattr(callers.client, "_catch_up", slow)
+        look = callers.run(callers.client.is_alive)
         assert looked.wait(SOON)
         call = callers.start("any")
         assert side.next(HEADERS).number == 1
@@ -127,7 +127,7 @@ def test_a_look_at_the_line_lets_another_read(monkeypatch: pytest.MonkeyPatch) -
         assert look.result(SOON)
         side.says(answer(1, b"answer"))
         assert call.result(SOON) == b"answer"
-        callers.line.close()
+        callers.client.close()
 
 
 def test_a_thread_that_waits_for_its_turn_is_among_those_who_read() -> None:
@@ -144,9 +144,9 @@ def test_a_thread_that_waits_for_its_turn_is_among_those_who_read() -> None:
         assert side.next(HEADERS).number == 3
         last = callers.start("any")
         callers.until(lambda: callers.waiting() == 1)
-        with pytest.raises(Refused, match="DEADLINE_EXCEEDED"):
+        with pytest.raises(RpcError, match="DEADLINE_EXCEEDED"):
             late.result(SOON)
         assert side.next(HEADERS).number == 5
         side.says(answer(5, b"last"))
         assert last.result(SOON) == b"last"
-        callers.line.close()
+        callers.client.close()

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
-from fencelock.engines.etcd.link import Stream, Wire
-from fencelock.engines.etcd.wire_aio import AioWire
-from fencelock.engines.etcd.wire_threads import ThreadsWire
-from fencelock.wires.grpc import line_aio, line_threads, stream_aio, stream_threads
-from fencelock.wires.grpc.call import Metadata, Refused
+from fencelock.engines.etcd.cluster import Stream, Wire
+from fencelock.engines.etcd.wire.aio import AioWire
+from fencelock.engines.etcd.wire.threads import ThreadsWire
+from fencelock.wires.grpc import client_aio, client_threads, stream_aio, stream_threads
+from fencelock.wires.grpc.call import Metadata, RpcError
 from fencelock.wires.grpc.server import Server
 from tests.faults.flavors import SOON, Lab
 
@@ -47,7 +47,7 @@ class Way(Protocol):
 class ThreadsWay:
     def __init__(self, server: Server) -> None:
         self._server = server
-        self.line = line_threads.Line(server, SOON)
+        self.client = client_threads.ThreadsClient(server, SOON)
 
     async def call(
         self,
@@ -57,26 +57,26 @@ class ThreadsWay:
         told: float | None = None,
         about: Metadata = (),
     ) -> bytes:
-        head = self._server.heads.of(f"/test/{method}", told, about)
-        return self.line.call(head, message, within)
+        head = self._server.headers.block(f"/test/{method}", told, about)
+        return self.client.call(head, message, within)
 
     def usable(self) -> bool:
-        return self.line.is_alive()
+        return self.client.is_alive()
 
     def stream(self, method: str, hear: Hear, end: End) -> Stream:
         return threads_stream(self._server, method, hear, end)
 
     def retire(self) -> None:
-        self.line.retire()
+        self.client.retire()
 
     async def close(self) -> None:
-        self.line.close()
+        self.client.close()
 
 
 class AioWay:
-    def __init__(self, server: Server, line: line_aio.Line) -> None:
+    def __init__(self, server: Server, line: client_aio.AioClient) -> None:
         self._server = server
-        self.line = line
+        self.client = line
 
     async def call(
         self,
@@ -86,36 +86,38 @@ class AioWay:
         told: float | None = None,
         about: Metadata = (),
     ) -> bytes:
-        head = self._server.heads.of(f"/test/{method}", told, about)
-        return await self.line.call(head, message, within)
+        head = self._server.headers.block(f"/test/{method}", told, about)
+        return await self.client.call(head, message, within)
 
     def usable(self) -> bool:
-        return self.line.usable
+        return self.client.usable
 
     def stream(self, method: str, hear: Hear, end: End) -> Stream:
-        async def given() -> line_aio.Line:
-            return self.line
+        async def given() -> client_aio.AioClient:
+            return self.client
 
-        head = self._server.heads.of(f"/test/{method}", None, ())
-        return stream_aio.Stream(given(), head, hear, end)
+        head = self._server.headers.block(f"/test/{method}", None, ())
+        return stream_aio.AioStream(given(), head, hear, end)
 
     def retire(self) -> None:
-        self.line.retire()
+        self.client.retire()
 
     async def close(self) -> None:
-        self.line.close()
+        self.client.close()
         await asyncio.sleep(0)  # the transport closes in the next turn of the loop
 
 
 def threads_stream(server: Server, method: str, hear: Hear, end: End) -> Stream:
-    return stream_threads.Stream(server, server.heads.of(f"/test/{method}", None, ()), hear, end)
+    return stream_threads.ThreadsStream(
+        server, server.headers.block(f"/test/{method}", None, ()), hear, end
+    )
 
 
 async def connect(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> Way:
     server = Server.at(address, tls)
     if lab.flavor == "sync":
         return ThreadsWay(server)
-    return AioWay(server, await line_aio.connect(server, SOON))
+    return AioWay(server, await client_aio.connect(server, SOON))
 
 
 @asynccontextmanager
@@ -146,10 +148,10 @@ async def beside(lab: Lab, what: Callable[..., T], *details: object) -> T:
     return await asyncio.to_thread(what, *details)
 
 
-async def refusal(work: Coroutine[Any, Any, object]) -> Refused:
+async def refusal(work: Coroutine[Any, Any, object]) -> RpcError:
     """How a call was refused; that it was answered is an error."""
     try:
         answer = await work
-    except Refused as error:
+    except RpcError as error:
         return error
     raise AssertionError(f"it was answered: {answer!r}")

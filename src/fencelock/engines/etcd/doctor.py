@@ -1,4 +1,4 @@
-"""What of a cluster would break a promise: looked at when somebody asks."""
+"""Find what of a cluster would break a promise."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Literal
 from ...errors import FencelockError
 from ...model import Finding
 from ...world import World
-from . import requests, roster
-from .link import MEMBERS, RANGE, STATUS, Link
+from .cluster import Cluster
+from .messages import replies
+from .messages.requests import MEMBERS, STATUS
 
-ASK_S = 2.0
+STATUS_TIMEOUT_S = 2.0
 SLOW_S = 0.1
 OLDEST = (3, 4)
 
@@ -48,19 +49,18 @@ MENDED: tuple[
 )
 
 
-async def diagnose(world: World, link: Link) -> list[Finding]:
-    """All findings about the cluster behind a link."""
+async def diagnose(world: World, cluster: Cluster) -> list[Finding]:
+    """All findings about a cluster."""
     return [
-        *await _quorum(world, link),
-        *await _members(world, link),
+        *await _quorum(world, cluster),
+        *await _members(world, cluster),
     ]
 
 
-async def _quorum(world: World, link: Link) -> list[Finding]:
+async def _quorum(world: World, cluster: Cluster) -> list[Finding]:
     asked_at = world.now()
     try:
-        look = requests.range_of(b"\0", count_only=True)
-        await link.call(RANGE, look, reads=True)
+        await cluster.see_majority(b"\0")
     except FencelockError as error:
         advice = "start members until more than half of them run and reach each other"
         return [Finding("problem", "quorum", str(error), advice)]
@@ -72,13 +72,15 @@ async def _quorum(world: World, link: Link) -> list[Finding]:
     return [Finding("ok", "quorum", text)]
 
 
-async def _members(world: World, link: Link) -> list[Finding]:
+async def _members(world: World, cluster: Cluster) -> list[Finding]:
     found: list[Finding] = []
-    statuses: list[roster.Status] = []
-    for place, address in enumerate(link.members):
+    statuses: list[replies.Status] = []
+    for number, address in enumerate(cluster.members):
         asked_at = world.now()
         try:
-            status = roster.read_status(await link.ask(place, STATUS, b"", ASK_S))
+            status = replies.read_status(
+                await cluster.call_member(number, STATUS, b"", STATUS_TIMEOUT_S)
+            )
         except FencelockError as error:
             advice = "start it again, or take it out of the address"
             found.append(Finding("warning", "member", f"{address}: {error}", advice))
@@ -86,7 +88,7 @@ async def _members(world: World, link: Link) -> list[Finding]:
         took = (world.now() - asked_at) * 1000
         statuses.append(status)
         found.append(_state(address, status, took))
-    found += await _named(link)
+    found += await _named(cluster)
     for version in sorted({status.version for status in statuses}):
         found += version_findings(version)
     if len({status.leader for status in statuses if status.leader}) > 1:
@@ -96,7 +98,7 @@ async def _members(world: World, link: Link) -> list[Finding]:
     return found
 
 
-def _state(address: str, status: roster.Status, took_ms: float) -> Finding:
+def _state(address: str, status: replies.Status, took_ms: float) -> Finding:
     if status.errors:
         advice = "see `etcdctl alarm list` and `etcdctl endpoint status`"
         return Finding("problem", "member", f"{address}: {', '.join(status.errors)}", advice)
@@ -110,14 +112,14 @@ def _state(address: str, status: roster.Status, took_ms: float) -> Finding:
     return Finding("ok", "member", f"{address}: {role}, version {status.version}, {took_ms:.1f} ms")
 
 
-async def _named(link: Link) -> list[Finding]:
+async def _named(cluster: Cluster) -> list[Finding]:
     """How many members there are, and how many of them the address names."""
     try:
-        answer = await link.call(MEMBERS, b"", reads=True)
+        answer = await cluster.call(MEMBERS, b"", reads=True)
     except FencelockError as error:
         return [Finding("note", "members", f"they are not told ({error})")]
-    voters = [member for member in roster.read_members(answer) if not member.is_learner]
-    named = len(link.members)
+    voters = [member for member in replies.read_members(answer) if not member.is_learner]
+    named = len(cluster.members)
     text = f"{len(voters)} voting member(s), {named} named in the address"
     if len(voters) == 1:
         advice = "run three or five: with one, its end is the end of all locks"

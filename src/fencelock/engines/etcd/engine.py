@@ -2,11 +2,13 @@
 
 Whoever wants the lock puts a key under ``<name>/``. The key with the lowest create revision holds
 it, the others queue in the order of theirs, and each watches only the one before it. Contenders of
-other languages that follow the recipe on the same name stand in the same queue.
+other languages that follow the recipe on the same name stand in the same queue. The create revision
+is the fence: revisions grow with every change of the store.
 
-``contending.py`` is the recipe itself, ``renewing.py`` keeps what is held, ``session.py`` has the
-leases that keys are on, and ``naming.py`` says what the keys look like. The create revision is the
-fence: revisions grow with every change of the store.
+One transaction takes a free lock, or joins the queue and reads its ends (``_join``). Whoever stands
+behind another watches that one only (``_wait``). After a wait the queue is read again (``_look``):
+our key must still be there, so its lease must be, and be the first. A release, or leaving the
+queue, deletes the key.
 """
 
 from __future__ import annotations
@@ -15,20 +17,25 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, ClassVar
 
 from ...engine import Address, Engine
-from ...errors import Misconfigured, UsageError
+from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
-from ..options import REQUEST_TIMEOUT_S
-from . import requests
-from .contending import Contending
-from .link import RANGE, Link, Wire
+from . import prebuilt_txn
+from .cluster import OPTIONS, Cluster, LeaseGone
+from .keys import Keys, meta_text, owner_of
+from .lease import Leases
 from .listing import Listing
-from .naming import Naming
-from .options import OPTIONS, members_of, tls_of
-from .renewing import Renewing
-from .session import Sessions
-from .standing import Standing
-from .watcher import Watcher
+from .messages import replies
+from .messages.requests import TXN
+from .own_keys import OwnKey, OwnKeys
+from .prebuilt_txn import JOIN, TRY
+from .queue import Ahead, Queue
+from .renewal import Renewal
+from .watch import Watches
+
+LOOK_S = 60.0  # the watch tells; this is the net under it
+POLL_S = 1.0  # while there is no watch
+CROWDED = 8  # a lock that was wanted by others is expected to be for so many times
 
 
 class EtcdEngine(Engine):
@@ -49,58 +56,232 @@ class EtcdEngine(Engine):
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
-        members = members_of(address)
-        request_timeout = float(str(address.options.get("request_timeout", REQUEST_TIMEOUT_S)))
-        wire = _wire(world, members, address)
-        self._naming = Naming(str(address.options.get("prefix", "")).encode())
-        self._link = Link(wire, members, request_timeout, world.now, address.user, address.password)
-        self._watcher = Watcher(world, self._link)
-        self._sessions = Sessions(world, self._link, self._watcher.look)
-        self._standing = Standing(world, self._sessions, self._watcher, self._naming)
-        self._contending = Contending(
-            world, self._link, self._sessions, self._watcher, self._naming, self._standing
+        self._keys = Keys(str(address.options.get("prefix", "")).encode())
+        self._cluster = Cluster.at(world, address)
+        self._watches = Watches(world, self._cluster)
+        self._leases = Leases(world, self._cluster, self._watches.look)
+        self._own_keys = OwnKeys(world, self._leases, self._watches, self._keys)
+        self._queue = Queue(self._cluster, self._keys)
+        self._renewal = Renewal(
+            world, self._cluster, self._leases, self._own_keys, self._keys, self._queue
         )
-        self._renewing = Renewing(world, self._link, self._sessions, self._standing, self._naming)
-        self._listing = Listing(world, self._link, self._naming)
+        self._listing = Listing(world, self._cluster, self._keys)
+        self._signals: dict[str, Signal] = {}
 
     async def open(self) -> None:
-        look = requests.range_of(self._naming.told(""), count_only=True)
-        await self._link.call(RANGE, look, reads=True)  # linearizable: a majority has answered
+        await self._cluster.see_majority(self._keys.revocation(""))
 
     async def close(self) -> None:
-        self._watcher.close()
-        await self._sessions.close()
-        await self._link.wire.close()
+        self._watches.close()
+        await self._leases.close()
+        await self._cluster.wire.close()
 
     def close_nowait(self) -> None:
-        self._watcher.close_nowait()
-        self._sessions.close_nowait()
-        self._link.wire.close_nowait()
+        self._watches.close_nowait()
+        self._leases.close_nowait()
+        self._cluster.wire.close_nowait()
 
     def acquire(  # pyright: ignore[reportIncompatibleMethodOverride]  # one await less
         self, request: Request
     ) -> Coroutine[Any, Any, Grant | Busy]:
-        return self._contending.acquire(request)
+        own = self._own_keys.by_owner.get(request.owner)
+        if own is None or own.lease.ended or not own.created:
+            return self._join(request, request.queue or request.waits)
+        return self._go_on(request, self._look(request, own))
+
+    async def _join(self, request: Request, queues: bool, crowded: bool = False) -> Grant | Busy:
+        """Take the lock if nobody has it or wants it; else join the queue, where that is wished.
+
+        A lock that was free the last few times is asked for in fewer words first; when it is not
+        free after all, nothing has happened, and the queue is joined in a second step.
+        """
+        asked_at = self.world.now()
+        lease = self._leases.ready(request.ttl, asked_at)
+        if lease is None:
+            lease = await self._leases.fresh(request.ttl)
+        lease.used_at = asked_at
+        own = self._own_keys.take(request, lease)
+        own.until = asked_at + lease.ttl
+        encoded = own.transactions or self._keys.transactions(request.name, own.key, lease.id)
+        joins = queues and (crowded or encoded.crowded > 0 or own.unanswered > 0)
+        own.unanswered += 1  # until the answer, whatever ends this call, it may take effect
+        own.extension = lease.extension
+        put = encoded.acquire(own.value, JOIN if joins else TRY)
+        try:
+            answer = await self._cluster.transact(put, asked_at)
+        except LeaseGone:
+            self._own_keys.forget(own, certain=True)
+            self._leases.end(lease)
+            raise Unavailable(
+                "the etcd lease of this client had ended; nothing happened. Try again"
+            ) from None
+        except EngineError:
+            own.unanswered -= 1
+            self._own_keys.forget(own)
+            raise
+        own.unanswered -= 1
+        own.created = replies.read_success(answer)
+        if not own.created:
+            encoded.crowded = CROWDED
+            if queues and not joins:
+                return await self._join(request, queues, True)
+            reply = replies.read_txn(answer)
+            if not queues:
+                return await self._turned_away(request, own, reply.found[0])
+            return await self._go_on(request, self._joined(request, own, reply))
+        if encoded.crowded:
+            encoded.crowded -= 1
+        epoch = self._cluster.epoch
+        if lease.confirmed_in == epoch or lease.confirm(epoch, own.extension):
+            return own.grant(request.name, asked_at)
+        return await self._go_on(request, self._granted(request, own, asked_at))
+
+    async def _go_on(
+        self, request: Request, step: Coroutine[Any, Any, Grant | Busy]
+    ) -> Grant | Busy:
+        """Take a further step for somebody whose key is there.
+
+        One who waits stays where it is when that fails; for anybody else "nothing happened" would
+        not be true.
+        """
+        try:
+            return await step
+        except EngineError as error:
+            if request.queue:
+                raise
+            raise OutcomeUnknown(
+                f"{request.name!r} was asked for, and then etcd did not serve ({error}): it may be "
+                f"held for {request.ttl:g} s",
+                until=request.ttl,
+            ) from error
+
+    async def _joined(self, request: Request, own: OwnKey, reply: replies.TxnReply) -> Grant | Busy:
+        """Somebody else has the lock or wants it, and we are in the queue."""
+        ours = [pair for pair in reply.found[2].pairs if pair.value == own.value]
+        if not ours:  # somebody took over what once was ours: leave it to them, use another key
+            self._own_keys.forget(own, keep_key=True)
+            return await self._join(request, True)
+        own.created = ours[0].created
+        ahead = self._queue.joined(request.name, own, reply)
+        if ahead is None or ahead.last is None:
+            return await self._look(request, own)
+        return await self._wait(request, own, ahead)
+
+    async def _look(self, request: Request, own: OwnKey) -> Grant | Busy:
+        """See whether we are next: key and lease must be there, and nobody before us."""
+        asked_at = self.world.now()
+        if own.lease.wants_extension(asked_at):
+            try:
+                await self._leases.extend(own.lease)
+            except LeaseGone:
+                return await self._join(request, request.queue or request.waits)
+        own.extension = own.lease.extension
+        ahead = await self._queue.ahead(request.name, own)
+        if ahead.mine is None:
+            self._own_keys.forget(own)  # it was deleted, or its lease has ended
+            return await self._join(request, request.queue or request.waits)
+        if ahead.mine.lease != own.lease.id:  # another client took it over: take it back
+            return await self._take_over(request, ahead.mine._replace(value=own.value))
+        if ahead.last is None:
+            return await self._granted(request, own, asked_at)
+        return await self._wait(request, own, ahead)
+
+    async def _wait(self, request: Request, own: OwnKey, ahead: Ahead) -> Busy:
+        """Be told when the one before us goes."""
+        assert ahead.first is not None
+        assert ahead.last is not None
+        own.waiting = True
+        own.predecessor = (ahead.last.key, ahead.revision, ahead.is_long)
+        own.signal = self._signals.get(request.owner)
+        own.keep_queued(self.world.now(), LOOK_S)
+        holder = await self._queue.holder(own, ahead.first.key)
+        armed = own.signal is None or self._watches.arm(own, *own.predecessor)
+        position = None if ahead.total is None else ahead.total - 1
+        return Busy(LOOK_S if armed else POLL_S, position, True, holder)
+
+    async def _granted(self, request: Request, own: OwnKey, asked_at: float) -> Grant:
+        if not own.lease.confirm(self._cluster.epoch, own.extension):
+            await self._leases.extend_confirmed(own.lease)
+        return own.grant(request.name, asked_at)
+
+    async def _turned_away(
+        self, request: Request, own: OwnKey, found: replies.RangeReply
+    ) -> Grant | Busy:
+        """What to answer to somebody who does not wait and has not joined."""
+        contenders = self._keys.contenders(request.name, found.pairs)
+        if found.total > 1:  # others wait, or want names below this one: who does what?
+            contenders = await self._queue.everybody(request.name)
+        if not contenders:  # nobody wants this name, but there are contenders for names below it
+            answer = await self._join(request, True)
+            if isinstance(answer, Busy) and not request.queue:  # somebody else was quicker: leave
+                await self.withdraw(request)
+                return answer._replace(queued=False)
+            return answer
+        head = [pair for pair in found.pairs if pair.key == contenders[0].key]
+        if head and owner_of(head[0].value) == request.owner:
+            return await self._take_over(request, head[0])
+        self._own_keys.forget(own)
+        return Busy(LOOK_S, len(contenders) - 1, False, meta_text(head[0].value) if head else "")
+
+    async def _take_over(self, request: Request, pair: replies.KeyValue) -> Grant | Busy:
+        """The lock is this owner's already, through another client or an answer that was lost."""
+        asked_at = self.world.now()
+        lease = await self._leases.fresh(request.ttl)
+        own = self._own_keys.adopt(request.owner, pair, lease)  # first: it may go unanswered
+        attach = prebuilt_txn.attach(pair.key, pair.created, lease.id)
+        if not replies.read_txn(await self._cluster.call(TXN, attach)).succeeded:
+            self._own_keys.forget(own)
+            return Busy(POLL_S)
+        return await self._granted(request, own, asked_at)
 
     async def withdraw(self, request: Request) -> None:
-        await self._contending.withdraw(request)
+        """Leave the queue, and the lock."""
+        own = self._own_keys.by_owner.get(request.owner)
+        if own is None:
+            return  # it was never sent, or it is certain that nothing is left of it
+        try:
+            await self._cluster.call(TXN, prebuilt_txn.delete_own(own.key, own.value))
+        except BaseException:
+            own.until = self.world.now()  # whoever looks after the leases tries on
+            raise
+        self._own_keys.forget(own)
+
+    async def release(self, grant: Grant) -> bool:
+        """Delete the key if it has the create revision of the grant."""
+        own = self._own_keys.by_owner.get(grant.owner)
+        pair = own or await self._queue.find(grant)
+        if pair is None:
+            return False
+        encoded = (own and own.transactions) or self._keys.transactions(grant.name, pair.key, 0)
+        answer = await self._cluster.transact(encoded.release(grant.fence), self.world.now())
+        freed = replies.succeeded(answer)
+        if own is not None:
+            self._own_keys.forget(own)
+        return freed
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._contending.watch(request.owner, signal)
+        """Set the signal whenever this owner should look again."""
+        self._signals[request.owner] = signal
+        own = self._own_keys.by_owner.get(request.owner)
+        if own is not None and own.waiting:  # in the queue already: watch from there on
+            own.signal = signal
+            own.keep_queued(self.world.now(), LOOK_S)
+            if not self._watches.arm(own, *own.predecessor):
+                signal.set()
 
     async def unwatch(self, request: Request) -> None:
-        self._contending.unwatch(request.owner)
+        self._signals.pop(request.owner, None)
+        own = self._own_keys.by_owner.get(request.owner)
+        if own is not None:
+            own.signal = None
+            self._watches.disarm(own)
+            own.until = min(own.until, self.world.now() + own.lease.ttl)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        return await self._renewing.renew(grants)
-
-    def release(  # pyright: ignore[reportIncompatibleMethodOverride]  # one await less
-        self, grant: Grant
-    ) -> Coroutine[Any, Any, bool]:
-        return self._renewing.release(grant)
+        return await self._renewal.renew(grants)
 
     async def revoke(self, name: str, reason: str) -> bool:
-        return await self._renewing.revoke(name, reason, self._listing)
+        return await self._renewal.revoke(name, reason, self._listing)
 
     async def inspect(self, name: str) -> State:
         return await self._listing.inspect(name)
@@ -111,26 +292,8 @@ class EtcdEngine(Engine):
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose
 
-        return await diagnose(self.world, self._link)
+        return await diagnose(self.world, self._cluster)
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
         """What a transaction of the user's own has to compare: key, create revision, message."""
-        place = self._standing.places.get(grant.owner)
-        if place is None:
-            raise UsageError(
-                f"the key of {grant.name!r} is not known here, because another process has made "
-                "it: renew the lease once"
-            )
-        return place.key, grant.fence, requests.equal(requests.CREATED, place.key, grant.fence)
-
-
-def _wire(world: World, members: Sequence[str], address: Address) -> Wire:
-    if world.flavor == "asyncio":
-        from .wire_aio import AioWire
-
-        return AioWire(members, tls_of(address))
-    if world.flavor == "threads":
-        from .wire_threads import ThreadsWire
-
-        return ThreadsWire(members, tls_of(address), lambda: world.limit() - world.now())
-    raise Misconfigured("etcd cannot be simulated: use memory:// there")
+        return self._own_keys.comparison(grant)

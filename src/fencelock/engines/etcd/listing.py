@@ -1,4 +1,4 @@
-"""Who holds and who waits, as seen by whoever asks.
+"""List who holds and who waits, for people who inspect locks.
 
 etcd knows no times, only what is left of a lease. The age of a hold is counted on the wall clock
 from when its contender joined the queue, and is for people to read: nothing is decided by it.
@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 
 from ...model import Holding, Meta, State, Waiting
 from ...world import World
-from . import replies, requests
-from .link import LEASE_LOOK, RANGE, Link
-from .naming import Naming, age_and_meta
+from .cluster import Cluster
+from .keys import Keys, age_and_meta
+from .messages import replies, requests
+from .messages.requests import LEASE_LOOK, RANGE
 
 PAGE = 500
 UNLEASED: Meta = {"note": "a key without a lease: it stays until somebody deletes it"}
@@ -21,16 +22,16 @@ UNLEASED: Meta = {"note": "a key without a lease: it stays until somebody delete
 class Listing:
     """Reads queues, and changes nothing."""
 
-    def __init__(self, world: World, link: Link, naming: Naming) -> None:
+    def __init__(self, world: World, cluster: Cluster, keys: Keys) -> None:
         self._world = world
-        self._link = link
-        self._naming = naming
+        self._cluster = cluster
+        self._keys = keys
 
     async def contenders(self, name: str) -> list[replies.KeyValue]:
         """All contenders for a name, the holder first."""
-        ways = self._naming.ways(name)
-        found = [pair async for pair in self._read(ways.lower, ways.upper)]
-        return self._naming.contenders(name, found)
+        name_requests = self._keys.requests(name)
+        found = [pair async for pair in self._read(name_requests.lower, name_requests.upper)]
+        return self._keys.contenders(name, found)
 
     async def ttl(self, lease: int) -> float:
         """The ttl that a lease was granted."""
@@ -46,10 +47,10 @@ class Listing:
         return State(name, (holding,), waiters) if holding is not None else State(name)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        start = self._naming.prefix + prefix.encode()
+        start = self._keys.prefix + prefix.encode()
         first: dict[str, replies.KeyValue] = {}
         async for pair in self._read(start, _end_of(start)):
-            name = self._naming.name_of(pair)
+            name = self._keys.name_of(pair)
             if name is not None and (name not in first or pair.created < first[name].created):
                 first[name] = pair
         leases = {pair.lease: await self._lease(pair.lease) for pair in first.values()}
@@ -58,7 +59,9 @@ class Listing:
         ]
         return [holding for holding in shown if holding is not None]
 
-    def _holding(self, name: str, pair: replies.KeyValue, lease: replies.Lease) -> Holding | None:
+    def _holding(
+        self, name: str, pair: replies.KeyValue, lease: replies.LeaseReply
+    ) -> Holding | None:
         age, meta = age_and_meta(pair.value, self._world.wall_us())
         if not pair.lease:
             return Holding(name, pair.created, 0.0, age, 0.0, UNLEASED)
@@ -67,10 +70,10 @@ class Listing:
         remaining = float(min(lease.ttl + 1, lease.granted_ttl))  # etcd rounds down: at most this
         return Holding(name, pair.created, float(lease.granted_ttl), age, remaining, meta)
 
-    async def _lease(self, lease: int) -> replies.Lease:
+    async def _lease(self, lease: int) -> replies.LeaseReply:
         if not lease:
-            return replies.Lease(0, 0)
-        answer = await self._link.call(LEASE_LOOK, requests.lease_named(lease), reads=True)
+            return replies.LeaseReply(0, 0)
+        answer = await self._cluster.call(LEASE_LOOK, requests.lease_named(lease), reads=True)
         return replies.read_lease(answer)
 
     async def _read(self, start: bytes, end: bytes) -> AsyncIterator[replies.KeyValue]:
@@ -78,7 +81,7 @@ class Listing:
         revision, more = 0, True
         while more:
             page = requests.range_of(start or b"\0", end, limit=PAGE, revision=revision)
-            found = replies.read_range(await self._link.call(RANGE, page, reads=True))
+            found = replies.read_range(await self._cluster.call(RANGE, page, reads=True))
             for pair in found.pairs:
                 yield pair
             more = found.more and bool(found.pairs)

@@ -1,4 +1,4 @@
-"""What of a server and its settings would break a promise: looked at when somebody asks."""
+"""Find what of a server and its settings would break a promise."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from ...model import Finding
 from ...world import World
-from .codec import Row
-from .link import Link
+from ..doctor import clock, clock_offset, room
 from .literals import NOW
-from .server import Server, look
+from .server import Server, inspect_server
 from .settings import Settings
 from .tables import NEEDED
+from .wire.codec import Row
+from .wire.connection import Connection
 
-AHEAD_MAX_S = 1.0
-ROOM_MIN = 20  # connections
+ROOM_ADVICE = "raise max_connections: a client that cannot connect can neither lock nor renew"
+CLOCK_ADVICE = "leases do not mind, and fences follow the server's; set one of them right"
 _OTHERS = (  # the tables of ours that the account can see
     "SELECT CONCAT(table_schema,'.',table_name),table_schema=DATABASE() FROM"
     " information_schema.columns WHERE column_name='fence'"
@@ -23,18 +24,19 @@ _OTHERS = (  # the tables of ours that the account can see
 TESTED = {"MariaDB": (10, 11), "MySQL": (9, 7)}
 
 
-async def diagnose(link: Link, settings: Settings, world: World) -> list[Finding]:
+async def diagnose(connection: Connection, settings: Settings, world: World) -> list[Finding]:
     """All findings about one server."""
-    server = await look(link, settings)
+    server = await inspect_server(connection, settings)
     before = world.wall_us()
-    replies = await link.ask(
+    replies = await connection.query(
         f"SELECT {NOW},CONNECTION_ID();SHOW GLOBAL STATUS LIKE 'Threads_connected';"
         f"SELECT CONNECTION_ID();{_OTHERS}",
         settings.request_timeout,
     )
     (now, first), (again,) = replies[0].rows[0], replies[2].rows[0]
-    offset = int(now or 0) - (before + world.wall_us()) // 2
+    ahead = clock_offset(int(now or 0), before, world.wall_us())
     used = int(replies[1].rows[0][1] or 0) if replies[1].rows else 0
+    most = int(server.variables.get("max_connections", "0") or 0)
     return [
         _version(server),
         _durability(server, settings),
@@ -43,8 +45,8 @@ async def diagnose(link: Link, settings: Settings, world: World) -> list[Finding
         *_proxy(server, first == again, settings),
         *_timeouts(server, settings),
         *_elsewhere(replies[3].rows, settings),
-        _room(server, used),
-        _clock(offset / 1e6),
+        room("connections", used, most, ROOM_ADVICE),
+        clock(ahead, advice=CLOCK_ADVICE),
     ]
 
 
@@ -131,21 +133,3 @@ def _elsewhere(rows: Sequence[Row], settings: Settings) -> list[Finding]:
     text = f"locks are kept in {named}, too: clients that use those do not exclude ours"
     advice = "give all programs that share a lock the same mode, database and table"
     return [Finding("note", "other locks", text, advice)]
-
-
-def _room(server: Server, used: int) -> Finding:
-    most = int(server.variables.get("max_connections", "0") or 0)
-    text = f"{used} of {most} connections are in use"
-    if most and most - used < ROOM_MIN:
-        advice = "raise max_connections: a client that cannot connect can neither lock nor renew"
-        return Finding("warning", "connections", text, advice)
-    return Finding("ok", "connections", text)
-
-
-def _clock(ahead: float) -> Finding:
-    if abs(ahead) <= AHEAD_MAX_S:
-        return Finding("ok", "clock", f"the server's differs from ours by {abs(ahead):.3f} s")
-    way = "ahead of" if ahead > 0 else "behind"
-    text = f"the server's clock is {abs(ahead):.0f} s {way} ours"
-    advice = "leases do not mind, and fences follow the server's; set one of them right"
-    return Finding("note", "clock", text, advice)

@@ -1,128 +1,80 @@
-"""The MySQL and MariaDB engine: reads the URL, reaches the server, and hands on to a mode.
-
-* ``mode=lease``, the default (``lease.py``): a lock is a row with an end.
-* ``mode=advisory`` (``advisory.py``): ``GET_LOCK`` on a session; shared with whoever uses that.
-* ``mode=row`` (``row.py``): a locked row in a transaction that the caller may join.
-"""
+"""What the engines of the modes share: the URL, the server, and what a mode does not offer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from abc import abstractmethod
+from collections.abc import Collection
 from importlib import util
 from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
-from ...errors import Misconfigured
-from ...model import (
-    Busy,
-    Finding,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    State,
-    Traits,
-)
-from ...world import Flavor, Signal, World
+from ...errors import Misconfigured, Unsupported
+from ...model import Finding, Gone, Grant, Traits
+from ...world import Flavor, World
 from . import settings as options
-from .advisory import AdvisoryMode
-from .lease import LeaseMode
-from .mode import Mode
-from .row import RowMode
-from .server import look
-from .wire import Wire
-
-_MODES: dict[str, type[Mode]] = {"lease": LeaseMode, "advisory": AdvisoryMode, "row": RowMode}
+from .server import Server, inspect_server
+from .wire.connection import Wire
 
 
 class MysqlEngine(Engine):
-    """``mysql://user:password@host:3306/database`` or ``mariadb://…``."""
+    """``mysql://user:password@host:3306/database`` or ``mariadb://…``, in any mode."""
 
     schemes = ("mysql", "mariadb")
     options: ClassVar = options.OPTIONS
     drivers = ("pymysql",)  # and aiomysql with asyncio: see _wire
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-    )
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
-        self._settings = options.read(address)
-        self._wire = _wire(world.flavor)
-        self._mode = _MODES[self._settings.mode](world, self._settings, self._wire)
-        self.traits = self._mode.promises
-        self.commits = self._settings.mode == "row"
-        self._mode.tell = self._tell
-
-    def _tell(self, owners: Collection[str], gone: Gone) -> None:
-        if self.on_gone is not None:
-            self.on_gone(owners, gone)
+        self.settings = options.read(address)
+        self.wire = _wire(world.flavor)
 
     async def open(self) -> None:
-        link = await self._wire.dial(self.world, self._settings)
+        connection = await self.wire.connect(self.world, self.settings)
         try:
-            self._server = await look(link, self._settings)
+            server = await inspect_server(connection, self.settings)
         finally:
-            link.close()
-        self.traits = self._mode.traits(self._server)
-        await self._mode.open(self._server)
+            connection.close()
+        self.traits = self.traits_on(server)
+        self.begin(server)
 
-    async def close(self) -> None:
-        await self._mode.close()
+    @abstractmethod
+    def traits_on(self, server: Server) -> Traits:
+        """What it promises on this server."""
 
-    def close_nowait(self) -> None:
-        self._mode.close_nowait()
+    def begin(self, server: Server) -> None:
+        """Begin to serve; the tables are there."""
 
-    async def acquire(self, request: Request) -> Grant | Busy:
-        return await self._mode.acquire(request)
-
-    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        return await self._mode.renew(grants)
-
-    async def release(self, grant: Grant) -> bool:
-        return await self._mode.release(grant)
-
-    async def withdraw(self, request: Request) -> None:
-        await self._mode.withdraw(request)
-
-    async def watch(self, request: Request, signal: Signal) -> None:
-        await self._mode.watch(request, signal)
-
-    async def unwatch(self, request: Request) -> None:
-        await self._mode.unwatch(request)
-
-    async def inspect(self, name: str) -> State:
-        return await self._mode.inspect(name)
-
-    async def scan(self, prefix: str) -> list[Holding]:
-        return await self._mode.scan(prefix)
-
-    async def revoke(self, name: str, reason: str) -> bool:
-        return await self._mode.revoke(name, reason)
+    def tell_gone(self, owners: Collection[str], gone: Gone) -> None:
+        """Tell the client that grants have ended by themselves."""
+        if self.on_gone is not None:
+            self.on_gone(owners, gone)
 
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose
 
-        link = await self._wire.dial(self.world, self._settings)
+        connection = await self.wire.connect(self.world, self.settings)
         try:
-            return await diagnose(link, self._settings, self.world)
+            return await diagnose(connection, self.settings, self.world)
         finally:
-            link.close()
+            connection.close()
 
-    def mark_failed(self, grant: Grant) -> None:
-        self._mode.mark_failed(grant)
+    async def revoke(self, name: str, reason: str) -> bool:
+        raise Unsupported(
+            f"mode={self.settings.mode} cannot revoke a lock: end the session of its holder with "
+            "KILL, whose number inspect() shows, or use mode=lease"
+        )
 
     def connection(self, grant: Grant) -> object:
-        return self._mode.connection(grant)
+        raise Unsupported(
+            f"mode={self.settings.mode} holds this lock without a transaction of its own: use "
+            "mode=row, or a connection of yours and fencelock.sql.verify() before it commits"
+        )
 
     def verification(self, grant: Grant) -> Verification:
-        return self._mode.verification(grant)
+        raise Unsupported(
+            f"mode={self.settings.mode} cannot be asked within a transaction: use mode=lease, or "
+            "mode=row, where the lock and the data commit together"
+        )
 
 
 def _wire(flavor: Flavor) -> Wire:
@@ -131,9 +83,9 @@ def _wire(flavor: Flavor) -> Wire:
             raise Misconfigured(
                 'mysql:// needs the package aiomysql with asyncio: pip install "fencelock[mysql]"'
             )
-        from . import wire_aio
+        from .wire import connection_aio
 
-        return wire_aio
-    from . import wire_threads
+        return connection_aio
+    from .wire import connection_threads
 
-    return wire_threads
+    return connection_threads

@@ -2,54 +2,37 @@
 
 The recipe is that of ``memory.py``. A free lock that nobody waits for is taken by one statement and
 given back by one; whatever is unusual is decided by one packet that locks the row of the name first
-(``statements.py``). A waiter in another process is woken by whoever hands it the lock
+(``lease_sql.py``). A waiter in another process is woken by whoever hands it the lock
 (``listener.py``).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
-from ...engine import Verification
+from ...engine import Address, Engine, Verification
 from ...errors import FencelockError
-from ...model import (
-    Busy,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    State,
-    Traits,
-    Waiting,
-    granted,
-    renewed,
-)
+from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted, renewed
 from ...world import Signal, World
-from .answers import gone, holding, number, words
-from .batching import Batches
-from .link import Link
+from . import lease_sql
+from .engine import MysqlEngine
+from .lease_sql import LeaseSql
 from .listener import Listener
-from .literals import text
-from .mode import Mode
-from .pool import Pool
 from .server import Server
-from .settings import Settings
-from .statements import Statements
-from .wire import Wire
+from .wire.pool import Pool
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 CONTENDED_MAX = 1000
-WARM_S = 30.0  # half of the time for which the row of a free name stays
-WARM_MAX = 10_000
-TIDY_S = 30.0
-TIDIED_MAX = 100
+KNOWN_S = 30.0  # half of the time for which the row of a free name stays
+KNOWN_MAX = 10_000
+CLEAN_UP_S = 30.0
+CLEAN_UP_MAX = 100
 
 
-class LeaseMode(Mode):
+class LeaseEngine(MysqlEngine):
     """Locks as rows."""
 
-    promises = Traits(
+    traits = Traits(
         safety="correctness",
         scope="network",
         fence=True,
@@ -59,34 +42,41 @@ class LeaseMode(Mode):
         portable=True,
     )
 
-    def __init__(self, world: World, settings: Settings, wire: Wire) -> None:
-        super().__init__(world, settings, wire)
+    @classmethod
+    def chosen(cls, address: Address) -> type[Engine]:
+        """This is the default mode; the other two are engines of their own."""
+        mode = address.options.get("mode")
+        if mode == "advisory":
+            from .advisory import AdvisoryEngine
 
-        def dial() -> Awaitable[Link]:
-            return wire.dial(world, settings)
+            return AdvisoryEngine
+        if mode == "row":
+            from .row import RowEngine
 
-        self._sql = Statements(settings.table)
-        self._pool = Pool(world, dial, settings, settings.pool, orderly=True)
-        self._batches = Batches(world, self._pool, self._sql.locks, wire.lanes(settings.pool))
-        self._renewals = Pool(world, dial, settings, 1)
-        self._listener = Listener(world, settings, dial, self._sql, self._renounce)
+            return RowEngine
+        return cls
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        settings, wire = self.settings, self.wire
+        self._sql = LeaseSql(settings.table)
+        self._pool = Pool(world, settings, wire, settings.pool, orderly=True)
+        self._renewals = Pool(world, settings, wire, 1)
+        self._listener = Listener(world, settings, wire, self._sql, self._decline)
         self._contended: dict[str, bool] = {}
         """Names that others wait for, too; True where the flag of the queue was seen up."""
-        self._warm_until: dict[str, float] = {}
-        self._tidy_at = world.now() + TIDY_S
+        self._known_until: dict[str, float] = {}
+        """Names whose row is there, and until when that is certain."""
+        self._clean_up_at = world.now() + CLEAN_UP_S
 
-    def traits(self, server: Server) -> Traits:
+    def traits_on(self, server: Server) -> Traits:
         if server.durable:
-            return self.promises
-        return self.promises._replace(
+            return LeaseEngine.traits
+        return LeaseEngine.traits._replace(
             safety="efficiency",
             durable=False,
             advice="set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants",
         )
-
-    async def open(self, server: Server) -> None:
-        if server.version < ((10, 3) if server.is_mariadb else (8,)):
-            self._batches.end()  # it cannot lock a row without waiting
 
     async def close(self) -> None:
         await self._listener.close()
@@ -98,53 +88,54 @@ class LeaseMode(Mode):
         self._pool.close()
         self._renewals.close()
 
+    # Acquire
+
     async def acquire(self, request: Request) -> Grant | Busy:
-        name, now, called = request.name, self.world.now(), False
+        name, now, notified = request.name, self.world.now(), False
         if not request.queue:
             if request.waits and name in self._contended:
-                return Busy(LOOK_S)  # it asks again at once, to stand in line
+                return Busy(LOOK_S)  # it comes again at once, to join the queue
             if fence := await self._take(request, now):
                 return granted(name, request.owner, fence, request.ttl, now)
             if request.waits:
                 self._expect_a_queue(name)
                 return Busy(LOOK_S)
-        elif called := self._listener.was_called(request.owner):
-            replies = await self._pool.ask(self._sql.claim(request))
+        elif notified := self._listener.was_notified(request.owner):
+            replies = await self._pool.query(self._sql.claim(request))
             if fence := replies[1].insert_id:
                 return granted(name, request.owner, fence, request.ttl, now)
-        elif self._listener.is_new(request.owner) and (busy := await self._stand(request)):
+        elif self._listener.is_new(request.owner) and (busy := await self._join_queue(request)):
             return busy
-        return await self._take_turn(request, now, called)
+        return await self._queue_or_take(request, now, notified)
 
     async def _take(self, request: Request, now: float) -> int:
         """Take a free lock that nobody waits for; 0 when it is not free."""
-        if now < self._warm_until.pop(request.name, 0.0):
-            reply = await self._batches.ask(request.name, self._sql.take_warm(request))
+        if now < self._known_until.pop(request.name, 0.0):
+            (reply,) = await self._pool.query(self._sql.take_known(request))
             if reply.insert_id or request.waits:
                 return reply.insert_id
-        (reply,) = await self._pool.ask(self._sql.take(request))
+        (reply,) = await self._pool.query(self._sql.take(request))
         return reply.insert_id
 
-    async def _stand(self, request: Request) -> Busy | None:
+    async def _join_queue(self, request: Request) -> Busy | None:
         """Join the queue of a lock that is held; None when it is not so simple."""
         flagged = self._contended.get(request.name, False)
-        sql = self._sql.stand(request, self._listener.inbox, flagged)
-        replies = await self._pool.ask(sql)
-        joined, rows = any(reply.insert_id for reply in replies), replies[-1].rows
-        self._expect_a_queue(request.name, joined and bool(rows))
-        return Busy(LOOK_S, number(rows[0][0]), True) if joined and rows else None
+        sql = self._sql.join_queue(request, self._listener.inbox, flagged)
+        ahead = lease_sql.read_ahead(await self._pool.query(sql))
+        self._expect_a_queue(request.name, ahead is not None)
+        return None if ahead is None else Busy(LOOK_S, ahead, True)
 
-    async def _take_turn(self, request: Request, now: float, in_vain: bool) -> Grant | Busy:
-        sql = self._sql.turn(request, self._listener.inbox)
-        replies = await self._pool.ask(sql, rings=True)
-        ours, fence, left, meta, ahead, next_one = replies[-2].rows[0]
-        if ours == b"1":
-            return granted(request.name, request.owner, number(fence), request.ttl, now)
-        self._listener.call(next_one)
+    async def _queue_or_take(self, request: Request, now: float, in_vain: bool) -> Grant | Busy:
+        """Decide behind the row of the name: whose turn it is, and who waits."""
+        sql = self._sql.queue_or_take(request, self._listener.inbox)
+        turn = lease_sql.read_turn(await self._pool.query(sql, wakes=True))
+        if turn.ours:
+            return granted(request.name, request.owner, turn.fence, request.ttl, now)
+        self._listener.notify(turn.next_owner)
         if request.queue:
-            self._listener.rouse(in_vain)
-        look_in = LOOK_S if request.queue else min(max(number(left) / 1e6, 0.001), LOOK_S)
-        return Busy(look_in, number(ahead), request.queue, words(meta))
+            self._listener.resume(in_vain)
+        look_in = LOOK_S if request.queue else min(turn.left_s, LOOK_S)
+        return Busy(look_in, turn.ahead, request.queue, turn.meta)
 
     def _expect_a_queue(self, name: str, flagged: bool = False) -> None:
         """Remember that the short way is in vain for a name: whoever finds no queue forgets it."""
@@ -152,16 +143,31 @@ class LeaseMode(Mode):
             self._contended.clear()
         self._contended[name] = flagged
 
+    # Wait
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        self._listener.watch(request.owner, signal)
+
+    async def unwatch(self, request: Request) -> None:
+        self._listener.unwatch(request.owner)
+
+    async def _decline(self, owner: str) -> None:
+        """Give back at once what was handed to an owner of ours that waits no more."""
+        try:
+            replies = await self._pool.query(self._sql.decline(owner), wakes=True)
+        except FencelockError:
+            return  # it is notified again, or it lapses
+        self._listener.notify(lease_sql.read_next(replies))
+
+    # Renew
+
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
-        replies = await self._renewals.ask(self._sql.renew(grants))
-        await self._tidy(now)
-        told = {words(owner): reason for owner, reason in replies[-1].rows}
-        new = renewed(grants, now)
-        return [
-            grant if grant.owner in told and told[grant.owner] is None else gone(told, grant)
-            for grant in new
-        ]
+        replies = await self._renewals.query(self._sql.renew(grants))
+        await self._clean_up(now)
+        return lease_sql.read_renewals(replies, renewed(grants, now))
+
+    # Release
 
     async def release(self, grant: Grant) -> bool:
         return await self._leave(grant.name, grant.owner)
@@ -171,85 +177,74 @@ class LeaseMode(Mode):
 
     async def _leave(self, name: str, owner: str) -> bool:
         if name not in self._contended:
-            reply = await self._batches.ask(name, self._sql.give_back(name, owner))
+            (reply,) = await self._pool.query(self._sql.release(name, owner))
             if reply.affected:
                 now = self.world.now()
-                self._is_warm(name, now)
-                if now >= self._tidy_at:
-                    await self._tidy(now)
+                self._remember_row(name, now)
+                if now >= self._clean_up_at:
+                    await self._clean_up(now)
                 return True
         else:
             tell = self._listener.has_waiters
-            replies = await self._pool.ask(self._sql.pass_on(name, owner, tell), rings=True)
+            sql = self._sql.hand_over(name, owner, tell)
+            replies = await self._pool.query(sql, wakes=True)
             if replies[2].affected:
                 if tell:
-                    self._listener.call(replies[-2].rows[0][0])
+                    self._listener.notify(lease_sql.read_next(replies))
                 return True
         return await self._take_out(name, owner, self._pool)
 
     async def _take_out(self, name: str, owner: str, pool: Pool) -> bool:
         """Take an owner out of a lock and of its queue; say whether it held."""
-        replies = await pool.ask(self._sql.leave(name, owner), rings=True)
-        called, flagged = replies[-2].rows[0]
-        if flagged == b"1":  # and the lock is free
+        left = lease_sql.read_leave(await pool.query(self._sql.leave(name, owner), wakes=True))
+        next_owner = left.next_owner
+        if left.free_with_flag:
             try:
-                called = (await pool.ask(self._sql.lower(name), rings=True))[-2].rows[0][0]
+                replies = await pool.query(self._sql.lower_flag(name), wakes=True)
+                next_owner = lease_sql.read_next(replies)
             except FencelockError:
                 pass  # whoever comes next does it
-        if not self._listener.call(called):
+        if not self._listener.notify(next_owner):
             self._contended.pop(name, None)
-        return replies[1].rows == [(b"1",)]
+        return left.held
 
-    async def _renounce(self, owner: str) -> None:
-        """Give back at once what was handed to an owner of ours that waits no more."""
-        try:
-            replies = await self._pool.ask(self._sql.renounce(owner), rings=True)
-        except FencelockError:
-            return  # it is called again, or it lapses
-        self._listener.call(replies[-2].rows[0][0])
-
-    def _is_warm(self, name: str, now: float) -> None:
+    def _remember_row(self, name: str, now: float) -> None:
         """Remember that the row of a name is there, as long as that is certain."""
-        if len(self._warm_until) >= WARM_MAX:
-            self._warm_until.clear()
-        self._warm_until[name] = now + WARM_S
+        if len(self._known_until) >= KNOWN_MAX:
+            self._known_until.clear()
+        self._known_until[name] = now + KNOWN_S
 
-    async def _tidy(self, now: float) -> None:
+    async def _clean_up(self, now: float) -> None:
         """Now and then remove the rows of names that nobody uses."""
-        if now < self._tidy_at:
+        if now < self._clean_up_at:
             return
-        self._tidy_at = now + TIDY_S * (1 + self.world.random())
+        self._clean_up_at = now + CLEAN_UP_S * (1 + self.world.random())
         try:
-            replies = await self._renewals.ask(self._sql.tidy())
-            for (name,) in replies[-1].rows[:TIDIED_MAX]:
-                await self._take_out(words(name), "-", self._renewals)
+            replies = await self._renewals.query(self._sql.clean_up())
+            for (name,) in replies[-1].rows[:CLEAN_UP_MAX]:
+                await self._take_out(lease_sql.words(name), "-", self._renewals)
         except FencelockError:
-            pass  # another client, or the next round, does it
+            pass  # another client, or the next time, does it
 
-    async def watch(self, request: Request, signal: Signal) -> None:
-        self._listener.watch(request.owner, signal)
-
-    async def unwatch(self, request: Request) -> None:
-        self._listener.unwatch(request.owner)
+    # Inspect and administer
 
     async def revoke(self, name: str, reason: str) -> bool:
-        replies = await self._pool.ask(self._sql.revoke(name, reason), rings=True)
-        held, called = replies[-2].rows[0]
-        self._listener.call(called)
-        return held == b"1"
+        replies = await self._pool.query(self._sql.revoke(name, reason), wakes=True)
+        held, next_owner = lease_sql.read_revoke(replies)
+        self._listener.notify(next_owner)
+        return held
 
     async def inspect(self, name: str) -> State:
-        held = self._sql.holders(f"l.name={text(name)}")
-        holders, waiting = await self._pool.ask(f"{held};{self._sql.waiting(name)}")
-        waiters = tuple(
-            Waiting(number(age) / 1e6, json.loads(words(meta))) for age, meta in waiting.rows
+        holders, waiting = await self._pool.query(self._sql.state(name))
+        return State(
+            name,
+            tuple(map(lease_sql.read_holding, holders.rows)),
+            tuple(map(lease_sql.read_waiting, waiting.rows)),
         )
-        return State(name, tuple(map(holding, holders.rows)), waiters)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        like = f"LEFT(l.name,{len(prefix.encode())})={text(prefix)}"
-        (reply,) = await self._pool.ask(self._sql.holders(like))
-        return [holding(row) for row in reply.rows]
+        (reply,) = await self._pool.query(self._sql.scan(prefix))
+        return [lease_sql.read_holding(row) for row in reply.rows]
 
     def verification(self, grant: Grant) -> Verification:
         name, owner = grant.name.encode(), grant.owner.encode()

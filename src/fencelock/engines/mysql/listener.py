@@ -1,14 +1,14 @@
-"""Wakes the waiters of one client: one connection for all of them, blocked in one statement.
+"""Wake the waiters of one client: one connection for all of them, blocked in one statement.
 
 MySQL has no notifications. So a client that waits keeps one session that sleeps inside the server,
-and owns a *bell*: a lock by ``GET_LOCK`` whose name stands beside its waiters in the queue. Whoever
-hands a lock on ends that sleep, with ``KILL QUERY`` for the session that has the bell. An account
-may always do that to its own sessions, and it can hit nobody else: who has the bell is asked in the
-same statement.
+and owns a *wake-up lock*: a lock by ``GET_LOCK`` whose name stands beside its waiters in the queue.
+Whoever hands a lock on ends that sleep, with ``KILL QUERY`` for the session that has the wake-up
+lock. An account may always do that to its own sessions, and it can hit nobody else: who has the
+wake-up lock is determined in the same statement.
 
-Each sleep begins by looking, in the same statement, for waiters of ours that were called, or whose
-lock is free or run out. So a bell that is rung too early is not missed; and where it cannot be rung
-(another account, another node of a cluster, a caller that died) the next look is never far.
+Each sleep begins by looking, in the same statement, for waiters of ours that were handed a lock, or
+whose lock is free or run out. So a wake-up that comes too early is not missed; and where it cannot
+be sent (another account, another node of a cluster, a caller that died) the next look is never far.
 """
 
 from __future__ import annotations
@@ -17,52 +17,50 @@ from collections.abc import Awaitable, Callable
 
 from ...errors import FencelockError
 from ...world import Job, Signal, World, sleep
-from .codec import ServerError
-from .faults import INTERRUPTED
-from .handing import BELL, Handing
-from .link import Link
-from .pool import Dial
+from ..waiters import Waiters
+from .errors import INTERRUPTED
+from .lease_sql import LeaseSql
 from .settings import Settings
+from .wire.codec import ServerError
+from .wire.connection import Connection, Wire
 
-NAP_S = 0.25  # how long a death, or a bell that could not be rung, can go unnoticed
-ALIVE_S = 10.0  # how often the waiters are said to be alive
+NAP_S = 0.25  # how long a death, or a wake-up that could not be sent, can go unnoticed
 CLOSE_S = 2.0
-SPIN_S = 0.002  # a breath while those who were called do what they have to
+SPIN_S = 0.002  # a pause while those who were notified do what they have to
 
 
 class Listener:
-    """The ears of one client."""
+    """The session of one client that sleeps inside the server, and whom it wakes."""
 
     def __init__(
         self,
         world: World,
         settings: Settings,
-        dial: Dial,
-        sql: Handing,
-        renounce: Callable[[str], Awaitable[None]],
+        wire: Wire,
+        sql: LeaseSql,
+        decline: Callable[[str], Awaitable[None]],
     ) -> None:
         self._world = world
         self._settings = settings
-        self._dial = dial
+        self._wire = wire
         self._sql = sql
-        self._renounce = renounce
+        self._decline = decline
         """Gives back what was handed to an owner that has left."""
         self.inbox = world.owner()[:16]
         self._mutex = world.mutex()
-        self._signals: dict[str, Signal] = {}
-        self._called: set[str] = set()
+        self._waiters = Waiters(world.now)
+        self._notified: set[str] = set()
         self._new: set[str] = set()
         self._waited_for = world.signal()
         self._job: Job | None = None
-        self._link: Link | None = None
-        self._alive_at = world.now() + ALIVE_S
+        self._connection: Connection | None = None
         self._all_look = False
-        """Whether a waiter of ours was rung in vain: then it was for one that has left, maybe."""
+        """Whether a waiter of ours was woken in vain: then it was for one that has left, maybe."""
         self._closing = False
 
     def watch(self, owner: str, signal: Signal) -> None:
         """Set the signal when this owner should look again."""
-        self._signals[owner] = signal
+        self._waiters.watch(owner, signal)
         self._new.add(owner)
         with self._mutex:
             if self._job is None:
@@ -70,12 +68,12 @@ class Listener:
         self._waited_for.set()
 
     def unwatch(self, owner: str) -> None:
-        """This owner waits no more."""
-        self._signals.pop(owner, None)
-        self._called.discard(owner)
+        """Forget an owner that waits no more."""
+        self._waiters.unwatch(owner)
+        self._notified.discard(owner)
         self._new.discard(owner)
 
-    def call(self, owner: bytes | None) -> bool:
+    def notify(self, owner: bytes | None) -> bool:
         """Wake a waiter that was handed the lock, if it is ours; say whether there was one."""
         if owner is not None:
             self._wake(owner.decode())
@@ -84,23 +82,23 @@ class Listener:
     @property
     def has_waiters(self) -> bool:
         """Whether anybody of this client waits."""
-        return bool(self._signals)
+        return bool(self._waiters)
 
-    def rouse(self, in_vain: bool) -> None:
-        """A waiter has to wait on; if it was woken in vain, others of ours may be too late, too."""
+    def resume(self, in_vain: bool) -> None:
+        """Let a waiter wait on; if it was woken in vain, others of ours may be too late, too."""
         if in_vain:
-            self._all_look, self._alive_at = True, 0.0
+            self._all_look, self._waiters.heartbeat_at = True, 0.0
         self._waited_for.set()
 
-    def was_called(self, owner: str) -> bool:
-        """Whether this owner was woken since it last asked."""
-        if owner in self._called:
-            self._called.discard(owner)
+    def was_notified(self, owner: str) -> bool:
+        """Whether this owner was woken since it last looked."""
+        if owner in self._notified:
+            self._notified.discard(owner)
             return True
         return False
 
     def is_new(self, owner: str) -> bool:
-        """Whether this owner watches and has not asked since."""
+        """Whether this owner watches and has not looked since."""
         if owner in self._new:
             self._new.discard(owner)
             return True
@@ -125,77 +123,74 @@ class Listener:
                     await self._world.wait(self._waited_for, None)
                 continue
             try:
-                await self._hear()
+                await self._wake_whom_the_server_names()
             except (FencelockError, ServerError):  # the waiters meet the same in their own calls
                 await sleep(self._world, NAP_S)
                 self._wake_all()
-        if self._link is not None:
-            self._link.close()
+        if self._connection is not None:
+            self._connection.close()
 
-    async def _hear(self) -> None:
-        """Wake whom the server names, until there is nobody left to wake."""
-        link = await self._ready()
+    async def _wake_whom_the_server_names(self) -> None:
+        """Look and sleep in the server, until there is nobody left to wake."""
+        connection, timeout = await self._ready(), self._settings.request_timeout + NAP_S
         while self._someone_sleeps() and not self._closing:
-            if self._world.now() >= self._alive_at:
-                await self._say_alive(link)
+            if self._waiters.heartbeat_due(self._world.now()):
+                await self._send_heartbeat(connection)
             try:
-                (reply,) = await link.ask(self._nap(), self._settings.request_timeout + NAP_S)
-                ((calls, rung),) = reply.rows
+                (reply,) = await connection.query(self._nap(), timeout)
+                ((owners, woken),) = reply.rows
             except ServerError as error:
                 if error.code not in INTERRUPTED:
                     raise
-                calls, rung = None, b"1"
-            if calls is not None:
-                await self._wake_those(calls.decode().split(","))
-            elif rung == b"1" and len(self._signals) == 1:
-                self._wake(next(iter(self._signals), ""))  # for whom else would it be
+                owners, woken = None, b"1"
+            if owners is not None:
+                await self._wake_those(owners.decode().split(","))
+            elif woken == b"1" and len(self._waiters) == 1:
+                self._wake(next(iter(self._waiters), ""))  # for whom else would it be
 
     def _nap(self) -> str:
         """Look and sleep, for all who wait: mostly it is one."""
-        owners, self._all_look, all_look = list(self._signals), False, self._all_look
+        owners, self._all_look, all_look = list(self._waiters), False, self._all_look
         if len(owners) == 1 and not all_look:
             return self._sql.listen_for(owners[0], NAP_S)
         return self._sql.listen(self.inbox, NAP_S)
 
-    async def _ready(self) -> Link:
-        """The session that has the bell."""
-        if self._link is None or self._link.has_ended():
-            self._link = await self._dial()
-            hang = f"SET SESSION group_concat_max_len=1000000;DO GET_LOCK('{BELL}{self.inbox}',0)"
-            await self._link.ask(hang, self._settings.request_timeout)
-            self._alive_at = 0.0  # while nobody had the bell, our waiters may have been passed over
-        return self._link
+    async def _ready(self) -> Connection:
+        """The session that has the wake-up lock."""
+        if self._connection is None or self._connection.closed_by_server():
+            self._connection = await self._wire.connect(self._world, self._settings)
+            setup = self._sql.listener_setup(self.inbox)
+            await self._connection.query(setup, self._settings.request_timeout)
+            self._waiters.heartbeat_at = 0.0  # without the lock our waiters may be passed over
+        return self._connection
 
-    async def _say_alive(self, link: Link) -> None:
-        """Refresh our places in the queues; if one was lost, all look again."""
-        self._alive_at = self._world.now() + ALIVE_S
-        owners = list(self._signals)
-        (reply,) = await link.ask(
-            self._sql.alive(self.inbox, owners), self._settings.request_timeout
-        )
+    async def _send_heartbeat(self, connection: Connection) -> None:
+        """Say that our waiters live; if one was removed from its queue, all look again."""
+        owners = list(self._waiters)
+        sql = self._sql.heartbeat(self.inbox, owners)
+        (reply,) = await connection.query(sql, self._settings.request_timeout)
         if reply.affected < len(owners):
             self._wake_all()
 
     async def _wake_those(self, owners: list[str]) -> None:
-        again = [owner for owner in owners if owner in self._called]
+        again = [owner for owner in owners if owner in self._notified]
         strays = [owner for owner in owners if not self._wake(owner)]
         for owner in strays:
             self._all_look = True  # the next may have left, too
-            await self._renounce(owner)
+            await self._decline(owner)
         if len(again) + len(strays) == len(owners):
             await sleep(self._world, SPIN_S)
 
     def _someone_sleeps(self) -> bool:
-        """Whether anybody waits that was not called already, and is on its way."""
-        return any(owner not in self._called for owner in list(self._signals))
+        """Whether anybody waits that was not notified already, and is on its way."""
+        return any(owner not in self._notified for owner in self._waiters)
 
     def _wake_all(self) -> None:
-        for owner in list(self._signals):
+        for owner in self._waiters:
             self._wake(owner)
 
     def _wake(self, owner: str) -> bool:
-        signal = self._signals.get(owner)
-        if signal is not None:
-            self._called.add(owner)
-            signal.set()
-        return signal is not None
+        if owner not in self._waiters:
+            return False
+        self._notified.add(owner)  # before it is woken: it looks for this
+        return self._waiters.wake(owner)

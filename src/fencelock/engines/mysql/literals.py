@@ -24,7 +24,7 @@ def text(value: str) -> str:
 
 @lru_cache(1000)
 def known(value: str) -> str:
-    """The same for what comes again and again: names, and who asks."""
+    """The same for what comes again and again: names, and what holders say of themselves."""
     return text(value)
 
 

@@ -1,17 +1,17 @@
-"""What kind of server this is and how it is set: looked at when a client connects."""
+"""Read what kind of server this is and how it is set, when a client connects."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ...errors import Misconfigured
-from .codec import ServerError
-from .faults import NO_DATABASE, NO_TABLE, refused
-from .link import Link
+from .errors import NO_DATABASE, NO_TABLE, refused
 from .settings import Settings
 from .tables import DATABASE, NEEDED, missing_tables
+from .wire.codec import ServerError
+from .wire.connection import Connection
 
-_ASKED = (
+_VARIABLES = (
     "version",
     "version_comment",
     "read_only",
@@ -35,7 +35,13 @@ ACCESS = (
     "server: have an administrator run what `fencelock schema mysql` prints, and GRANT SELECT, "
     f"INSERT, UPDATE, DELETE ON {DATABASE}.* to the account"
 )
-_FACTS = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({','.join(map(repr, _ASKED))})"
+_SHOW = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({','.join(map(repr, _VARIABLES))})"
+
+
+CLUSTER_ADVICE = {
+    "advisory": "use mode=lease: each node of this cluster has GET_LOCK locks of its own",
+    "row": "use mode=lease: each node of this cluster has row locks of its own",
+}
 
 
 class Server(NamedTuple):
@@ -64,15 +70,15 @@ class Server(NamedTuple):
         return self.variables.get("wsrep_on", "OFF") in ("ON", "1") or group != ""
 
 
-async def look(link: Link, settings: Settings) -> Server:
-    """Ask the server about itself, and see that the tables of a mode are there."""
+async def inspect_server(connection: Connection, settings: Settings) -> Server:
+    """Read the variables of the server, and see that the tables of a mode are there."""
     try:
-        (reply,) = await link.ask(_FACTS, settings.request_timeout)
+        (reply,) = await connection.query(_SHOW, settings.request_timeout)
     except ServerError as error:
         raise refused(error, settings.where) from error
     server = Server({_str(name): _str(value) for name, value in reply.rows})
     _refuse_old(server, settings)
-    await _have_tables(link, settings, server)
+    await _have_tables(connection, settings, server)
     return server
 
 
@@ -87,17 +93,19 @@ def _refuse_old(server: Server, settings: Settings) -> None:
     raise Misconfigured(f"{settings.where} has version {version}, where {why}, or mode=lease")
 
 
-async def _have_tables(link: Link, settings: Settings, server: Server) -> None:
+async def _have_tables(connection: Connection, settings: Settings, server: Server) -> None:
     needed = [n for n in NEEDED[settings.mode] if n != "sequence" or server.is_mariadb]
-    look = ";".join(f"SELECT 1 FROM {settings.table}_{name} LIMIT 0" for name in needed)
+    probe = ";".join(f"SELECT 1 FROM {settings.table}_{name} LIMIT 0" for name in needed)
     advice = ACCESS if settings.mode == "advisory" else ""
     try:
-        await link.ask(look, settings.request_timeout)
+        await connection.query(probe, settings.request_timeout)
     except ServerError as error:
         if error.code not in (NO_TABLE, NO_DATABASE):
             raise refused(error, settings.where, advice) from error
         try:
-            await link.ask(missing_tables(settings.mode, settings.table), settings.request_timeout)
+            await connection.query(
+                missing_tables(settings.mode, settings.table), settings.request_timeout
+            )
         except ServerError as refusal:
             raise refused(refusal, settings.where, advice) from refusal
 

@@ -1,7 +1,8 @@
 """Locks in PostgreSQL, in three modes: a leased row, an advisory lock, a row of a transaction.
 
-``engine.py`` picks the mode. ``lease.py``, ``session.py`` and ``bound.py`` are the protocols,
-``tables.py`` what they need in the database and ``statements.py`` what they say to it. ``link.py``
-is one connection, ``wire_threads.py`` and ``wire_aio.py`` are the ways to it in each flavor, and
-``listener.py`` hears notifications.
+``lease.py``, ``advisory.py`` and ``row.py`` are the protocols; ``engine.py`` is what they share.
+``sql/`` has what they need in the database and the statements they send; ``statements.py`` reads
+them. ``listener.py`` receives notifications for waiters. What an advisory lock takes beside its
+protocol is in ``session_pool.py``, ``held_locks.py`` and ``holder_table.py``. ``wire/`` is all that
+knows libpq.
 """

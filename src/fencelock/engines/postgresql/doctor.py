@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...model import Finding
+from .. import doctor
 from .settings import Settings
-from .statements import Statement
-from .tables import ADVISORY, VERSION
-
-CLOCK_S = 1.0
-ROOM = 0.8  # more than this part of a table in use is worth a warning
+from .statements import ADVISORY, Statement
 
 _SETTINGS = (
     "synchronous_commit",
@@ -38,7 +35,7 @@ FACTS = Statement(
       WHERE backend_type = 'client backend'
     UNION ALL SELECT 'stores', coalesce(string_agg(nspname || '.' || left(proname, -8), ', '), '')
       FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-      WHERE proname LIKE '%\\_v{VERSION}\\_join'
+      WHERE proname LIKE '%\\_hand\\_on'
     UNION ALL SELECT 'version', current_setting('server_version')""",
 )
 
@@ -53,7 +50,7 @@ def diagnose(
         _pooler(settings, direct),
         *_durability(facts, direct),
         *_followers(facts),
-        _clock(float(facts["clock"]) - wall_s),
+        doctor.clock(float(facts["clock"]) - wall_s),
         *_timeouts(facts, settings, direct),
         *_room(facts, settings),
     ]
@@ -114,13 +111,6 @@ def _followers(facts: Mapping[str, str]) -> list[Finding]:
     return []
 
 
-def _clock(ahead: float) -> Finding:
-    if abs(ahead) <= CLOCK_S:
-        return Finding("ok", "clock", "the server's clock agrees with this machine's")
-    text = f"the server's clock is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} ours"
-    return Finding("note", "clock", f"{text}; leases do not mind", "let NTP set both")
-
-
 def _timeouts(facts: Mapping[str, str], settings: Settings, direct: bool) -> list[Finding]:
     found: list[Finding] = []
     if settings.mode == "row" or settings.bound == "transaction":
@@ -143,15 +133,10 @@ def _room(facts: Mapping[str, str], settings: Settings) -> list[Finding]:
     connections, most = int(facts["connections"]), int(facts["max_connections"])
     slots = most + int(facts["max_prepared_transactions"])
     room, used = int(facts["max_locks_per_transaction"]) * slots, int(facts["locks"])
-    found = [_share("connections", connections, most, "raise max_connections, or use a pooler")]
+    found = [
+        doctor.room("connections", connections, most, "raise max_connections, or use a pooler")
+    ]
     if settings.mode == "advisory":
         advice = "raise max_locks_per_transaction, or use mode=lease"
-        found.append(_share("lock table", used, room, advice))
+        found.append(doctor.room("lock table", used, room, advice))
     return found
-
-
-def _share(topic: str, used: int, most: int, advice: str) -> Finding:
-    text = f"{used} of {most} in use"
-    if used > ROOM * most:
-        return Finding("warning", topic, text, advice)
-    return Finding("ok", topic, text)

@@ -2,7 +2,7 @@
 
 The recipe is that of ``memory.py``. A free lock that nobody waits for is taken by one upsert and
 given back by one update; everything else is a function that first locks the name's row
-(``tables.py``). The lease is not tied to a connection, so it survives the loss of one, and any
+(``sql/schema.sql``). The lease is not tied to a connection, so it survives the loss of one, and any
 pooler may stand between.
 
 * **Fence**: the higher of the row's last fence + 1 and the server's clock in microseconds, in the
@@ -12,10 +12,10 @@ pooler may stand between.
 * **Expiry** is judged when somebody wants the lock. A transaction that made sure of its lease
   (``fencelock.sql.verify``) holds the row FOR KEY SHARE: renewals pass, a taker does not.
 * **Waiting**: a release hands the lock to the first waiter whole, and the listener of its client
-  hears the fence and since when: so a contended turn is two statements, one to queue and one to
-  release. The listener also tends to those whose holder died, at the moment when the lease ends.
-  Where notifications cannot come through, waiters look by themselves, those far behind in the
-  queue less often.
+  is notified of the fence and since when: so a contended turn is two statements, one to queue and
+  one to release. The listener also looks after those whose holder died, at the moment when the
+  lease ends. Where notifications cannot come through, waiters look by themselves, those far behind
+  in the queue less often.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ...engine import Verification
+from ...engine import Address, Engine, Verification
 from ...errors import Unavailable
 from ...model import (
     Busy,
@@ -38,12 +38,11 @@ from ...model import (
     renewed,
 )
 from ...world import Signal, World
-from .ears import Listener
-from .link import Rows
-from .modes import Mode, Wire
-from .reading import holding, integer, number, soon, string
-from .settings import Settings
-from .statements import LeaseStatements, Statement
+from .._sql.hold import renewal_timeout
+from .engine import PostgresqlEngine
+from .listener import Listener
+from .rows import flag, holding, integer, number, string, words
+from .statements import Statements
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 POLL_MIN_S, POLL_MAX_S = 0.02, 0.5  # without a listener
@@ -52,7 +51,7 @@ TIDY_EVERY = 1000  # grants between two looks for rows that nobody uses
 CONTENDED_MAX = 1000
 
 
-class LeaseMode(Mode):
+class LeaseEngine(PostgresqlEngine):
     """The protocol of leased rows."""
 
     plain = True
@@ -66,9 +65,23 @@ class LeaseMode(Mode):
         portable=True,
     )
 
-    def __init__(self, world: World, wire: Wire, settings: Settings) -> None:
-        super().__init__(world, wire, settings)
-        self._say = LeaseStatements(settings.table, settings.schema)
+    @classmethod
+    def chosen(cls, address: Address) -> type[Engine]:
+        """This is the default mode; the other two are engines of their own."""
+        mode, bound = address.options.get("mode"), address.options.get("bound")
+        if mode == "advisory" and bound != "transaction":
+            from .advisory import AdvisoryEngine
+
+            return AdvisoryEngine
+        if mode in ("advisory", "row"):
+            from .row import RowEngine
+
+            return RowEngine
+        return cls
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._sql = Statements("lease", self._settings.table, self._settings.schema)
         self._listener: Listener | None = None
         self._grants = 0
         self._contended: set[str] = set()
@@ -76,21 +89,20 @@ class LeaseMode(Mode):
 
     async def open(self) -> None:
         await super().open()
-        direct = self.wire.direct or self.settings.listen is not None
-        if self.settings.push and direct:
-            self._listener = self.wire.listener(self.world, self._say)
+        direct = self._wire.direct or self._settings.listen is not None
+        if self._settings.push and direct:
+            self._listener = self._wire.listener(self.world, self._sql)
         else:
             self.traits = self.traits._replace(
                 push=False, advice="name a way around the pooler with listen=host:port"
             )
-        if not self.wire.direct:
+        if not self._wire.direct:
             await self._see_durability()
-        await self.wire.ask(self._say.tidy)
+        await self._wire.execute(self._sql.tidy)
 
     async def _see_durability(self) -> None:
         """Behind a pooler a session's settings are not ours to make."""
-        setting = "SELECT current_setting('synchronous_commit')"
-        if (await self.wire.ask(Statement("", setting)))[0][0] == b"off":
+        if string((await self._wire.execute(self._sql.durability))[0][0]) == "off":
             self.traits = self.traits._replace(
                 safety="efficiency", durable=False, advice="turn synchronous_commit on"
             )
@@ -98,23 +110,27 @@ class LeaseMode(Mode):
     async def close(self) -> None:
         if self._listener is not None:
             await self._listener.close()
+        await super().close()
 
     def close_nowait(self) -> None:
         if self._listener is not None:
             self._listener.close_nowait()
+        super().close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
         name, owner, ttl, meta, queue, waits, _ = request
         asked_at = self.world.now()
         if waits and not queue and name in self._contended:
-            return Busy(LOOK_S)  # it asks again at once, to stand in line
-        if not queue and name not in self._contended:
-            rows = await self.wire.ask(self._say.take_free, name, owner, ttl, meta, owner=owner)
+            return Busy(LOOK_S)  # it asks again at once, to join the queue
+        if not queue and name not in self._contended:  # most locks are free: one upsert
+            rows = await self._wire.execute(
+                self._sql.take_free, name, owner, ttl, meta, owner=owner
+            )
             if rows:
                 await self._count()
                 return granted(name, owner, integer(rows[0][0]), ttl, asked_at)
             if waits:
-                return Busy(LOOK_S)  # it asks again at once, to stand in line
+                return Busy(LOOK_S)  # it asks again at once, to join the queue
             asked_at = self.world.now()
         inbox, again = "", True
         if self._listener is not None:
@@ -122,30 +138,21 @@ class LeaseMode(Mode):
             again = self._listener.joins(owner)
             if again and (handed := self.pushed_grant(request)) is not None:
                 return handed
-        if queue and name in self._contended:
-            rows = await self._ask(self._say.join, name, owner, ttl, meta, inbox, again)
+        if queue and name in self._contended:  # others wait: no need to lock the name's row
+            join = (self._sql.join_queue, name, owner, ttl, meta, inbox, again)
+            rows = await self._wire.execute(*join, owner=owner)
             if (busy := rows[0][0]) is not None:
-                left, before, who = busy.split(b" ", 2)
-                return self._busy(queue, number(left), integer(before), string(who))
+                return self._busy(queue, *words(busy))
             asked_at = self.world.now()
-        say = self._say.acquire
-        alone = self.wire.alone
-        rows = await self._ask(say, name, owner, ttl, meta, queue, inbox, alone)
-        fence, remaining, place, holder = rows[0]
-        if fence != b"0":
+        acquire = (self._sql.acquire, name, owner, ttl, meta, queue, inbox, self._wire.alone)
+        rows = await self._wire.execute(*acquire, owner=owner)
+        fence, remaining, position, holder = rows[0]
+        if integer(fence):
             return granted(name, owner, integer(fence), ttl, asked_at)
         self._expect_a_queue(name)
-        return self._busy(queue, number(remaining), integer(place), string(holder))
+        return self._busy(queue, number(remaining), integer(position), string(holder))
 
-    async def _ask(self, statement: Statement, name: str, owner: str, *values: object) -> Rows:
-        """Ask what a contended lock takes: where that is possible, on the way we hear it."""
-        if self._listener is not None:
-            rows = await self._listener.ask(statement, (name, owner, *values), owner)
-            if rows is not None:
-                return rows
-        return await self.wire.ask(statement, name, owner, *values, owner=owner)
-
-    def _busy(self, queue: bool, remaining: float, place: int, holder: str) -> Busy:
+    def _busy(self, queue: bool, remaining: float, position: int, holder: str) -> Busy:
         if remaining <= 0:
             look_in = PROTECTED_S
         elif self._listener is not None:
@@ -153,8 +160,8 @@ class LeaseMode(Mode):
             if queue:
                 self._listener.expect(remaining)
         else:
-            look_in = min(POLL_MIN_S * (place + 1), POLL_MAX_S, remaining)
-        return Busy(look_in, place if queue else None, queue, holder)
+            look_in = min(POLL_MIN_S * (position + 1), POLL_MAX_S, remaining)
+        return Busy(look_in, position if queue else None, queue, holder)
 
     async def _count(self) -> None:
         self._grants += 1
@@ -163,7 +170,7 @@ class LeaseMode(Mode):
 
     async def _tidy(self) -> None:
         try:
-            await self.wire.keep(self._say.tidy)
+            await self._wire.execute_soon(self._sql.tidy)
         except Exception:  # rows stay a little longer; whoever asks next meets the same trouble
             pass
 
@@ -175,13 +182,13 @@ class LeaseMode(Mode):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         names, owners, _, ttls, _, _ = map(list, zip(*grants, strict=True))
-        within = soon(grants)
-        rows = await self.wire.keep(self._say.renew, names, owners, ttls, within=within)
+        within = renewal_timeout(grants)
+        rows = await self._wire.execute_soon(self._sql.renew, names, owners, ttls, within=within)
         if len(rows) == len(grants):
             return [*renewed(grants, now)]
         kept = {string(row[0]) for row in rows}
         missing = [owner for owner in owners if owner not in kept]
-        why = await self.wire.keep(self._say.why, missing, within=within)
+        why = await self._wire.execute_soon(self._sql.why, missing, within=within)
         reasons = {string(owner): string(reason) for owner, reason in why}
         return [
             grant if grant.owner in kept else _gone(reasons.get(grant.owner))
@@ -198,10 +205,10 @@ class LeaseMode(Mode):
 
     async def _leave(self, name: str, owner: str) -> bool:
         short = name not in self._contended
-        if short and await self.wire.ask(self._say.give_back, name, owner, owner=owner):
+        if short and await self._wire.execute(self._sql.give_back, name, owner, owner=owner):
             return True
-        alone = self.wire.alone
-        answer = integer((await self._ask(self._say.leave, name, owner, alone))[0][0])
+        leave = (self._sql.leave, name, owner, self._wire.alone)
+        answer = integer((await self._wire.execute(*leave, owner=owner))[0][0])
         if not answer & 2:
             self._contended.discard(name)
         return bool(answer & 1)
@@ -220,7 +227,7 @@ class LeaseMode(Mode):
         if self._listener is None:
             return None
         name, owner, ttl = request.name, request.owner, request.ttl
-        handed = self._listener.handed(owner, ttl)
+        handed = self._listener.pushed_grant(owner, ttl)
         return handed and granted(name, owner, handed[0], ttl, handed[1])
 
     async def unwatch(self, request: Request) -> None:
@@ -228,22 +235,22 @@ class LeaseMode(Mode):
             self._listener.unwatch(request.owner)
 
     async def inspect(self, name: str) -> State:
-        holders = await self.wire.ask(self._say.holder, name)
-        waiters = await self.wire.ask(self._say.waiters, name)
+        holders = await self._wire.execute(self._sql.holder, name)
+        waiters = await self._wire.execute(self._sql.waiters, name)
         waiting = tuple(Waiting(number(age), json.loads(string(meta))) for age, meta in waiters)
         return State(name, tuple(map(holding, holders)), waiting)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return [holding(row) for row in await self.wire.ask(self._say.scan, prefix)]
+        return [holding(row) for row in await self._wire.execute(self._sql.scan, prefix)]
 
     async def revoke(self, name: str, reason: str) -> bool:
         try:
-            return (await self.wire.ask(self._say.revoke, name, reason))[0][0] == b"t"
+            return flag((await self._wire.execute(self._sql.revoke, name, reason))[0][0])
         except Unavailable as error:
             raise Unavailable(f"{name!r} was not revoked: {error}") from error
 
     def verification(self, grant: Grant) -> Verification:
-        return Verification(self._say.verify, (grant.name, grant.owner, grant.fence))
+        return Verification(self._sql.verify.sql, (grant.name, grant.owner, grant.fence))
 
 
 def _gone(reason: str | None) -> Gone:

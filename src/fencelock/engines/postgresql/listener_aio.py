@@ -1,65 +1,54 @@
-"""Hears notifications on the event loop itself: no thread, and no task for a message.
+"""Receive notifications on the event loop itself: no thread, and no task for a message.
 
 The loop reads what comes over the connection and sets the signals of those it concerns. A task
-runs only to connect, and while what is due is asked; until then a timer waits, which no careless
+runs only to connect, and while what is due is sent; until then a timer waits, which no careless
 ``cancel`` of all tasks can end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import psycopg
 
 from ...errors import FencelockError
 from ...world import Job, Signal, World
-from .ears import AGAIN_S, ALIVE_S, CLOSE_S, Ears, Watch
-from .failures import lost
-from .lane_aio import Lane
-from .link import Rows
-from .link_aio import AioLink, Call, connect
+from .errors import refusal
+from .listener import CLOSE_S, RECONNECT_S, Listener
+from .rows import Rows
 from .settings import Settings
-from .statements import LeaseStatements, Statement
+from .statements import Statement, Statements
+from .wire.connection_aio import AioConnection, Call, connect
 
 
-class AioListener(Ears):
-    """The ears of one client."""
+class AioListener(Listener):
+    """Receives the notifications for one client."""
 
-    def __init__(self, world: World, settings: Settings, say: LeaseStatements, lane: Lane) -> None:
-        super().__init__(world, settings, say)
+    def __init__(self, world: World, settings: Settings, sql: Statements) -> None:
+        super().__init__(world, settings, sql)
         self._loop = asyncio.get_running_loop()
-        self._lane = lane
-        self._link: AioLink | None = None
-        self._due: Call | None = None
-        """What is to be asked next over the connection."""
+        self._connection: AioConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._job: Job | None = None
-        self._again_at = 0.0
+        self._reconnect_at = 0.0
 
     async def watch(self, owner: str, signal: Signal) -> None:
-        self._watches[owner] = Watch(signal)
+        self._waiters.watch(owner, signal)
         if self._timer is None:
             self._plan()
         if not self._ready.is_set():
             await self._world.wait(self._ready, self._world.now() + self._settings.request_timeout)
 
     def unwatch(self, owner: str) -> None:
-        self._watches.pop(owner, None)  # if it was the last, the timer is not set again
+        self._waiters.unwatch(owner)  # if it was the last, the timer is not set again
 
     async def wait(self, signal: Signal, deadline: float) -> None:
         await self._world.wait(signal, deadline)
 
-    async def ask(self, statement: Statement, values: Sequence[object], owner: str) -> Rows | None:
-        if self._link is None or self._link.batch or self._settings.listen is not None:
-            return None
-        future = self._lane.ask_over(self._link, statement, values, owner)
-        return None if future is None else await future
-
     def expect(self, remaining: float) -> None:
         end = self._world.now() + remaining
-        if end < self._tend_at:
-            self._tend_at = end
+        if end < self._settle_at:
+            self._settle_at = end
             self._plan()
 
     def _stand_by(self) -> None:
@@ -82,84 +71,79 @@ class AioListener(Ears):
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self._link is not None:
-            self._link.end(ConnectionError("closed"))
+        if self._connection is not None:
+            self._connection.end(ConnectionError("closed"))
 
     def _plan(self) -> None:
-        """See to what is due when it is; to a connection at once, if there is none."""
+        """Send what is due when it is; connect at once, if there is no connection."""
         if self._job is not None or self._closing:
             return  # whoever is at it plans what comes next
         if self._timer is not None:
             self._timer.cancel()
-        due = self._again_at if self._link is None else min(self._tend_at, self._alive_at)
+        due = self._reconnect_at if self._connection is None else self._due_at()
         self._timer = self._loop.call_later(max(0.0, due - self._world.now()), self._start)
 
     def _start(self) -> None:
         self._timer = None
-        if self._watches and not self._closing:
-            self._job = self._world.spawn(self._attend(), "fencelock-listener")
+        if len(self._waiters) and not self._closing:
+            self._job = self._world.spawn(self._send_due(), "fencelock-listener")
 
-    async def _attend(self) -> None:
-        """Say and ask what is due."""
+    async def _send_due(self) -> None:
         try:
-            link = self._link or await self._connect()
+            connection = self._connection or await self._connect()
             now = self._world.now()
-            if now >= self._alive_at:
-                self._alive_at = now + ALIVE_S
-                await self._say_over(link, self._say.alive, self.inbox)
-                self._tend_at = min(self._tend_at, now)
-            if now >= self._tend_at:
-                self._tended(await self._say_over(link, self._say.settle, self.inbox), now)
+            if self._waiters.heartbeat_due(now):
+                await self._execute(connection, self._sql.heartbeat, self.inbox)
+                self._settle_at = min(self._settle_at, now)
+            if now >= self._settle_at:
+                self._settled(await self._execute(connection, self._sql.settle, self.inbox), now)
         except (FencelockError, psycopg.Error, OSError):
-            self._stumble()
+            self._reconnect_later()
         finally:
             self._job = None
             self._plan()
 
-    async def _connect(self) -> AioLink:
-        link = await connect(self._settings, self._done, self._settings.listen)
-        link.heard = self._understand
-        inbox = self._channel()
+    async def _connect(self) -> AioConnection:
+        connection = await connect(self._settings, self._done, self._settings.listen)
+        connection.on_notify = self._notified
+        inbox, listen = self._new_inbox()
         try:
-            await self._say_over(link, Statement("", f'LISTEN "{inbox}"'))
-            await self._say_over(link, self._say.listen, inbox)
+            await self._execute(connection, listen)
+            await self._execute(connection, self._sql.listen, inbox)
         except BaseException:
-            link.end(ConnectionError("it cannot be listened to"))
+            connection.end(ConnectionError("it cannot be listened to"))
             raise
         if self._closing:
-            link.end(ConnectionError("closed"))
-        self._link = link
-        self._hears(inbox)
-        return link
+            connection.end(ConnectionError("closed"))
+        self._connection = connection
+        self._connected(inbox)
+        return connection
 
-    async def _say_over(self, link: AioLink, statement: Statement, *values: object) -> Rows:
-        """Ask over the connection that hears, as soon as it has nothing else to do."""
+    async def _execute(
+        self, connection: AioConnection, statement: Statement, *values: object
+    ) -> Rows:
+        """Run a statement over the connection that listens: one at a time."""
         call = Call(statement, values, "", self._loop.create_future())
-        if link.batch:
-            self._due = call
-        else:
-            link.start([call], self._settings.request_timeout)
+        connection.start([call], self._settings.request_timeout)
         return await call.future
 
-    def _done(self, link: AioLink) -> None:
+    def _done(self, connection: AioConnection) -> None:
         """The connection has no more to do, or is no more."""
-        batch, link.batch = link.batch, []
-        answered = not link.broken
-        due, self._due = self._due, None
-        if due is not None and answered:
-            link.start([due], self._settings.request_timeout)
-        elif due is not None:
-            due.fail(lost("the connection has ended"))
-        self._lane.land(batch, answered)
-        if link.broken and link is self._link:
-            self._link = None
-            self._wake_all()
+        batch, connection.batch = connection.batch, []
+        for call in batch:
+            if call.error is not None:
+                call.fail(refusal(call.error))
+            elif not call.future.done():
+                call.future.set_result(call.rows)
+        if connection.broken and connection is self._connection:
+            self._connection = None
+            self._waiters.wake_all()
             self._plan()
 
-    def _stumble(self) -> None:
+    def _reconnect_later(self) -> None:
         """The waiters meet the same trouble in their own calls: let them look."""
-        self._again_at = self._world.now() + AGAIN_S
-        if self._link is not None:
-            self._link.end(ConnectionError("there was trouble"))
+        self._reconnect_at = self._world.now() + RECONNECT_S
+        if self._connection is not None:
+            self._connection.end(ConnectionError("there was trouble"))
         self._ready.set()
-        self._wake_all()
+        self._waiters.wake_all()

@@ -1,113 +1,92 @@
-"""Hears notifications in a program of threads.
+"""Receive notifications in a program of threads.
 
-A blocking caller that waits alone hears by itself, for itself and for whoever comes after it: that
-saves a thread and the way between the two. Else a thread of ours does.
+A blocking caller that waits alone listens by itself, for itself and for whoever comes after it:
+that saves a thread and the way between the two. Else a thread of ours does.
 """
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Sequence
 
 import psycopg
 
 from ...errors import FencelockError
+from ...wires.wakeup_pipe import WakeupPipe
 from ...world import Job, Signal, World
-from .alarm import Alarm
-from .ears import AGAIN_S, ALIVE_S, CLOSE_S, NEVER, Ears, Watch
-from .link import Rows
-from .link_threads import ThreadLink, asked, connect, time_left
+from ..timer import NEVER
+from .listener import CLOSE_S, RECONNECT_S, Listener
 from .settings import Settings
-from .statements import LeaseStatements, Statement
+from .statements import Statements
+from .wire.connection_threads import ThreadConnection, connect, execute
 
 GLANCE_S = 0.5  # how long a blocking caller listens before it sees that it need not any more
 
 
-class ThreadListener(Ears):
-    """The ears of one client."""
+class ThreadListener(Listener):
+    """Receives the notifications for one client."""
 
-    def __init__(self, world: World, settings: Settings, say: LeaseStatements) -> None:
-        super().__init__(world, settings, say)
+    def __init__(self, world: World, settings: Settings, sql: Statements) -> None:
+        super().__init__(world, settings, sql)
         self._waited_for = threading.Event()
         self._mutex = world.mutex()
-        self._hearing = threading.Lock()
+        self._reading = threading.Lock()
         """Whoever reads from the connection has it."""
         self._on_duty = False
+        """Whether our thread listens."""
         self._job: Job | None = None
-        self._link: ThreadLink | None = None
-        self._alarm = Alarm()
+        self._connection: ThreadConnection | None = None
+        self._wakeup = WakeupPipe()
 
     async def watch(self, owner: str, signal: Signal) -> None:
-        self._watches[owner] = Watch(signal)
+        self._waiters.watch(owner, signal)
         if self._job is not None and self._ready.is_set():
             return
         self._waited_for.set()
         with self._mutex:
             if self._job is None:
-                self._alarm.open()
+                self._wakeup.open()
                 self._job = self._world.spawn(self._run(), "fencelock-listener")
         await self._world.wait(self._ready, self._world.now() + self._settings.request_timeout)
 
     def unwatch(self, owner: str) -> None:
-        self._watches.pop(owner, None)
-        if not self._watches and self._on_duty:
-            self._alarm.ring()  # let it rest: the next to come may hear by itself
+        self._waiters.unwatch(owner)
+        if not len(self._waiters) and self._on_duty:
+            self._wakeup.wake()  # let it rest: the next to come may listen by itself
 
     async def wait(self, signal: Signal, deadline: float) -> None:
-        if self._on_duty or not self._hear_alone(signal, deadline):
+        if self._on_duty or not self._listen_alone(signal, deadline):
             self._waited_for.set()
             await self._world.wait(signal, deadline)
 
-    def _hear_alone(self, signal: Signal, deadline: float) -> bool:
-        """Hear in the calling thread; say whether its wait is over."""
-        if not self._hearing.acquire(blocking=False):
+    def _listen_alone(self, signal: Signal, deadline: float) -> bool:
+        """Listen in the calling thread; say whether its wait is over."""
+        if not self._reading.acquire(blocking=False):
             return False
         try:
             while not signal.is_set():
                 now = self._world.now()
                 if now >= deadline:
                     return True
-                if self._link is None or self._closing:
+                if self._connection is None or self._closing:
                     return False
-                self._attend(now, min(deadline, now + GLANCE_S))
+                self._listen(now, min(deadline, now + GLANCE_S))
             return True
         except (FencelockError, psycopg.Error, OSError):
             return False  # the listener meets the same trouble, and sees to it
         finally:
-            self._hearing.release()
-
-    async def ask(self, statement: Statement, values: Sequence[object], owner: str) -> Rows | None:
-        if self._on_duty or self._settings.listen is not None:
-            return None
-        if not self._hearing.acquire(blocking=False):
-            return None
-        try:
-            link = self._link
-            if link is None or self._closing:
-                return None
-            if time.monotonic() >= link.fresh_until and link.stale():
-                return None  # whoever hears next meets the trouble, and sees to it
-            return asked(
-                link, statement, values, time_left(self._world, self._settings.request_timeout)
-            )
-        finally:
-            if self._link is not None and self._link.broken:
-                self._link = None
-                self._wake_all()
-            self._hearing.release()
+            self._reading.release()
 
     def expect(self, remaining: float) -> None:
         end = self._world.now() + remaining
-        if end < self._tend_at:
-            self._tend_at = end
+        if end < self._settle_at:
+            self._settle_at = end
             if self._on_duty:
-                self._alarm.ring()
+                self._wakeup.wake()
 
     def close_nowait(self) -> None:
         self._closing = True
         self._waited_for.set()
-        self._alarm.ring()
+        self._wakeup.wake()
 
     async def close(self) -> None:
         self.close_nowait()
@@ -115,60 +94,60 @@ class ThreadListener(Ears):
             await self._job.join(self._world.now() + CLOSE_S)
 
     async def _run(self) -> None:
-        """Hear and tend for as long as the client lives."""
+        """Listen, and send what is due, for as long as the client lives."""
         while not self._closing:
             try:
-                if self._watches and self._waited_for.is_set():
+                if len(self._waiters) and self._waited_for.is_set():
                     self._on_duty = True
-                    with self._hearing:
-                        self._attend(self._world.now(), NEVER)
+                    with self._reading:
+                        self._listen(self._world.now(), NEVER)
                 else:
                     self._on_duty = False
                     self._waited_for.clear()
-                    if self._watches:  # somebody came just now, and may have called before
+                    if len(self._waiters):  # somebody came just now, and may have set it before
                         self._waited_for.set()
                     self._waited_for.wait()
             except (FencelockError, psycopg.Error, OSError):
-                self._stumble()
-        with self._hearing:  # somebody may still be asking
-            if self._link is not None:
-                self._link.drop()
-        self._alarm.close()
+                self._reconnect_later()
+        with self._reading:  # somebody may still be reading
+            if self._connection is not None:
+                self._connection.drop()
+        self._wakeup.close()
 
-    def _attend(self, now: float, until: float) -> None:
-        """Say and ask what is due, then hear until then, or until the next is."""
-        link = self._link or self._connect()
-        if now >= self._alive_at or now >= self._tend_at:
-            self._see_to(link, now)
+    def _listen(self, now: float, until: float) -> None:
+        """Send what is due, then wait for notifications until then, or until the next is."""
+        connection = self._connection or self._connect()
+        if now >= self._due_at():
+            self._send_due(connection, now)
             now = self._world.now()
-        until = min(self._tend_at, self._alive_at, until)
-        for word in link.hear(until - now, self._alarm):
-            self._understand(word)
+        for payload in connection.notifications(min(self._due_at(), until) - now, self._wakeup):
+            self._notified(payload)
 
-    def _see_to(self, link: ThreadLink, now: float) -> None:
-        if now >= self._alive_at:
-            self._alive_at = now + ALIVE_S
-            asked(link, self._say.alive, (self.inbox,), self._settings.request_timeout)
-            self._tend_at = min(self._tend_at, now)
-        if now >= self._tend_at:
-            rows = asked(link, self._say.settle, (self.inbox,), self._settings.request_timeout)
-            self._tended(rows, now)
+    def _send_due(self, connection: ThreadConnection, now: float) -> None:
+        if self._waiters.heartbeat_due(now):
+            execute(connection, self._sql.heartbeat, (self.inbox,), self._settings.request_timeout)
+            self._settle_at = min(self._settle_at, now)
+        if now >= self._settle_at:
+            rows = execute(
+                connection, self._sql.settle, (self.inbox,), self._settings.request_timeout
+            )
+            self._settled(rows, now)
 
-    def _connect(self) -> ThreadLink:
-        link = connect(self._world, self._settings, self._settings.listen)
-        inbox = self._channel()
-        asked(link, Statement("", f'LISTEN "{inbox}"'), (), self._settings.request_timeout)
-        asked(link, self._say.listen, (inbox,), self._settings.request_timeout)
-        self._link = link
-        self._hears(inbox)
-        return link
+    def _connect(self) -> ThreadConnection:
+        connection = connect(self._world, self._settings, self._settings.listen)
+        inbox, listen = self._new_inbox()
+        execute(connection, listen, (), self._settings.request_timeout)
+        execute(connection, self._sql.listen, (inbox,), self._settings.request_timeout)
+        self._connection = connection
+        self._connected(inbox)
+        return connection
 
-    def _stumble(self) -> None:
+    def _reconnect_later(self) -> None:
         """The waiters meet the same trouble in their own calls: let them look."""
-        with self._hearing:
-            if self._link is not None:
-                self._link.drop()
-                self._link = None
+        with self._reading:
+            if self._connection is not None:
+                self._connection.drop()
+                self._connection = None
         self._ready.set()
-        self._wake_all()
-        threading.Event().wait(AGAIN_S)
+        self._waiters.wake_all()
+        threading.Event().wait(RECONNECT_S)

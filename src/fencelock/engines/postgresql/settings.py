@@ -1,4 +1,4 @@
-"""Reading the options of a URL, and saying them in libpq's words."""
+"""Read the options of a URL, and translate them to those of libpq."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from ..options import (
     common,
     switch,
     text,
+    tls,
     whole,
 )
-from .tables import SCHEMA, check_identifier
+from .statements import SCHEMA
+from .tables import check_identifier
 
 Mode: TypeAlias = Literal["lease", "advisory", "row"]
 Bound: TypeAlias = Literal["session", "transaction"]
 
+_TLS = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey"}  # and libpq's own names
 _PASSED_ON = (
     "sslmode",
     "sslrootcert",
@@ -92,8 +95,22 @@ def _conninfo(address: Address) -> dict[str, str]:
     }
     if len(address.hosts) > 1:
         words["target_session_attrs"] = "read-write"  # the primary, wherever it is now
+    words |= _tls_words(address)
     words |= {name: str(address.options[name]) for name in _PASSED_ON if name in address.options}
     return {name: value for name, value in words.items() if value}
+
+
+def _tls_words(address: Address) -> dict[str, str]:
+    """The options that mean TLS for every engine, in libpq's words."""
+    options = address.options
+    files = tls(options)
+    if files is None:
+        return {"sslmode": "disable"} if options.get("tls") is False else {}
+    for name, theirs in {**_TLS, "tls": "sslmode"}.items():
+        if options.get(name) is not None and theirs in options:
+            raise Misconfigured(f"{name}= and {theirs}= mean the same: leave one out")
+    words = {_TLS[name]: path for name, path in files._asdict().items() if path is not None}
+    return {"sslmode": "verify-full", "sslrootcert": "system", **words}
 
 
 def _connect_timeout(address: Address) -> str:
@@ -127,5 +144,5 @@ OPTIONS: dict[str, Reader] = {
     "push": switch("push"),
     "listen": _listen,
     **{name: text(name) for name in _PASSED_ON},
-    **common("request_timeout", "connect_timeout", "pool"),
+    **common("request_timeout", "connect_timeout", "pool", "tls", "ca", "cert", "key"),
 }

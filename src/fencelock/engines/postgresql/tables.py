@@ -1,202 +1,32 @@
-"""What the modes keep in the database, as text: nothing here imports a driver.
-
-* ``_locks`` has one row for each name in use, and for a while after: who holds it and until when,
-  on the server's clock. ``owner = ''`` is free; ``queued`` says that ``_waiters`` may have rows for
-  it, and no row of it has a place before ``turn``. ``inbox`` is that of a holder which was handed
-  the lock and has not been heard of since.
-* ``_waiters`` is the queue. It is unlogged: a crash empties it, and waiters stand in line anew.
-  Its places come from ``_place``, which is logged: an unlogged sequence cannot be used any more
-  where a standby of PostgreSQL 15 was promoted.
-  ``_revoked`` is what holders have to be told. A client that listens for its waiters holds an
-  advisory lock on its inbox: if that is to be had, nobody listens any more, and whoever hands a
-  lock on passes over them at once.
-* ``_floor`` is a sequence that stands at the highest fence of any row that was removed. It is
-  raised *before* the rows go. Reading a sequence shows its newest value, whatever the snapshot, so
-  who makes a new row for a name cannot miss it: fences never go back.
-* ``_fence`` is the sequence of ``mode=row``. That of ``mode=advisory`` has one place in a database,
-  whatever the options are: the server's advisory locks exclude all of its clients, so their fences
-  come from one counter. ``_holders`` tells who holds in both.
-  That table is for people: nothing is decided by it, so it is unlogged. A row says who held a name
-  last; whether it still does, the server's own locks or transactions tell.
-* ``_rows`` are what ``mode=row`` locks.
-
-Whoever hands a lock on has locked the name's row, and is a function: in READ COMMITTED each
-statement of a function sees what was committed before *it* began, so nothing is decided by what was
-true before the row was ours. The two statements that do without a function (``statements.py``)
-decide by columns of that one row, which the server reads again once it has locked it.
-
-Who joins a queue does not lock the row, or each release would wait for joiners, and they for its
-way to the disk. Nobody is missed all the same:
-
-* A joiner holds an advisory lock on the queue, shared with other joiners, until its entry can be
-  seen. Having it, and having made the entry, it reads the row: the entry counts only if somebody
-  holds the lock who knows of a queue (``queued``).
-* Such a holder frees the lock for all, and takes ``queued`` back, only if it has that advisory lock
-  alone and then finds the queue empty. If that was before the joiner had its share, the joiner
-  reads it and asks again with the row locked. If it comes after, it finds the entry.
-* A joiner takes its share or goes the other way, and never waits for the row. Who wants that lock
-  alone has the row, and waits for nobody but joiners. So nobody waits in a circle.
-* A waiter that asks again may find that it is just being handed the lock: its entry is deleted
-  under it, and it makes a new one. It waited for that to be committed, so it reads that it holds
-  the lock, and takes the entry back.
-* Who finds that nobody listens for a waiter passes it over only when it has that advisory lock
-  alone: before, the waiter may be joining anew, with an inbox that is heard.
-* Who leaves the queue locks the row, like who hands on. A release that had to wait for the row may
-  have chosen somebody who is gone: it sees that when it deletes the entry, and chooses again.
-
-A grant and a renewal are on disk before anybody is told of them, and so is a release that hands
-the lock over. Giving back what nobody waits for, and queueing, need not be: if a crash forgets
-them, the lock is held until its ttl ends, or a waiter stands in line anew. Whoever is granted the
-lock next has that written to disk, and all before it.
-"""
+"""What the modes need in the database: ``sql/schema.sql`` and the functions beside it."""
 
 from __future__ import annotations
 
 import re
 
 from ...errors import Misconfigured
-
-SCHEMA = "public"
-"""Where everything lies unless another schema is named. It is no matter of ``search_path``, which
-begins with a schema of the role's own: two roles would lock in two places and both hold."""
-ADVISORY = f'"{SCHEMA}".fencelock_advisory'
-"""The beginning of the names of what all advisory locks of a database share."""
-VERSION = 4
-"""Part of the functions' names: clients of two versions may share the tables. Those of the first
-have no ``h`` before the id of their inbox; they are called, and claim the lock by asking again."""
-SPACE = 0x46454E43
-"""Of the advisory locks with two keys, which we use among ourselves; locks of users have one."""
-QUEUES = SPACE + 1
-"""The same, for the queues of names."""
+from .statements import ADVISORY, SCHEMA, fill_in, qualified, text_of
 
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,30}")
-
-_CLAIM_S = 0.5  # how long a lock waits for somebody who was called to it
-_SHORT_S = 10  # as often do listeners look by themselves; who waits for a shorter lease is told
-_FORGET_S = 30  # a waiter that was not seen for so long is dead
-_UNUSED_S = 60  # a free row stays for so long, in case the name is used again
-_TIDY_MAX = 1000
-_SKIP = 256  # places that may have been left before a queue's first one is looked up
-
-# The wall clock in microseconds, unless it claims the far future.
-_CLOCK_US = "least((date_part('epoch', clock_timestamp()) * 1000000)::bigint, 4503599627370495)"
-
-_TABLES = """
-CREATE SEQUENCE IF NOT EXISTS {t}_floor AS bigint;
-CREATE SEQUENCE IF NOT EXISTS {t}_place AS bigint;
-
-CREATE TABLE IF NOT EXISTS {t}_locks (
-  name text COLLATE "C" PRIMARY KEY,
-  owner text NOT NULL,
-  fence bigint NOT NULL,
-  ttl double precision NOT NULL,
-  since timestamptz NOT NULL,
-  expires_at timestamptz NOT NULL,
-  claimed boolean NOT NULL,
-  queued boolean NOT NULL,
-  meta text NOT NULL,
-  inbox text NOT NULL DEFAULT '',
-  turn bigint NOT NULL DEFAULT 0
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
-ALTER TABLE {t}_locks ADD COLUMN IF NOT EXISTS inbox text NOT NULL DEFAULT '';
-ALTER TABLE {t}_locks ADD COLUMN IF NOT EXISTS turn bigint NOT NULL DEFAULT 0;
-
-CREATE UNLOGGED TABLE IF NOT EXISTS {t}_waiters (
-  owner text PRIMARY KEY,
-  name text COLLATE "C" NOT NULL,
-  place bigint NOT NULL DEFAULT nextval('{t}_place'),
-  ttl double precision NOT NULL,
-  since timestamptz NOT NULL,
-  seen_at timestamptz NOT NULL,
-  lapsed boolean NOT NULL,
-  inbox text NOT NULL,
-  meta text NOT NULL
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
-ALTER TABLE {t}_waiters ALTER COLUMN place DROP IDENTITY IF EXISTS;
-ALTER TABLE {t}_waiters ALTER COLUMN place SET DEFAULT nextval('{t}_place');
-ALTER TABLE {t}_waiters SET UNLOGGED;
-SELECT setval('{t}_place', max(place)) FROM {t}_waiters
-  HAVING max(place) > (SELECT last_value FROM {t}_place);
-CREATE INDEX IF NOT EXISTS {p}_waiters_in_order ON {t}_waiters (name, place);
-CREATE INDEX IF NOT EXISTS {p}_waiters_by_inbox ON {t}_waiters (inbox);
-
-CREATE TABLE IF NOT EXISTS {t}_revoked (
-  owner text PRIMARY KEY,
-  reason text NOT NULL,
-  until timestamptz NOT NULL
-);
-
-CREATE UNLOGGED TABLE IF NOT EXISTS {t}_holders (
-  name text COLLATE "C" PRIMARY KEY,
-  owner text NOT NULL,
-  key bigint,
-  fence bigint NOT NULL,
-  ttl double precision NOT NULL,
-  since timestamptz NOT NULL,
-  expires_at timestamptz NOT NULL,
-  pid integer NOT NULL,
-  xid text,
-  meta text NOT NULL
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01);
-
-CREATE TABLE IF NOT EXISTS {t}_rows (name text COLLATE "C" PRIMARY KEY);
-"""
-
-
-# Raise a sequence of fences to the clock. One at a time, and only when the clock is so far ahead
-# that nothing drawn at this very moment can be drawn again.
-_LIFT = """
-CREATE SEQUENCE IF NOT EXISTS {c}_fence AS bigint;
-CREATE OR REPLACE FUNCTION {c}_v{version}_lift() RETURNS void AS $$
-BEGIN
-  PERFORM pg_advisory_xact_lock({space}, hashtext('{c}_fence'));
-  IF {us} > (SELECT last_value FROM {c}_fence) + 1000 THEN
-    PERFORM setval('{c}_fence', {us});
-  END IF;
-END $$ LANGUAGE plpgsql;
-"""
+_PARTS = ("schema", "handover", "acquire", "maintenance", "fence_counter")
 
 
 def schema(table: str = "fencelock", namespace: str = SCHEMA) -> str:
     """The statements that make everything; running them again does no harm."""
-    return store(table, namespace) + "\n" + lift(ADVISORY)
-
-
-def lift(counter: str) -> str:
-    """The statements that make a sequence of fences, and the function that raises it."""
-    text = _LIFT.replace("{c}", counter).replace("{version}", str(VERSION))
-    return text.replace("{space}", str(SPACE)).replace("{us}", _CLOCK_US).strip() + "\n"
+    return store(table, namespace) + "\n" + fence_counter(ADVISORY)
 
 
 def store(table: str, namespace: str) -> str:
     """The statements that make what clients of these options share."""
-    from .asking import ASKING  # much text, which most clients never need
-    from .earlier import earlier
-    from .handing import HANDING
-    from .tending import TENDING
+    for name in (table, namespace):
+        check_identifier(name)
+    text = "\n".join(text_of(part) for part in _PARTS)
+    return fill_in(text, table, namespace, qualified(table, namespace))
 
-    check_identifier(table)
-    text = (
-        (_TABLES + HANDING + ASKING + TENDING + earlier())
-        .replace("{us}", _CLOCK_US)
-        .replace("{p}", table)
-    )
-    text = text.replace("{space}", str(SPACE))
-    text = text.replace("{t}", qualified(table, namespace)).replace(
-        "{f}", functions(table, namespace)
-    )
-    numbers = {
-        "claim": _CLAIM_S,
-        "short": _SHORT_S,
-        "forget": _FORGET_S,
-        "unused": _UNUSED_S,
-        "tidy": _TIDY_MAX,
-        "skip": _SKIP,
-        "queues": QUEUES,
-    }
-    for word, number in numbers.items():
-        text = text.replace(f"{{{word}}}", str(number))
-    return f"{text.strip()}\n\n{lift(qualified(table, namespace))}"
+
+def fence_counter(counter: str) -> str:
+    """The statements that make a sequence of fences, and the function that raises it."""
+    return fill_in(text_of("fence_counter"), "", "", counter)
 
 
 def check_identifier(value: object) -> str:
@@ -206,18 +36,3 @@ def check_identifier(value: object) -> str:
             f"{value!r} is no name for tables here: up to 31 of a-z, 0-9 and _, no digit first"
         )
     return value
-
-
-def qualified(table: str, namespace: str) -> str:
-    """The beginning of the tables' names."""
-    return f'"{namespace}".{table}'
-
-
-def functions(table: str, namespace: str) -> str:
-    """The beginning of the functions' names."""
-    return versioned(qualified(table, namespace))
-
-
-def versioned(names: str) -> str:
-    """The beginning of the functions' names, from that of what they work on."""
-    return f"{names}_v{VERSION}"

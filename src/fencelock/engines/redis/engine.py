@@ -34,20 +34,18 @@ from ...model import (
     renewed,
 )
 from ...world import GRACE_S, Signal, World
-from .dispatch import Dispatch, Job
-from .keys import Keys, beside, lock_of, record_of
+from ..waiters import HEARTBEAT_S
+from .inspect import Inspector
+from .keys import lock_of, record_of
 from .listener import Listener
-from .look import Look
-from .phrases import OWNER_LENGTH, Ending, Phrases, ms, unusual
+from .prepacked import Prepacked, ms
+from .script_runner import ScriptRunner
 from .scripts import script
 from .settings import OPTIONS, settings
-from .waiters import ALIVE_S
-from .wire import Inbox, packed
+from .wire.connection import FastPath, ScriptCall, packed
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
-ALIVE_MS = ALIVE_S * 1000  # a name is looked after so soon in any case
-
-_NONE = Ending(0.0, b"", 0.0)  # of requests that were not made yet
+HEARTBEAT_MS = HEARTBEAT_S * 1000  # a lock is looked after so soon in any case
 
 ADVICE = (
     "Redis can lose a lock in a failover or a restart, and ends leases by its wall clock. Check "
@@ -78,190 +76,138 @@ class RedisEngine(Engine):
         self._now = world.now
         self._settings = settings(address)
         self._request_timeout = self._settings.request_timeout
-        self._dispatch = Dispatch(world, self._settings)
-        self._inbox_id = world.owner()[:16]
-        self._alone = "0" if self._settings.topology == "cluster" else "1"
-        self._listener = Listener(world, self._subscribe, self._settle, self._give_back)
-        only = self._dispatch.route.only
-        self._line = self._dispatch.wire.line(only) if only else None
-        """The quick way, where there is but one server and its word is enough."""
-        self._trusts = not self._settings.replicas
-        """What a server says is enough: no replica has to confirm it."""
-        if not self._trusts:
-            self._line = None
-        self._direct = self._line.direct if self._line is not None else None
-        self._look = Look(self._dispatch, self._settings, self._alone)
-        phrases = Phrases(
-            self._settings.prefix,
-            self._inbox_id,
-            self._alone == "1",
-            self._settings.request_timeout,
-        )
-        self._phrases = phrases
-        self._places, self._endings, self._left = phrases.places, phrases.endings, phrases.left
+        self._runner = ScriptRunner(world, self._settings)
+        alone = self._settings.topology != "cluster"  # one server reaches the inboxes of all
+        flag = "1" if alone else "0"
+        self._listener = Listener(world, self._runner, self._request_timeout, flag)
+        self._inspector = Inspector(self._runner, self._settings, flag)
+        self._prepacked = Prepacked(self._settings, self._listener.inbox, alone)
+        self._replicas = self._settings.replicas
+        """How many replicas have to confirm a grant; if any, a push alone is not believed."""
+        only = self._runner.topology.only
+        self._fast: FastPath | None = None
+        """Where there is one server and its word is enough: the way without a detour."""
+        if only is not None and not self._replicas:
+            self._fast = self._runner.pool.fast_path(only)
+        self._direct = self._fast.direct if self._fast is not None else None
 
     async def open(self) -> None:
-        await self._dispatch.command("PING")
-        self.traits = self.traits._replace(durable=await self._is_durable())
-
-    async def _is_durable(self) -> bool:
-        """Whether grants survive a restart of the server; unknown is no."""
-        try:
-            reply = await self._dispatch.command("CONFIG", "GET", "appendonly")
-        except Exception:
-            return False
-        return bool(reply[1:2] == [b"yes"])
+        await self._runner.command("PING")
+        self.traits = self.traits._replace(durable=await self._inspector.is_durable())
 
     async def close(self) -> None:
         await self._listener.close()
-        await self._dispatch.wire.close()
+        await self._runner.pool.close()
 
     def close_nowait(self) -> None:
         self._listener.close_nowait()
-        self._dispatch.wire.close_nowait()
+        self._runner.pool.close_nowait()
 
-    def _keys_of(self, name: str) -> Keys:
-        return self._phrases.place(name).keys
+    # Acquire, renew, release
 
     async def acquire(self, request: Request) -> Grant | Busy:
         name, owner, ttl, meta, queue, waits, _ = request
-        if queue and (handed := self.pushed_grant(request)) is not None:
-            return handed
-        listener, line, direct = self._listener, self._line, self._direct
-        if owner in listener.left:
-            listener.enter(owner)
-        joins = queue or (waits and listener.inbox is not None)
-        keys, take, join, _ = self._places.get(name) or self._phrases.place(name)
+        if queue and (pushed := self.pushed_grant(request)) is not None:
+            return pushed
+        listener, fast, direct = self._listener, self._fast, self._direct
+        if owner in listener.withdrawn:
+            listener.reenter(owner)
+        joins = queue or (waits and listener.subscription is not None)
         now = self._now()
         if joins:
-            listener.expect(keys.lock, owner, now)
-            take = join
-        if line is None:
-            answer = await self._acquire_anywhere(request, keys, joins)
+            listener.join(self._prepacked.keys(name).lock, owner, now)
+        if fast is None:
+            answer = await self._acquire_anywhere(request, joins)
         else:
-            same_ttl, ending, request_timeout = self._endings.get((meta, joins), _NONE)
-            if same_ttl != ttl:
-                _, ending, request_timeout = self._phrases.ending(ttl, meta, joins)
-            said = owner.encode()
-            payload = take + said + ending
-            if len(said) != OWNER_LENGTH:
-                payload = unusual(take, said, ending)
-            answer = (
-                direct(payload, request_timeout)
-                if direct
-                else await line.ask(payload, request_timeout)
-            )
+            payload, timeout = self._prepacked.acquire(name, owner, ttl, meta, joins)
+            answer = direct(payload, timeout) if direct else await fast.request(payload, timeout)
             if type(answer) is ReplyError:
-                words = (owner, *self._phrases.words(ttl, meta, joins))
-                script = self._phrases.acquire
-                answer = await self._dispatch.again(script, keys.declared, words, answer)
-        if type(answer) is bytes:
-            if not queue and owner in listener.waiters:  # it asked for a place, now or before
-                listener.unwatch(owner)
+                call = self._prepacked.acquire_call(name, owner, ttl, meta, joins)
+                answer = await self._runner.rerun(call, answer)
+        if type(answer) is bytes:  # the fence
+            if not queue and owner in listener.waiters.by_owner:  # it joined, now or before
+                listener.unwatch(self._prepacked.keys(name).lock, owner)
             return granted(name, owner, int(answer), ttl, now)
-        look_ms, place, holder = answer
-        if joins and look_ms < ALIVE_MS:
-            listener.look_at(keys.lock, look_ms / 1000)
-        return refused(LOOK_S, place if place >= 0 else None, joins, holder.decode())
+        look_ms, position, holder = answer
+        if joins and look_ms < HEARTBEAT_MS:
+            listener.look_at(self._prepacked.keys(name).lock, look_ms / 1000)
+        return refused(LOOK_S, position if position >= 0 else None, joins, holder.decode())
 
-    async def _acquire_anywhere(self, request: Request, keys: Keys, joins: bool) -> Any:
-        words = self._phrases.words(request.ttl, request.meta, joins)
-        if self._settings.replicas:
-            return await self._confirmed(request, words)
-        script, owner, ttl = self._phrases.acquire, request.owner, request.ttl
-        return await self._dispatch.run(script, keys.declared, owner, words, ttl)
-
-    async def _confirmed(self, request: Request, words: tuple[Any, ...]) -> Any:
-        """Acquire, and believe it only when so many replicas have it."""
-        wanted, request_timeout = (
-            self._settings.replicas,
-            min(request.ttl / 2, self._settings.request_timeout),
-        )
-        left = self.world.limit() - self.world.now() if request.waits or request.queue else GRACE_S
-        wait = packed(
-            "WAIT", str(wanted), ms(min(request_timeout / 2, left / 3))
-        )  # and time to undo it
-        keys = self._keys_of(request.name).declared
-        answer, replicas = await self._dispatch.run(
-            self._phrases.acquire, keys, request.owner, words, request.ttl, then=wait
-        )
+    async def _acquire_anywhere(self, request: Request, joins: bool) -> Any:
+        """Acquire at the server that serves the name; where replicas count, believe only them."""
+        name, owner, ttl, meta = request[:4]
+        call = self._prepacked.acquire_call(name, owner, ttl, meta, joins)
+        wanted = self._replicas
+        if not wanted:
+            return await self._runner.run(call, ttl)
+        seconds = min(ttl / 2, self._request_timeout) / 2
+        left = self.world.limit() - self._now() if request.waits or request.queue else GRACE_S
+        wait = packed("WAIT", str(wanted), ms(min(seconds, left / 3)))  # and time to undo it
+        answer, replicas = await self._runner.run(call, ttl, then=wait)
         if isinstance(answer, bytes) and not (isinstance(replicas, int) and replicas >= wanted):
             await self._take_back(request)
             raise Unavailable(
-                f"{replicas} of {wanted} replicas confirmed the grant of {request.name!r}: "
+                f"{replicas} of {wanted} replicas confirmed the grant of {name!r}: "
                 "it was taken back and nothing is held. See the replication of the server"
             )
         return answer
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        now = self.world.now()
-        answers: list[Grant | Gone] = [*renewed(grants, now)]
+        answers: list[Grant | Gone] = [*renewed(grants, self._now())]
         locks = [lock_of(grant.name, self._settings.prefix) for grant in grants]
-        request_timeout = min(grant.ttl for grant in grants) / 3
-        groups = self._dispatch.route.groups(locks)
-        jobs = [
-            Job(
-                [key for place in places for key in (locks[place], record_of(locks[place]))],
-                [word for p in places for word in (ms(grants[p].ttl), grants[p].owner)],
+        groups = self._runner.topology.groups(locks)
+        calls = [
+            ScriptCall(
+                script("renew"),
+                [key for i in group for key in (locks[i], record_of(locks[i]))],
+                [word for i in group for word in (ms(grants[i].ttl), grants[i].owner)],
             )
-            for places in groups
+            for group in groups
         ]
-        replies = await self._dispatch.run_all(script("renew"), jobs, request_timeout, "keeper")
-        for places, gone in zip(groups, replies, strict=True):
+        request_timeout = min(grant.ttl for grant in grants) / 3
+        replies = await self._runner.run_all(calls, request_timeout, "keeper")
+        for group, gone in zip(groups, replies, strict=True):
             for number, reason in zip(gone[::2], gone[1::2], strict=True):
-                answers[places[number]] = _gone(reason.decode())
+                answers[group[number]] = _gone(reason.decode())
         return answers
 
     async def release(self, grant: Grant) -> bool:
         name, owner, _, ttl, _, _ = grant
-        keys, _, _, leave = self._places.get(name) or self._phrases.place(name)
-        line, direct = self._line, self._direct
-        if line is None:
-            script, last = self._phrases.release, self._phrases.last
-            freed = await self._dispatch.run(script, keys.declared, owner, last, ttl)
+        fast, direct = self._fast, self._direct
+        if fast is None:
+            freed = await self._runner.run(self._prepacked.release_call(name, owner), ttl)
         else:
-            said = owner.encode()
-            payload = leave + said + self._left
-            if len(said) != OWNER_LENGTH:
-                payload = unusual(leave, said, self._left)
-            request_timeout = ttl if ttl < self._request_timeout else self._request_timeout
-            freed = (
-                direct(payload, request_timeout)
-                if direct
-                else await line.ask(payload, request_timeout)
-            )
+            payload = self._prepacked.release(name, owner)
+            timeout = ttl if ttl < self._request_timeout else self._request_timeout
+            freed = direct(payload, timeout) if direct else await fast.request(payload, timeout)
             if type(freed) is ReplyError:
-                script, words = self._phrases.release, (owner, *self._phrases.last)
-                freed = await self._dispatch.again(script, keys.declared, words, freed)
+                call = self._prepacked.release_call(name, owner)
+                freed = await self._runner.rerun(call, freed)
         return bool(freed)
 
     async def withdraw(self, request: Request) -> None:
-        listener, lock, owner = self._listener, self._keys_of(request.name).lock, request.owner
-        listener.leave(lock, owner)
+        listener, owner = self._listener, request.owner
+        listener.withdraw(self._prepacked.keys(request.name).lock, owner)
         try:
             await self._take_back(request)
         except BaseException:
             if request.queue or request.waits:
-                listener.stay(owner)
+                listener.listen_for(owner)
             raise
-        listener.gone(owner)
+        listener.has_left(owner)
 
     async def _take_back(self, request: Request) -> None:
         name, owner, ttl = request[:3]
-        self._listener.forgo(owner)
+        self._listener.retract(self._prepacked.keys(name).lock, owner)
         await self.release(granted(name, owner, 0, ttl, 0.0))
 
-    async def revoke(self, name: str, reason: str) -> bool:
-        keys, request_timeout = self._keys_of(name).declared, self._settings.request_timeout
-        took = await self._dispatch.run(
-            script("revoke"), keys, reason, (self._alone,), request_timeout
-        )
-        return bool(took)
+    # Wait
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        if not self._listener.hears:
+        if self._listener.subscription is None:
             await self._listener.open()
-        self._listener.watch(self._keys_of(request.name).lock, request.owner, signal)
+        key = self._prepacked.keys(request.name).lock
+        self._listener.watch(key, request.owner, signal)
 
     def wait(  # pyright: ignore[reportIncompatibleMethodOverride]  # Engine's is the same, awaited
         self, signal: Signal, deadline: float
@@ -269,48 +215,30 @@ class RedisEngine(Engine):
         return self._listener.wait(signal, deadline)
 
     def pushed_grant(self, request: Request) -> Grant | None:
+        if self._replicas:
+            return None
         name, owner, ttl = request[:3]
-        found = self._listener.handed(owner, ttl) if self._trusts else None
+        found = self._listener.waiters.pushed_grant(owner, ttl)
         return None if found is None else granted(name, owner, found[0], ttl, found[1])
 
     async def unwatch(self, request: Request) -> None:
-        self._listener.unwatch(request.owner)
+        self._listener.unwatch(self._prepacked.keys(request.name).lock, request.owner)
 
-    async def _subscribe(self) -> Inbox:
-        node = await self._dispatch.route.find("")
-        channel = f"fencelock:inbox:{self._inbox_id}"
-        try:
-            return await self._dispatch.wire.subscribe(node, channel)
-        except Unavailable:
-            self._dispatch.route.forget(node)
-            raise
-
-    async def _settle(self, lock: str) -> tuple[float, bool]:
-        look_ms, known = await self._dispatch.run(
-            script("settle"),
-            beside(lock).declared,
-            self._inbox_id,
-            (self._alone,),
-            self._settings.request_timeout,
-        )
-        return look_ms / 1000, known == 1
-
-    async def _give_back(self, lock: str, owner: str, fence: str) -> None:
-        keys, words = beside(lock).declared, (fence, self._alone)
-        await self._dispatch.run(
-            script("give_back"), keys, owner, words, self._settings.request_timeout
-        )
+    # Inspect
 
     async def inspect(self, name: str) -> State:
-        return await self._look.state(name)
+        return await self._inspector.state(name)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return await self._look.scan(prefix)
+        return await self._inspector.scan(prefix)
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        return await self._inspector.revoke(name, reason)
 
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose
 
-        return await diagnose(self._dispatch, self._settings, self.world.wall_us)
+        return await diagnose(self._runner, self._replicas, self.world.wall_us)
 
 
 def _gone(reason: str) -> Gone:

@@ -1,10 +1,10 @@
-"""Hears pushes for the waiters of one client, and looks after the names they wait for.
+"""Receive pushes for the waiters of one client, and send heartbeats for the locks they wait for.
 
-One connection serves all waiters of a client, whatever their number: its inbox. Whoever hands a
-lock on publishes the owner that it is handed to. A lock may also come free without a word, when a
-lease ends or another program lets go of it: so there is one timer for each name that is waited for,
-at the moment at which the present lease would end. The same look says that the waiters are alive.
-Who waits, and for what, is in ``waiters.py``.
+One subscription serves all waiters of a client, whatever their number: its inbox. Whoever hands a
+lock on publishes the owner that it is handed to. A lock may also come free without a push, when a
+lease ends or another program lets go of it: so there is one timer for each lock that is waited for,
+at the moment at which the present lease would end. Its heartbeat hands on a lock that is free, and
+says that the waiters are alive.
 
 A lock that is handed to an owner that has given up is given back at once.
 
@@ -17,61 +17,138 @@ of its own and ended in ``finally``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...world import Job, Signal, World, sleep
-from .waiters import ALIVE_S, NEVER, Waiters
-from .wire import Inbox
+from ..waiters import HEARTBEAT_S, NEVER, Waiters
+from .keys import beside
+from .script_runner import ScriptRunner
+from .scripts import script
+from .wire.connection import ScriptCall, Subscription
 
 STAND_BY_S = 0.55  # a moment longer than a lock that was handed on waits to be claimed
 GRACE_S = 0.005  # the server removes what has expired a moment later
-AGAIN_S = 0.2  # between attempts to reach the server again
+RETRY_S = 0.2  # between attempts to reach the server again
 GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
-
-Settle = Callable[[str], Awaitable[tuple[float, bool]]]
-GiveBack = Callable[[str, str, str], Awaitable[None]]
+WITHDRAWN_MAX = 5000  # owners that gave up, and would be known if they were notified all the same
 
 
-class Listener(Waiters):
-    """The ears of one client."""
+class _Awaited:
+    """A lock that is waited for, and when its next heartbeat is due."""
+
+    __slots__ = ("due_at", "owners")
+
+    def __init__(self) -> None:
+        self.due_at = 0.0
+        self.owners: dict[str, None] = {}  # in the order in which they came
+
+
+class Listener:
+    """The subscription of one client, and the timers of the locks that it waits for."""
 
     def __init__(
-        self,
-        world: World,
-        subscribe: Callable[[], Awaitable[Inbox]],
-        settle: Settle,
-        give_back: GiveBack,
+        self, world: World, runner: ScriptRunner, request_timeout: float, alone: str
     ) -> None:
-        super().__init__(world)
-        self._subscribe = subscribe
-        self._settle = settle
-        self._give_back = give_back
-        self.inbox: Inbox | None = None
+        self._world = world
+        self._now = world.now
+        self._mutex = world.mutex()
+        self._runner = runner
+        self._request_timeout = request_timeout
+        self._alone = alone
+        self.inbox = world.owner()[:16]
+        """What the server knows this client by."""
+        self.waiters = Waiters(world.now)
+        self._awaited: dict[str, _Awaited] = {}
+        """The locks that are waited for, by key."""
+        self._next = 0.0
+        """When the first of their heartbeats is due."""
+        self.withdrawn: dict[str, str] = {}
+        """Owners that took their attempts back, and for which key: the oldest first."""
+        self._late: dict[str, tuple[str, str]] = {}
+        """Owners that were handed a lock after they had left: its key, and the fence."""
+        self.subscription: Subscription | None = None
         """There while pushes reach us."""
         self._opening: object = None
-        """The token of whoever makes the inbox."""
+        """The token of whoever subscribes."""
         self._opened = world.signal()
         self._job: Job | None = None
         self._closing = False
-        self._apart = world.flavor != "threads"
-        """Somebody listens all the time, whoever waits."""
+        self._has_task = world.flavor != "threads"
+        """A task listens all the time, whoever waits."""
         self._listening: object = None
         """The token of whoever listens at this moment."""
-        self._resting: dict[object, None] = {}
+        self._relying: dict[object, None] = {}
         """Threads that wait and leave listening to another, and owners that could not leave."""
-        self._owed: dict[str, tuple[str, str]] = {}
-        """Owners that were handed a lock after they had left: its key, and the fence."""
         self._change = world.signal()
 
-    @property
-    def hears(self) -> bool:
-        """Whether pushes reach us at this moment."""
-        return self.inbox is not None
+    # Who waits
+
+    def join(self, key: str, owner: str, now: float) -> None:
+        """Register an owner that is about to queue: it may be notified before it waits."""
+        if owner in self.waiters.by_owner:
+            return
+        self.waiters.join(owner, now)  # first: if we are interrupted, it is undone
+        with self._mutex:
+            awaited = self._awaited.get(key)
+            if awaited is None:
+                awaited = self._awaited[key] = _Awaited()
+            if not awaited.owners:
+                awaited.due_at = now + HEARTBEAT_S
+            awaited.owners[owner] = None
+
+    def watch(self, key: str, owner: str, signal: Signal) -> None:
+        """Set the signal when this owner should look again."""
+        self.join(key, owner, self._now())
+        self.waiters.watch(owner, signal)
+
+    def unwatch(self, key: str, owner: str) -> None:
+        """Forget an owner that waits no more. Its key stays a while: it is often wanted again."""
+        awaited = self._awaited.get(key)
+        if awaited is not None:
+            awaited.owners.pop(owner, None)
+        self.waiters.unwatch(owner)
+
+    def withdraw(self, key: str, owner: str) -> None:
+        """Register an owner that takes an attempt back: to be handed the lock would be an error.
+
+        It is one of an answer that was lost, or of a request that is served late.
+        """
+        self.retract(key, owner)
+        with self._mutex:
+            if len(self.withdrawn) >= WITHDRAWN_MAX:
+                del self.withdrawn[next(iter(self.withdrawn))]
+            self.withdrawn[owner] = key
+
+    def retract(self, key: str, owner: str) -> None:
+        """Void what this owner was pushed, even where the push is still under way.
+
+        If it waits, it may try again and must be notified of it.
+        """
+        waiter = self.waiters.by_owner.get(owner)
+        if waiter is None or waiter.signal is None:
+            self.unwatch(key, owner)
+        else:
+            self.waiters.retract(owner)
+
+    def listen_for(self, owner: str) -> None:
+        """Listen for an owner that may stand in the queue still, until it has left."""
+        self._relying[owner] = None
+        self._call_thread()
+
+    def has_left(self, owner: str) -> None:
+        """Forget an owner that stands in no queue and holds nothing."""
+        self._relying.pop(owner, None)
+        self._late.pop(owner, None)
+
+    def reenter(self, owner: str) -> None:
+        """Let an owner that took an attempt back try again: what it gets now is its own."""
+        self.withdrawn.pop(owner, None)
+        self.has_left(owner)
+
+    # Subscribing, and waiting
 
     async def open(self) -> None:
-        """Have an inbox. Whoever comes first makes it, the others wait for that one."""
-        while self.inbox is None and not self._closing:
+        """Subscribe. Whoever comes first does it, the others wait for that one."""
+        while self.subscription is None and not self._closing:
             token = object()
             try:
                 with self._mutex:
@@ -79,76 +156,64 @@ class Listener(Waiters):
                 if self._opening is not token:
                     if self._now() >= self._world.limit():
                         raise Unavailable("the inbox was not opened in time")
-                    await self._world.wait(self._opened, self._now() + AGAIN_S)
+                    await self._world.wait(self._opened, self._now() + RETRY_S)
                     continue
                 self._opened.clear()
-                inbox = await self._subscribe()
-                inbox.prompt(self._hear)
-                self.inbox = inbox
-                self._wake_all()  # what was published meanwhile is lost: all look again
+                subscription = await self._subscribe()
+                subscription.on_message(self._received)
+                self.subscription = subscription
+                self.waiters.wake_all()  # what was published meanwhile is lost: all look again
             finally:
                 if self._opening is token:
                     self._opening = None
                     self._opened.set()
-        if self._apart:
+        if self._has_task:
             self._start()
 
-    def _start(self) -> None:
-        with self._mutex:
-            if self._job is None and not self._closing:
-                self._job = self._world.spawn(self._listen(), "fencelock-listener")
+    async def _subscribe(self) -> Subscription:
+        node = await self._runner.topology.find("")
+        try:
+            return await self._runner.pool.subscribe(node, f"fencelock:inbox:{self.inbox}")
+        except Unavailable:
+            self._runner.topology.forget(node)
+            raise
 
     async def wait(self, signal: Signal, deadline: float) -> None:
         """Wait for a signal, and listen meanwhile if nobody else does."""
-        if self._apart:
+        if self._has_task:
             await self._world.wait(signal, deadline)
             return
         token = object()
         try:
-            if self._take(token):
+            if self._take_over(token):
                 while not signal.is_set() and not self._closing:
                     now = self._now()
                     if now >= deadline:
                         break
                     await self._listen_once(now, min(deadline, now + GLANCE_S))
             else:
-                self._resting[token] = None
+                self._relying[token] = None
                 self._start()
                 self._change.set()
                 await self._world.wait(signal, deadline)
         finally:
             try:
-                self._leave(token)
+                self._let_go(token)
             except BaseException:  # interrupted at this very moment: nobody else could listen
-                self._leave(token)
+                self._let_go(token)
                 raise
 
-    def _take(self, token: object) -> bool:
+    def _take_over(self, token: object) -> bool:
         with self._mutex:
             self._listening = self._listening or token
         return self._listening is token
 
-    def _leave(self, token: object) -> None:
-        self._resting.pop(token, None)
+    def _let_go(self, token: object) -> None:
+        self._relying.pop(token, None)
         if self._listening is token:
             self._listening = None
-        if self._resting:
+        if self._relying:
             self._change.set()
-
-    def stay(self, owner: str) -> None:
-        """This owner may stand in the queue still: listen until it has left."""
-        self._resting[owner] = None
-        self._call_thread()
-
-    def gone(self, owner: str) -> None:
-        """This owner stands in no queue and holds nothing."""
-        self._resting.pop(owner, None)
-        self._owed.pop(owner, None)
-
-    def enter(self, owner: str) -> None:
-        """This owner took an attempt back and tries again: what it gets now is its own."""
-        self.left.pop(owner, None)
-        self.gone(owner)
 
     def _call_thread(self) -> None:
         try:
@@ -157,53 +222,44 @@ class Listener(Waiters):
             return  # no thread to be had, or the loop is closed: the ttl is the net
         self._change.set()
 
-    def look_at(self, name: str, look_in: float) -> None:
-        """Look after a name so many seconds from now, unless it is done sooner."""
-        when = self._now() + min(max(look_in, 0.0) + GRACE_S, ALIVE_S)
+    def _start(self) -> None:
         with self._mutex:
-            found = self._names.get(name)
-            if found is None or when >= found.look_at:
-                return
-            found.look_at = when
-            if when >= self._next:
-                return
-            self._next = when
-        inbox = self.inbox
-        if inbox is not None:
-            inbox.nudge()
+            if self._job is None and not self._closing:
+                self._job = self._world.spawn(self._listen(), "fencelock-listener")
 
     def close_nowait(self) -> None:
         """End without waiting."""
         self._closing = True
         self._change.set()
-        inbox, self.inbox = self.inbox, None
-        if inbox is not None:
-            inbox.nudge()
-            inbox.close()
+        subscription, self.subscription = self.subscription, None
+        if subscription is not None:
+            subscription.interrupt()
+            subscription.close()
 
     async def close(self) -> None:
         """End."""
         self._closing = True
         self._change.set()
-        inbox = self.inbox
-        if inbox is not None:
-            inbox.nudge()
+        if self.subscription is not None:
+            self.subscription.interrupt()
         if self._job is not None:
             await self._job.join(self._now() + 2.0)
         self.close_nowait()
+
+    # Listening
 
     async def _listen(self) -> None:
         """Listen all the time, or for as long as threads wait that do not listen themselves."""
         token = object()
         while not self._closing:
-            if self._owed:
-                await self._pay()
-            if self._apart:
+            if self._late:
+                await self._give_back_late()
+            if self._has_task:
                 now = self._now()
-                await self._listen_once(now, now if self._owed else NEVER)
-            elif self._resting and self._take(token):
+                await self._listen_once(now, now if self._late else NEVER)
+            elif self._relying and self._take_over(token):
                 await self._listen_for_others(token)
-            elif not self._owed:
+            elif not self._late:
                 await self._world.wait(self._change, None)
                 self._change.clear()
 
@@ -212,84 +268,130 @@ class Listener(Waiters):
             while not self._closing:
                 now = self._now()
                 await self._listen_once(now, now + GLANCE_S)
-                if self._owed or not self._resting:
+                if self._late or not self._relying:
                     break
         finally:
-            self._leave(token)
-
-    async def _pay(self) -> None:
-        """Give back what came too late, until the server does not answer."""
-        for owner, (name, fence) in list(self._owed.items()):
-            try:
-                await self._give_back(name, owner, fence)
-            except (Unavailable, OutcomeUnknown):
-                if not self._closing:
-                    await sleep(self._world, AGAIN_S)
-                return
-            except EngineError:
-                pass  # the server refuses it, now and later
-            self._owed.pop(owner, None)
+            self._let_go(token)
 
     async def _listen_once(self, now: float, until: float) -> None:
-        """Hear what comes, look at what is due, and mend the inbox if it broke."""
-        inbox = self.inbox
+        """Receive what comes, send the heartbeats that are due, and drop a broken subscription."""
+        subscription = self.subscription
         try:
-            if inbox is None:
+            if subscription is None:
                 await self.open()
                 return
             soonest = self._next
-            for message in await inbox.receive((soonest if soonest < until else until) - now):
-                self._hear(message)
+            for message in await subscription.receive(
+                (soonest if soonest < until else until) - now
+            ):
+                self._received(message)
             if self._next <= self._now():
                 try:
-                    await self._look()
+                    await self._send_heartbeats()
                 finally:
                     self._plan()
         except (EngineError, OutcomeUnknown):
-            self._mend(inbox)
-            await sleep(self._world, AGAIN_S)
+            self._drop_broken(subscription)
+            await sleep(self._world, RETRY_S)
         except BaseException:  # interrupted: what was read and not told is lost, so all look again
-            self._mend(inbox)
-            self._wake_all()
+            self._drop_broken(subscription)
+            self.waiters.wake_all()
             raise
 
-    def _mend(self, inbox: Inbox | None) -> None:
-        """Let go of an inbox that is broken."""
-        if inbox is not None and inbox.broken:
-            self.inbox = None
-            inbox.close()
+    def _drop_broken(self, subscription: Subscription | None) -> None:
+        if subscription is not None and subscription.broken:
+            self.subscription = None
+            subscription.close()
 
-    def _hear(self, said: bytes) -> None:
-        message = said.decode("utf-8", "replace")
+    def _received(self, data: bytes) -> None:
+        """Wake whom a push is for: ``<owner> <fence> <ms waited>``, ``<owner>``, or ``?<key>``."""
+        message = data.decode("utf-8", "replace")
         owner, _, grant = message.partition(" ")
-        waiter = self.waiters.get(owner)
-        if waiter is not None:
-            waiter.handed = grant
-            waiter.called = True  # first: it may begin to wait at this very moment
-            if waiter.signal is not None:
-                waiter.called = False
-                waiter.signal.set()
-        elif message.startswith("?"):
+        if owner in self.waiters.by_owner and self.waiters.notify(owner, _grant(grant)):
+            return
+        if message.startswith("?"):
             self.look_at(message[1:], STAND_BY_S)
-        elif (name := self.left.get(owner)) is not None:
-            self._owed[owner] = (name, grant.partition(" ")[0])
+        elif (key := self.withdrawn.get(owner)) is not None:
+            self._late[owner] = (key, grant.partition(" ")[0])
             self._call_thread()
-            if self._apart and self.inbox is not None:
-                self.inbox.nudge()
+            if self._has_task and self.subscription is not None:
+                self.subscription.interrupt()
 
-    async def _look(self) -> None:
+    async def _give_back_late(self) -> None:
+        """Give back what came too late, until the server does not answer."""
+        for owner, (key, fence) in list(self._late.items()):
+            words = (owner, fence, self._alone)
+            call = ScriptCall(script("give_back"), beside(key).declared, words)
+            try:
+                await self._runner.run(call, self._request_timeout)
+            except (Unavailable, OutcomeUnknown):
+                if not self._closing:
+                    await sleep(self._world, RETRY_S)
+                return
+            except EngineError:
+                pass  # the server refuses it, now and later
+            self._late.pop(owner, None)
+
+    # Heartbeats
+
+    def look_at(self, key: str, seconds: float) -> None:
+        """Have the next heartbeat of a lock so many seconds from now, unless it is due sooner."""
+        when = self._now() + min(max(seconds, 0.0) + GRACE_S, HEARTBEAT_S)
+        with self._mutex:
+            awaited = self._awaited.get(key)
+            if awaited is None or when >= awaited.due_at:
+                return
+            awaited.due_at = when
+            if when >= self._next:
+                return
+            self._next = when
+        if (subscription := self.subscription) is not None:
+            subscription.interrupt()
+
+    def _plan(self) -> None:
+        """Find the next heartbeat, and forget the locks that nobody waits for any more.
+
+        Whoever sets an earlier moment meanwhile interrupts; a lock that comes is not due before it.
+        """
+        with self._mutex:
+            self._next = self._now() + HEARTBEAT_S
+            for key, awaited in list(self._awaited.items()):
+                if not awaited.owners:
+                    del self._awaited[key]
+                elif awaited.due_at < self._next:
+                    self._next = awaited.due_at
+
+    async def _send_heartbeats(self) -> None:
         now = self._now()
         with self._mutex:
-            due = [(name, found) for name, found in self._names.items() if found.look_at <= now]
-        for name, found in due:
-            if not found.owners:
+            due = [
+                (key, awaited) for key, awaited in self._awaited.items() if awaited.due_at <= now
+            ]
+        for key, awaited in due:
+            if not awaited.owners:
                 continue
-            found.look_at = now + ALIVE_S
+            awaited.due_at = now + HEARTBEAT_S
             try:
-                look_in, known = await self._settle(name)
+                look_in, known = await self._heartbeat(key)
             except (EngineError, OutcomeUnknown):
-                self.look_at(name, AGAIN_S)  # soon: the lock may be free when the server is back
+                self.look_at(key, RETRY_S)  # soon: the lock may be free when the server is back
                 raise
-            self.look_at(name, look_in)
+            self.look_at(key, look_in)
             if not known:  # the queue was lost: all of ours join it again
-                self._wake(found.owners)
+                self.waiters.wake_all(awaited.owners)
+
+    async def _heartbeat(self, key: str) -> tuple[float, bool]:
+        """Say that we wait; returns when to look again, and whether the server knew."""
+        words = (self.inbox, self._alone)
+        call = ScriptCall(script("heartbeat"), beside(key).declared, words)
+        look_ms, known = await self._runner.run(call, self._request_timeout)
+        return look_ms / 1000, known == 1
+
+
+def _grant(text: str) -> tuple[int, float] | None:
+    """Read the fence and the wait from a push; None if the owner has to claim the lock."""
+    fence, _, waited_ms = text.partition(" ")
+    try:
+        return int(fence), max(0, int(waited_ms)) / 1000  # it waited, even if the clock ran back
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""What a URL says about how to reach the server, read once and checked before any connection."""
+"""Read from a URL how to reach the servers, and check it before any connection."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from ..options import REQUEST_TIMEOUT_S, Reader, common, switch, text, tls, whol
 PORT = 6379
 SENTINEL_PORT = 26379
 
-Topology: TypeAlias = Literal["one", "sentinel", "cluster"]
+Layout: TypeAlias = Literal["one", "sentinel", "cluster"]
 Node: TypeAlias = tuple[str, int]
+
+
+def where(node: Node) -> str:
+    """Name a server in a message."""
+    return f"{node[0]}:{node[1]}"
 
 
 class Settings(NamedTuple):
     """How to reach the servers of one client."""
 
-    topology: Topology
+    topology: Layout
     nodes: tuple[Node, ...]
     service: str
     """The name under which Sentinel knows the primary."""
@@ -46,14 +51,14 @@ def settings(address: Address) -> Settings:
     options = address.options
     topology = _topology(address)
     request_timeout = float(str(options.get("request_timeout", REQUEST_TIMEOUT_S)))
-    link = {
+    connection = {
         "socket_timeout": request_timeout,
         "socket_connect_timeout": request_timeout,
         "protocol": 2,
     }
-    link |= _tls(address)
+    connection |= _tls(address)
     login = {"username": address.user, "password": address.password}
-    watch = {
+    sentinel = {
         "username": options.get("sentinel_user"),
         "password": options.get("sentinel_password"),
     }
@@ -66,12 +71,12 @@ def settings(address: Address) -> Settings:
         str(options.get("prefix", "")),
         request_timeout,
         int(str(options.get("replicas", 0))),
-        {**link, **login, "db": _database(address, topology)},
-        {**link, **watch},
+        {**connection, **login, "db": _database(address, topology)},
+        {**connection, **sentinel},
     )
 
 
-def _topology(address: Address) -> Topology:
+def _topology(address: Address) -> Layout:
     if "sentinel" in address.scheme:
         return "sentinel"
     if "cluster" in address.scheme:
@@ -94,7 +99,7 @@ def _service(address: Address) -> str:
     return service
 
 
-def _database(address: Address, topology: Topology) -> str | int:
+def _database(address: Address, topology: Layout) -> str | int:
     """As text, because hiredis packs it; 0 is where a connection begins, and is not asked for."""
     parts = address.path.strip("/").split("/")
     text = parts[1] if topology == "sentinel" and len(parts) > 1 else parts[0]

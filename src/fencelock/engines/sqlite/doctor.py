@@ -1,4 +1,4 @@
-"""What of a lock file's surroundings would break a promise: looked at when somebody asks."""
+"""Finds what of a lock file's surroundings would break a promise, for ``fencelock doctor``."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import sqlite3
 import stat
 
 from ...model import Finding
-from .inbox import Inbox, Post
-from .mounts import file_system, mounts
+from ..doctor import AHEAD_MAX_S
+from .wire.inbox import Inbox, InboxFolder
+from .wire.mounts import file_system, mounts
 
 ROOM_MIN_BYTES = 50 * 2**20
-AHEAD_MAX_S = 1.0
 VOLATILE = {"tmpfs", "ramfs", "overlay"}
 
 
 def diagnose(path: str, journal_mode: str, ahead_us: int) -> list[Finding]:
-    """All findings about one file; ``ahead_us`` is the last fence minus the wall clock."""
+    """Return all findings about one file; ``ahead_us`` is the last fence minus the wall clock."""
     return [
-        *_place(path),
-        *_room(path),
+        *_file_system(path),
+        _room(path),
         *_rights(path),
         _journal(journal_mode),
         _push(path),
@@ -28,7 +28,7 @@ def diagnose(path: str, journal_mode: str, ahead_us: int) -> list[Finding]:
     ]
 
 
-def _place(path: str) -> list[Finding]:
+def _file_system(path: str) -> list[Finding]:
     kind, point = file_system(path, mounts())
     if not kind:
         advice = "see that it is a local file system: SQLite cannot lock safely on others"
@@ -41,22 +41,22 @@ def _place(path: str) -> list[Finding]:
     return found
 
 
-def _room(path: str) -> list[Finding]:
+def _room(path: str) -> Finding:
     room = os.statvfs(os.path.dirname(path))
     free = room.f_bavail * room.f_frsize
     if free < ROOM_MIN_BYTES:
         advice = "make room: on a full disk no lock is granted or renewed"
-        return [Finding("warning", "room", f"{free / 2**20:.0f} MiB are free", advice)]
-    return [Finding("ok", "room", f"{free / 2**30:.1f} GiB are free")]
+        return Finding("warning", "room", f"{free / 2**20:.0f} MiB are free", advice)
+    return Finding("ok", "room", f"{free / 2**30:.1f} GiB are free")
 
 
 def _rights(path: str) -> list[Finding]:
     found: list[Finding] = []
-    for place, what in ((path, "the file"), (os.path.dirname(path), "its folder")):
-        mode = os.stat(place).st_mode
+    for node, what in ((path, "the file"), (os.path.dirname(path), "its folder")):
+        mode = os.stat(node).st_mode
         if mode & stat.S_IWOTH and not (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             text = f"{what} is writable for everybody ({stat.filemode(mode)})"
-            advice = f"chmod o-w {place}: whoever can write it can take any lock"
+            advice = f"chmod o-w {node}: whoever can write it can take any lock"
             found.append(Finding("warning", "rights", text, advice))
     return found or [Finding("ok", "rights", "not everybody can write the file")]
 
@@ -69,8 +69,8 @@ def _journal(mode: str) -> Finding:
 
 
 def _push(path: str) -> Finding:
-    post = Post(path)
-    inbox = Inbox(post, f"doctor-{os.getpid()}", True)
+    folder = InboxFolder(path)
+    inbox = Inbox(folder, f"doctor-{os.getpid()}", True)
     try:
         if inbox.silent:
             advice = "let the folder of the file be writable; waiters poll until then"
@@ -78,7 +78,7 @@ def _push(path: str) -> Finding:
         return Finding("ok", "push", "waiters are woken by sockets beside the file")
     finally:
         inbox.close()
-        post.close()
+        folder.close()
 
 
 def _clock(ahead_us: int) -> list[Finding]:

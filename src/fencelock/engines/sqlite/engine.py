@@ -1,10 +1,9 @@
 """The embedded engine: locks between all processes of one machine, in one SQLite file.
 
-The recipe is that of ``memory.py``, one short transaction for each step (``ledger.py``). What this
-file adds is how a waiter in another process learns that it should look again: whoever hands it the
-lock pushes to its inbox (``inbox.py``). A listener per client hears that, and now and then looks
-whether a holder or a called waiter has died without a word, so that nobody sleeps beside a free
-lock.
+The recipe is that of ``memory.py``, one short transaction for each step (``transactions.py``). What
+this file adds is how a waiter in another process learns that it should try again: whoever hands it
+the lock pushes to its inbox. One listener per client receives that, and finds out when a holder or
+a waiter that was handed the lock has died without a word, so that nobody sleeps beside a free lock.
 
 Expiry is judged on the boot clock, which all processes of a machine share. Fences come from one
 counter for all names, lifted to the wall clock: they grow although nothing is kept for a name that
@@ -13,33 +12,20 @@ is not in use, and even when the last commits before a power cut were lost.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import ClassVar
 
 from ...engine import Address, Engine
 from ...errors import FencelockError, Misconfigured
-from ...model import (
-    Busy,
-    Finding,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    State,
-    Traits,
-    Waiting,
-    granted,
-    renewed,
-)
+from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted, renewed
 from ...world import Signal, World
 from ..options import REQUEST_TIMEOUT_S, common, switch
-from .file import absolute
-from .handle import Handle
-from .ledger import Ledger
 from .listener import Listener
+from .transactions import Transactions
+from .wire.database import Database
+from .wire.file import absolute
 
-LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
+RETRY_S = 60.0  # the listener wakes all waiters; this is the net under it
 
 
 class SqliteEngine(Engine):
@@ -70,25 +56,25 @@ class SqliteEngine(Engine):
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
-        self._path = address.path[1:]
+        path = address.path[1:]
         request_timeout = float(str(address.options.get("request_timeout", REQUEST_TIMEOUT_S)))
-        self._handle = Handle(self._path, request_timeout, world.now, world.limit)
-        self._ledger = Ledger(self._handle, world.wall_us)
-        self._hands = world.adopt("fencelock-sqlite")
-        self._listener = Listener(world, self._hands, self._handle, self._ledger)
+        self._database = Database(path, request_timeout, world.now, world.limit)
+        self._transactions = Transactions(self._database, world.wall_us)
+        self._blocking = world.adopt("fencelock-sqlite")
+        self._listener = Listener(world, self._blocking, path, self._transactions)
 
     async def open(self) -> None:
-        await self._hands(self._handle.open)
+        await self._blocking(self._database.open)
         try:
-            await self._hands(self._ledger.tidy, self.world.now())
+            await self._blocking(self._transactions.purge, self.world.now())
         except FencelockError:
-            await self._hands(self._handle.close)  # whoever comes next has another engine
+            await self._blocking(self._database.close)  # whoever comes next has another engine
             raise
 
     async def close(self) -> None:
         await self._listener.close()
-        await self._hands(self._handle.close)
-        await self._hands.close()
+        await self._blocking(self._database.close)
+        await self._blocking.close()
 
     def close_nowait(self) -> None:
         self._listener.close_nowait()
@@ -96,22 +82,24 @@ class SqliteEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         now = self.world.now()
         if request.queue:
-            self._listener.expect(request.owner, request.name)
-        answer = await self._hands(self._ledger.acquire, request, now, self._listener.inbox)
-        if answer.call is not None:
-            await self._listener.push(answer.call)
+            self._listener.joining(request.owner, request.name)
+        answer = await self._blocking(
+            self._transactions.acquire, now, request, self._listener.inbox
+        )
+        if answer.handover is not None:
+            await self._listener.push(answer.handover)
         if answer.fence:
             if request.queue:
-                self._listener.forget(request.owner)
+                self._listener.left(request.owner)
             return granted(request.name, request.owner, answer.fence, request.ttl, now)
         if request.queue:
-            self._listener.look_through()
+            self._listener.rescan()
         position = answer.position if request.queue else None
-        return Busy(LOOK_S, position, request.queue, answer.holder)
+        return Busy(RETRY_S, position, request.queue, answer.holder)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
-        gone = await self._hands(self._ledger.renew, grants, now)
+        gone = await self._blocking(self._transactions.renew, now, grants)
         if not gone:
             return [*renewed(grants, now)]
         return [
@@ -125,16 +113,18 @@ class SqliteEngine(Engine):
         await self._leave(request.name, request.owner)
 
     async def _leave(self, name: str, owner: str) -> bool:
-        freed, call = await self._hands(self._ledger.leave, name, owner, self.world.now())
-        self._listener.forget(owner)
-        if call is not None:
-            await self._listener.push(call)
+        now = self.world.now()
+        freed, handover = await self._blocking(self._transactions.leave, now, name, owner)
+        self._listener.left(owner)
+        if handover is not None:
+            await self._listener.push(handover)
         return freed
 
     async def revoke(self, name: str, reason: str) -> bool:
-        revoked, call = await self._hands(self._ledger.revoke, name, reason, self.world.now())
-        if call is not None:
-            await self._listener.push(call)
+        now = self.world.now()
+        revoked, handover = await self._blocking(self._transactions.revoke, now, name, reason)
+        if handover is not None:
+            await self._listener.push(handover)
         return revoked
 
     async def watch(self, request: Request, signal: Signal) -> None:
@@ -146,35 +136,22 @@ class SqliteEngine(Engine):
 
     async def inspect(self, name: str) -> State:
         now = self.world.now()
-        await self._listener.push(await self._hands(self._ledger.settle, name, now))
-        waiting = "SELECT since, meta FROM waiters WHERE name=? ORDER BY place"
-        rows = await self._hands(self._handle.look, now, waiting, (name,))
-        waiters = tuple(Waiting(now - since, json.loads(meta)) for since, meta in rows)
-        return State(name, tuple(await self._holdings("name = ?", name)), waiters)
+        await self._listener.push(
+            await self._blocking(self._transactions.hand_on_if_free, now, name)
+        )
+        waiters = await self._blocking(self._transactions.queue, now, name)
+        holding = await self._blocking(self._transactions.holding, self.world.now(), name)
+        return State(name, tuple(holding), waiters)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return await self._holdings("substr(name, 1, length(?)) = ?", prefix, prefix)
+        return await self._blocking(self._transactions.holdings, self.world.now(), prefix)
 
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose
 
-        pragmas = "SELECT j.journal_mode, (SELECT fence FROM locks WHERE name='')"
-        pragmas += " FROM pragma_journal_mode j"
-        rows = await self._hands(self._handle.look, self.world.now(), pragmas, ())
-        return diagnose(self._path, rows[0][0], rows[0][1] - self.world.wall_us())
-
-    async def _holdings(self, where: str, *values: str) -> list[Holding]:
         now = self.world.now()
-        held = (
-            "SELECT name, fence, ttl, since, expires_at, meta FROM locks"
-            f" WHERE {where} AND expires_at > ? AND claimed ORDER BY name"
-        )
-        return [
-            Holding(name, fence, ttl, now - since, expires_at - now, json.loads(meta))
-            for name, fence, ttl, since, expires_at, meta in await self._hands(
-                self._handle.look, now, held, (*values, now)
-            )
-        ]
+        journal_mode, fence = await self._blocking(self._transactions.journal_and_fence, now)
+        return diagnose(self._database.path, journal_mode, fence - self.world.wall_us())
 
 
 def _gone(reason: str | None) -> Gone:

@@ -1,7 +1,7 @@
-"""What of the ensemble would break a promise: looked at when somebody asks.
+"""Finds what of the ensemble would break a promise.
 
-Every member is asked by itself, with the command ``srvr``, which servers answer by default, on a
-connection of its own.
+Every member is sent the command ``srvr``, which servers answer by default, on a connection of its
+own.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 import socket
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...errors import FencelockError
 from ...model import Finding
 from ...world import World
-from . import requests
-from .wire import BELIEVED, Settings, Wire
+from .wire import Connection, Settings, messages
+from .wire.connection import TTL_SHARE
 
-ANSWER_S = 2.0
+REPLY_S = 2.0
 SLOW_S = 0.1
 CONFIG = "/zookeeper/config"
 
@@ -32,38 +32,38 @@ class Member(NamedTuple):
     trouble: str = ""
 
 
-async def diagnose(world: World, wire: Wire, settings: Settings) -> list[Finding]:
+async def diagnose(world: World, connection: Connection, settings: Settings) -> list[Finding]:
     """All findings about one ensemble."""
-    hands = world.adopt("fencelock-doctor")
+    worker = world.adopt("fencelock-doctor")
     try:
         if settings.tls:
             found = [Finding("note", "members", "with TLS, members are not asked one by one")]
         else:
-            members = [await hands(ask, *host) for host in settings.hosts]
+            members = [await worker(read_member, *host) for host in settings.hosts]
             found = [*_members(members), *map(_version, _versions(members))]
     finally:
-        await hands.close()
-    found += await _quorum(wire, len(settings.hosts))
-    found += await _latency(world, wire)
-    return [*found, *_session(wire, settings), *_rights(settings)]
+        await worker.close()
+    found += await _quorum(connection, len(settings.hosts))
+    found += await _latency(world, connection)
+    return [*found, *_session(connection, settings), *_rights(settings)]
 
 
-def ask(host: str, port: int) -> Member:
-    """Ask one member who it is."""
+def read_member(host: str, port: int) -> Member:
+    """Have one member tell about itself."""
     where = f"{host}:{port}"
     try:
-        with socket.create_connection((host, port), ANSWER_S) as line:
-            line.settimeout(ANSWER_S)
-            line.sendall(b"srvr")
-            give_up, text = time.monotonic() + ANSWER_S, b""
-            while time.monotonic() < give_up and (part := line.recv(4096)):
+        with socket.create_connection((host, port), REPLY_S) as connection:
+            connection.settimeout(REPLY_S)
+            connection.sendall(b"srvr")
+            give_up, text = time.monotonic() + REPLY_S, b""
+            while time.monotonic() < give_up and (part := connection.recv(4096)):
                 text += part
     except OSError as error:
         return Member(where, trouble=f"cannot be reached ({error})")
-    return read_member(where, text.decode(errors="replace"))
+    return parse_member(where, text.decode(errors="replace"))
 
 
-def read_member(where: str, text: str) -> Member:
+def parse_member(where: str, text: str) -> Member:
     mode = re.search(r"^Mode: (\S+)", text, re.MULTILINE)
     version = re.search(r"version: (\d+\.\d+\.\d+)", text)
     if mode is None:
@@ -103,10 +103,10 @@ def _version(version: str) -> Finding:
     return Finding("ok", "version", version)
 
 
-async def _quorum(wire: Wire, listed: int) -> list[Finding]:
+async def _quorum(connection: Connection, listed: int) -> list[Finding]:
     """Compare the ensemble's own list of members with that of the URL."""
     try:
-        (found,) = await wire.call(requests.get(CONFIG))
+        (found,) = await connection.call(messages.get_data(CONFIG))
     except FencelockError as error:
         return [Finding("note", "quorum", f"its list of members cannot be read ({error})")]
     if isinstance(found, Exception):
@@ -122,12 +122,11 @@ async def _quorum(wire: Wire, listed: int) -> list[Finding]:
     return [Finding("ok", "quorum", f"{voters // 2 + 1} of {voters} members must agree")]
 
 
-async def _latency(world: World, wire: Wire) -> list[Finding]:
+async def _latency(world: World, connection: Connection) -> list[Finding]:
     times: list[float] = []
-    for request in (requests.exists("/"), requests.together([requests.check("/")])):
+    for request in (messages.exists("/"), messages.multi([messages.check("/")])):
         begun = world.now()
-        answer: Any = await wire.call(request)
-        del answer
+        await connection.call(request)
         times.append(world.now() - begun)
     text = f"a read takes {times[0] * 1e3:.1f} ms, a write {times[1] * 1e3:.1f} ms"
     if times[1] > SLOW_S:
@@ -136,9 +135,9 @@ async def _latency(world: World, wire: Wire) -> list[Finding]:
     return [Finding("ok", "latency", text)]
 
 
-def _session(wire: Wire, settings: Settings) -> list[Finding]:
-    granted, wanted = wire.timeout, settings.session_s
-    text = f"a session lasts {granted:g} s: a lease lasts {granted * BELIEVED:g} s at most"
+def _session(connection: Connection, settings: Settings) -> list[Finding]:
+    granted, wanted = connection.session_timeout, settings.session_s
+    text = f"a session lasts {granted:g} s: a lease lasts {granted * TTL_SHARE:g} s at most"
     if abs(granted - wanted) > 0.001:
         which = "minSessionTimeout" if granted > wanted else "maxSessionTimeout"
         advice = f"ask for it with session=, or change {which} of the servers"

@@ -1,20 +1,18 @@
-"""The folders of locks: made when they are missing, removed when nobody uses them.
+"""The folders of locks: made when they are missing, and read in the order of the contenders.
 
 A folder is a container node: the server removes it some time after its last child has gone. Where
-the server has no such nodes (before 3.5), the sweeper removes empty folders that we have used.
+the server has no such nodes (before 3.5), ``deletion.py`` removes empty folders that we have used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ...errors import Unavailable
-from . import paths, requests
-from .nodes import Node
-from .requests import Acl, Request
-from .sweeper import Sweeper
-from .wire import Wire
+from . import paths
+from .node import Node
+from .wire import Connection, messages
+from .wire.messages import Acl
 
 TRIES = 5
 
@@ -22,9 +20,8 @@ TRIES = 5
 class Folders:
     """Where the locks of one client lie."""
 
-    def __init__(self, wire: Wire, sweeper: Sweeper, root: str, acl: Acl) -> None:
-        self._wire = wire
-        self._sweeper = sweeper
+    def __init__(self, connection: Connection, root: str, acl: Acl) -> None:
+        self._connection = connection
         self._acl = acl
         self.root = root
         self.containers = True
@@ -43,26 +40,35 @@ class Folders:
         """The node that remembers why leases were taken away."""
         return f"{self.root}/{paths.REVOKED}"
 
-    async def order(self, folder: str, children: Iterable[str]) -> list[str]:
-        """The contenders among the children of a folder, first come first."""
-        order = paths.contenders(children)
+    async def contenders(self, folder: str) -> list[str]:
+        """List a folder: its contenders, first come first."""
+        (listed,) = await self._connection.call(messages.get_children(folder))
+        return await self.order(folder, listed)
+
+    async def order(self, folder: str, listed: Any) -> list[str]:
+        """The contenders among the children of a folder, as listed, first come first."""
+        if isinstance(listed, Exception):  # no folder any more
+            return []
+        order = paths.contenders(listed)
         if not paths.is_spent(order):
             return order
-        stats = await self._wire.call(*[requests.exists(f"{folder}/{child}") for child in order])
+        stats = await self._connection.call(
+            *[messages.exists(f"{folder}/{child}") for child in order]
+        )
         known = [(stat.czxid, child) for child, stat in zip(order, stats, strict=True) if stat]
         return [child for _, child in sorted(known)]
 
-    def left(self, folder: str) -> None:
-        """A node of ours has gone from there."""
-        if not self.containers:
-            self._sweeper.leave_folder(folder)
-
-    async def ensuring(self, node: Node, *wanted: Request) -> list[Any]:
-        """Make requests of which the first creates a node; its folder is made if it is missing."""
+    async def create_and_list(self, node: Node) -> Any:
+        """Create a node and list its folder, in one go; the folder is made if it is missing."""
+        creation = messages.create(f"{node.folder}/{node.prefix}", node.data(node.ttl), self._acl)
+        listing = messages.get_children(node.folder)
         for _ in range(TRIES):
-            answers = await self._wire.call(*wanted, session=node.session)
-            if not isinstance(answers[0], Exception):
-                return answers
+            created, listed = await self._connection.call(creation, listing, session=node.session)
+            if not isinstance(created, Exception):
+                path, stat = created
+                node.child = str(path[len(node.folder) + 1 :])
+                node.fence, node.session = stat.czxid, stat.session
+                return listed
             await self._make(node.folder)
         raise Unavailable(
             f"the folder {node.folder} vanishes as soon as it is made; nothing is held"
@@ -72,10 +78,29 @@ class Folders:
         """Make a folder and all above it, in one go; those that exist stay as they are."""
         steps = folder.split("/")
         above = ["/".join(steps[:depth]) for depth in range(2, len(steps) + 1)]
-        wanted = [
-            requests.create_folder(path, self._acl, self.containers and len(path) > len(self.root))
-            for path in above
-        ]
-        for answer in await self._wire.call(*wanted):
-            if isinstance(answer, requests.Unimplemented):
+        for reply in await self._connection.call(*map(self._creation, above)):
+            if isinstance(reply, messages.Unimplemented):
                 self.containers = False
+
+    def _creation(self, path: str) -> messages.Request:
+        """The root and what is above it stays; the folders of locks go when they are unused."""
+        if self.containers and len(path) > len(self.root):
+            return messages.create_container(path, self._acl)
+        return messages.create_persistent(path, self._acl)
+
+    async def find(self, node: Node, *, any_session: bool = False) -> list[str]:
+        """Find a node whose creation was not answered, and list the children of its folder.
+
+        The server first catches up with its leader: the creation may have been made through
+        another. What an earlier session of ours has left behind is not it; ``any_session`` takes
+        that as well.
+        """
+        folder, call = node.folder, self._connection.call
+        _, listed = await call(messages.sync(folder), messages.get_children(folder))
+        children: list[str] = [] if isinstance(listed, Exception) else listed
+        alike = [child for child in children if child.startswith(node.prefix)]
+        stats = await call(*[messages.exists(f"{folder}/{child}") for child in alike])
+        for child, stat in zip(alike, stats, strict=True):
+            if stat and (any_session or stat.session == self._connection.session_id):
+                node.child, node.fence, node.session = child, stat.czxid, stat.session
+        return children

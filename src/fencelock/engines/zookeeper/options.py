@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...engine import Address
 from ...errors import Misconfigured
-from ..options import Reader, choice, common, seconds
-from . import paths, requests
+from ..options import Reader, choice, common, seconds, tls
+from . import paths
+from .wire import Settings, messages
 
+PORT = 2181
 DEFAULT_ROOT = "/fencelock"
-SESSION_MIN_S, SESSION_MAX_S = 0.4, 3600.0
-ACLS: dict[str, requests.Acl] = {
-    "open": requests.OPEN,
-    "creator": requests.CREATOR,
-    "readable": requests.CREATOR_AND_READERS,
+SESSION_S, SESSION_MIN_S, SESSION_MAX_S = 20.0, 0.4, 3600.0
+ACLS: dict[str, messages.Acl] = {
+    "open": messages.OPEN,
+    "creator": messages.CREATOR,
+    "readable": messages.CREATOR_AND_READERS,
 }
 RECIPES = ("kazoo", "curator")
 
@@ -34,7 +37,7 @@ def root(address: Address) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
-def acl(address: Address) -> requests.Acl:
+def acl(address: Address) -> messages.Acl:
     """Who may do what with our nodes: their creator alone, where we have a name."""
     chosen = str(address.options.get("acl", "creator" if address.user else "open"))
     if chosen != "open" and not address.user:
@@ -42,6 +45,20 @@ def acl(address: Address) -> requests.Acl:
             f"acl={chosen} needs a user: write zookeeper://user:password@host:port/root"
         )
     return ACLS[chosen]
+
+
+def connection(address: Address) -> Settings:
+    """Where to connect, and how."""
+    options: Any = address.options
+    if not address.hosts:
+        raise Misconfigured(f"{address.public} names no server: write zookeeper://host:port/root")
+    credential = f"{address.user}:{address.password or ''}"
+    return Settings(
+        hosts=tuple((host.strip("[]"), port or PORT) for host, port in address.hosts),
+        session_s=options.get("session", SESSION_S),
+        credentials=(("digest", credential),) if address.user else (),
+        tls=tls(options),
+    )
 
 
 READERS: Mapping[str, Reader] = {

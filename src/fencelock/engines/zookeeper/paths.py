@@ -59,21 +59,11 @@ def protected(owner: str, recipe: str) -> str:
     Whoever may list the nodes sees it, so it is a hash: the owner id itself is the right to
     release.
     """
-    guid = mark(owner)
+    guid = sha256(owner.encode()).hexdigest()[:32]
     if recipe == "curator":
         parts = (guid[:8], guid[8:12], guid[12:16], guid[16:20], guid[20:])
         return f"{CURATOR}{'-'.join(parts)}-lock-"
     return f"{guid}__lock__"
-
-
-def mark(owner: str) -> str:
-    """What stands for an owner where anybody may read it."""
-    return sha256(owner.encode()).hexdigest()[:32]
-
-
-def following(child: str) -> str:
-    """The beginning of the node that a client makes after this one of its own."""
-    return protected(child, "curator" if child.startswith(CURATOR) else "kazoo")
 
 
 def sequence(child: str) -> int | None:

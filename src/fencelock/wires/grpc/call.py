@@ -1,4 +1,4 @@
-"""One call of gRPC: its headers, its messages and how it ended. Nothing here does I/O."""
+"""Keep the state of one gRPC call: its headers, messages and how it ended. Nothing does I/O."""
 
 from __future__ import annotations
 
@@ -29,39 +29,40 @@ BY_STATUS = {
     "503": "UNAVAILABLE",
     "504": "UNAVAILABLE",
 }
+
 KEPT_MAX = 64
 
 
-class Refused(Exception):
-    """A call that did not end well: the code of gRPC, and what was said."""
+class RpcError(Exception):
+    """A call that failed: the status code of gRPC and its message."""
 
     def __init__(self, code: str, details: str, unsent: bool = False, late: bool = False) -> None:
         super().__init__(f"{code}: {details}")
         self.code = code
         self.details = details
         self.unsent = unsent
-        """It is certain that the server did nothing about it."""
+        """Whether it is certain that the server did nothing about it."""
         self.late = late or code == "DEADLINE_EXCEEDED"
-        """The server was silent for as long as it was given."""
+        """Whether the server was silent for as long as it was given."""
 
 
-def cannot_connect(error: OSError) -> Refused:
-    """What to say of a server that was not reached; errors of TLS are of that kind, too."""
+def cannot_connect(error: OSError) -> RpcError:
+    """Make the error for a server that was not reached, or that TLS failed with."""
     late = isinstance(error, TimeoutError)
     why = "no answer in time" if late else error.strerror or str(error)
-    return Refused("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)
+    return RpcError("UNAVAILABLE", f"cannot connect ({why})", unsent=True, late=late)
 
 
-class Heads:
-    """What stands before a request to one server, made once for each kind."""
+class HeaderCache:
+    """Header blocks of requests to one server, each encoded once."""
 
     def __init__(self, authority: str, secure: bool) -> None:
         self._authority = authority
         self._scheme = "https" if secure else "http"
         self._made: dict[tuple[str, float | None, Metadata], bytes] = {}
 
-    def of(self, method: str, within: float | None, about: Metadata) -> bytes:
-        """The block of headers; ``within`` is the time after which the server may give up."""
+    def block(self, method: str, within: float | None, about: Metadata) -> bytes:
+        """Return a header block; ``within`` is the time after which the server may give up."""
         return self._made.get((method, within, about)) or self._make(method, within, about)
 
     def _make(self, method: str, within: float | None, about: Metadata) -> bytes:
@@ -83,12 +84,12 @@ class Heads:
 
 
 def prefixed(message: bytes) -> bytes:
-    """A message as it travels: not compressed, and with its length."""
+    """Encode a message with its length, not compressed."""
     return b"\0" + len(message).to_bytes(4, "big") + message
 
 
 class Call:
-    """One call. It expects one answer; whoever expects more has its own ``heard``."""
+    """One call with one answer; a call with more of them overrides ``on_message``."""
 
     __slots__ = (
         "answer",
@@ -116,11 +117,11 @@ class Call:
         """How many bytes have come since the server was last told to go on."""
         self.rest = b""
         self.answer: bytes | None = None
-        self.refused: Refused | None = None
+        self.refused: RpcError | None = None
         self.done = False
 
     def take(self, data: bytes) -> None:
-        """Bytes of the answer have come: a message, a part of one, or several."""
+        """Take received bytes of the answer: a message, a part of one, or several."""
         if self.rest:
             data = self.rest + data
         while len(data) >= 5:
@@ -129,43 +130,43 @@ class Call:
                 raise Malformed("a message is compressed, which was not asked for")
             if len(data) < end:
                 break
-            self.heard(data[5:end])
+            self.on_message(data[5:end])
             data = data[end:]
         self.rest = data
 
-    def heard(self, message: bytes) -> None:
-        """A message has come."""
+    def on_message(self, message: bytes) -> None:
+        """Take a received message."""
         self.answer = message
 
     def conclude(self, headers: Mapping[str, str]) -> None:
-        """The last headers have come: they say how it ended."""
+        """End the call as its trailers say."""
         status = headers.get("grpc-status")
         if status == "0":
             self.end(None)
         elif status is not None:
             code = _BY_NUMBER.get(status, "UNKNOWN")
-            self.end(Refused(code, _unquoted(headers.get("grpc-message", ""))))
+            self.end(RpcError(code, _unquoted(headers.get("grpc-message", ""))))
         else:
             http = headers.get(":status", "none")
             code = BY_STATUS.get(http, "UNKNOWN")
-            self.end(Refused(code, f"what answered is no gRPC server (HTTP status {http})"))
+            self.end(RpcError(code, f"what answered is no gRPC server (HTTP status {http})"))
 
-    def end(self, refused: Refused | None) -> None:
-        """It is over, well or not; only the first end counts."""
+    def end(self, refused: RpcError | None) -> None:
+        """End the call, well or not; only the first end counts."""
         if not self.done:
             self.refused = refused
             self.done = True
-            self.ended()
+            self.on_end()
 
-    def ended(self) -> None:
-        """For whoever waits for the end."""
+    def on_end(self) -> None:
+        """Called once at the end; for subclasses."""
 
     def result(self) -> bytes:
-        """The answer, once it is over."""
+        """Return the answer of a call that is over, or raise its error."""
         if self.refused is not None:
             raise self.refused
         if self.answer is None:
-            raise Refused("INTERNAL", "the server ended the call without an answer")
+            raise RpcError("INTERNAL", "the server ended the call without an answer")
         return self.answer
 
 

@@ -1,52 +1,79 @@
-"""One connection of HTTP/2 (RFC 9113), the client's side, without I/O.
+"""Keep the state of one HTTP/2 connection (RFC 9113), the client's side, without I/O.
 
-Whoever owns it sends what is in ``out`` and feeds what comes. The server may send as much as it
+Its owner sends what is in ``out`` and feeds what it receives. The server may send as much as it
 likes, because answers are read whole anyway; what we send keeps to the limits of the server.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from struct import Struct
 
-from .call import Call, Refused, prefixed
-from .frames import (
-    ACK,
-    ALL,
-    BLOCK_MAX,
-    CALLS_MAX,
-    CANCEL,
-    CONTINUATION,
-    DATA,
-    END,
-    END_HEADERS,
-    FRAME_MAX,
-    GOAWAY,
-    GREETING,
-    HEAD,
-    HEADERS,
-    INITIAL_WINDOW,
-    NOT_BEGUN,
-    PADDED,
-    PING,
-    PRIORITY,
-    PUSH,
-    RESET,
-    SETTINGS,
-    WINDOW,
-    WINDOW_FIRST,
-    WINDOW_LOW,
-    frame,
-    reason_of,
-    unpadded,
-)
+from .call import Call, RpcError, prefixed
 from .hpack import Malformed, read_block
+
+# Frames (RFC 9113, section 6): their types, flags, settings and error codes.
+DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE = 0, 1, 3, 4, 5
+PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 6, 7, 8, 9
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE = 3, 4  # settings of the server
+REFUSED_STREAM, CANCEL = 7, 8  # reasons of a reset
+FRAME_MAX, BLOCK_MAX = 16_384, 65_536
+INT31_MAX = 2**31 - 1  # the largest window, and the last number of a call
+WINDOW_FIRST, WINDOW_LOW = 65_535, 2**30
+
+# A server in Go sends a ping with each answer, to learn how fast the connection is, unless the last
+# one is still to be answered. Answering that at once would cost each call a second read and write.
+PONG_S = 0.1
+SILENCE_S, DEATH_S = 10.0, 3.0  # when to send a ping of ours, and when to give up; etcd allows 5 s
+
+FRAME_HEADER = Struct(">BHBBI")  # size in two parts, kind, flags, number of the call
+_REASONS = ("no error", "protocol error", "internal error", "flow control error")
+
+
+def frame(kind: int, flags: int, number: int, payload: bytes) -> bytes:
+    """Encode one frame."""
+    size = len(payload)
+    return FRAME_HEADER.pack(size >> 16, size & 0xFFFF, kind, flags, number) + payload
+
+
+def _setting(key: int, value: int) -> bytes:
+    return key.to_bytes(2, "big") + value.to_bytes(4, "big")
+
+
+PING_OUT = frame(PING, 0, 0, b"fencelck")
+PREFACE = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    # No table of headers, no pushes, as much as the server likes.
+    + frame(
+        SETTINGS,
+        0,
+        0,
+        _setting(1, 0) + _setting(2, 0) + _setting(INITIAL_WINDOW_SIZE, INT31_MAX),
+    )
+    + frame(WINDOW_UPDATE, 0, 0, (INT31_MAX - WINDOW_FIRST).to_bytes(4, "big"))
+)
+
+
+def unpadded(flags: int, payload: bytes) -> bytes:
+    """Return the payload of a frame without its padding."""
+    if not flags & PADDED:
+        return payload
+    if not payload or payload[0] >= len(payload):
+        raise Malformed("a frame has more padding than content")
+    return payload[1 : len(payload) - payload[0]]
+
+
+def reason_of(number: int) -> str:
+    """Why the server ended something."""
+    return _REASONS[number] if number < len(_REASONS) else f"reason {number}"
 
 
 class Connection:
     """All calls of one connection."""
 
     def __init__(self) -> None:
-        self.out: list[bytes] = [GREETING]
+        self.out: list[bytes] = [PREFACE]
         """To be sent."""
         self.pongs: list[bytes] = []
         """To be sent too, in a while: see ``PONG_S``."""
@@ -58,7 +85,7 @@ class Connection:
         """Calls that the server does not take yet."""
         self._next = 1
         self._rest = b""
-        self._calls_max = ALL
+        self._calls_max = INT31_MAX
         self._window, self._window_each = WINDOW_FIRST, WINDOW_FIRST
         self._taken = 0
         self._block: tuple[int, int, bytes] | None = None
@@ -75,23 +102,23 @@ class Connection:
     def open(self, call: Call) -> None:
         """Begin a call."""
         if self.leaving:
-            call.end(Refused("UNAVAILABLE", self.leaving, unsent=True))
+            call.end(RpcError("UNAVAILABLE", self.leaving, unsent=True))
             return
         if len(self.calls) >= self._calls_max:
             self._queue.append(call)
             return
         number = call.number = self._next
         self._next = number + 2
-        if self._next > ALL:
+        if self._next > INT31_MAX:
             self.leaving = "the connection has no numbers left"
         self.calls[number] = call
         head, body = call.head, call.body
         call.window = self._window_each
-        self.out.append(HEAD.pack(0, len(head), HEADERS, END_HEADERS, number))
+        self.out.append(FRAME_HEADER.pack(0, len(head), HEADERS, END_HEADERS, number))
         self.out.append(head)
         if len(body) <= min(FRAME_MAX, self._window, call.window) and not call.goes_on:
             self._window -= len(body)  # nearly always: it fits
-            self.out.append(HEAD.pack(0, len(body), DATA, END, number))
+            self.out.append(FRAME_HEADER.pack(0, len(body), DATA, END_STREAM, number))
             self.out.append(body)
             call.body = b""
         else:
@@ -105,87 +132,89 @@ class Connection:
                 self._pump(call)
 
     def cancel(self, call: Call) -> None:
-        """Want no more of a call. What the server still says of it is not heard."""
+        """Cancel a call. What the server still says of it is dropped."""
         if self.calls.pop(call.number, None) is not None:
-            self.out.append(frame(RESET, 0, call.number, CANCEL.to_bytes(4, "big")))
+            self.out.append(frame(RST_STREAM, 0, call.number, CANCEL.to_bytes(4, "big")))
             self._begin_others()
         elif not call.number and call in self._queue:
             self._queue.remove(call)
 
     def fail(self, why: str) -> None:
-        """The connection is no more: all calls end."""
+        """End all calls: the connection is no more."""
         self.leaving = self.leaving or why
         calls = self.under_way()
         self.calls.clear()
         self._queue.clear()
         for call in calls:  # the server acts on a request only once it has the whole of it
             unsent = not call.number or (bool(call.body) and not call.goes_on)
-            call.end(Refused("UNAVAILABLE", why, unsent))
+            call.end(RpcError("UNAVAILABLE", why, unsent))
 
     def feed(self, data: bytes) -> None:
-        """Bytes have come from the server. Malformed means that the connection must be ended."""
+        """Take received bytes. Malformed means that the connection must be ended."""
         if self._rest:
             data = self._rest + data
-        place, end = 0, len(data)
-        while end - place >= 9:
-            high, low, kind, flags, number = HEAD.unpack_from(data, place)
-            start = place + 9
-            place = start + low
+        offset, end = 0, len(data)
+        while end - offset >= 9:
+            high, low, kind, flags, number = FRAME_HEADER.unpack_from(data, offset)
+            start = offset + 9
+            offset = start + low
             if high or low > FRAME_MAX:
                 raise Malformed("a frame is larger than allowed: this is no HTTP/2 server")
-            if place > end:
-                place = start - 9
+            if offset > end:
+                offset = start - 9
                 break
-            self._hear(kind, flags, number & ALL, data[start:place])
-        self._rest = data[place:]
+            self._on_frame(kind, flags, number & INT31_MAX, data[start:offset])
+        self._rest = data[offset:]
 
-    def _hear(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+    def _on_frame(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if self._block is not None and (kind != CONTINUATION or number != self._block[0]):
             raise Malformed("headers were broken off")
         if kind == DATA:
-            self._hear_data(flags, number, payload)
+            self._on_data(flags, number, payload)
         elif kind == HEADERS:
             payload = unpadded(flags, payload)
             if flags & PRIORITY:
                 payload = payload[5:]
-            self._hear_headers(flags, number, payload)
+            self._on_headers(flags, number, payload)
         elif kind == CONTINUATION:
             if self._block is None:
                 raise Malformed("headers go on that have not begun")
             _, flags_before, block = self._block
-            self._hear_headers(flags_before & END | flags & END_HEADERS, number, block + payload)
+            self._on_headers(
+                flags_before & END_STREAM | flags & END_HEADERS, number, block + payload
+            )
         elif kind == PING:
             if not flags & ACK:
                 self.pongs.append(frame(PING, ACK, 0, payload))
-        elif kind == WINDOW:
-            self._widen(number, int.from_bytes(payload, "big") & ALL)
+        elif kind == WINDOW_UPDATE:
+            self._on_window_update(number, int.from_bytes(payload, "big") & INT31_MAX)
         elif kind == SETTINGS:
-            self._heed(flags, payload)
-        elif kind == RESET:
-            self._hear_reset(number, int.from_bytes(payload, "big"))
+            self._on_settings(flags, payload)
+        elif kind == RST_STREAM:
+            self._on_reset(number, int.from_bytes(payload, "big"))
         elif kind == GOAWAY:
-            self._hear_farewell(payload)
-        elif kind == PUSH:
+            self._on_goaway(payload)
+        elif kind == PUSH_PROMISE:
             raise Malformed("the server pushes, which it was asked not to")
 
-    def _hear_data(self, flags: int, number: int, payload: bytes) -> None:
+    def _on_data(self, flags: int, number: int, payload: bytes) -> None:
         call, size = self.calls.get(number), len(payload)
         self._taken += size
         if self._taken >= WINDOW_LOW:
-            self.out.append(frame(WINDOW, 0, 0, self._taken.to_bytes(4, "big")))
+            self.out.append(frame(WINDOW_UPDATE, 0, 0, self._taken.to_bytes(4, "big")))
             self._taken = 0
         if call is None:
             return
         call.taken += size
         if call.taken >= WINDOW_LOW:
-            self.out.append(frame(WINDOW, 0, number, call.taken.to_bytes(4, "big")))
+            self.out.append(frame(WINDOW_UPDATE, 0, number, call.taken.to_bytes(4, "big")))
             call.taken = 0
         call.take(unpadded(flags, payload) if flags & PADDED else payload)
-        if flags & END:
+        if flags & END_STREAM:
             self._drop(call)
-            call.end(Refused("UNKNOWN", "the server ended the call without saying how"))
+            call.end(RpcError("UNKNOWN", "the server ended the call without saying how"))
 
-    def _hear_headers(self, flags: int, number: int, block: bytes) -> None:
+    def _on_headers(self, flags: int, number: int, block: bytes) -> None:
         if not flags & END_HEADERS:
             if len(block) > BLOCK_MAX:
                 raise Malformed("headers are too long")
@@ -196,42 +225,42 @@ class Connection:
         if call is None:
             return
         headers = read_block(block)
-        if flags & END:
+        if flags & END_STREAM:
             self._drop(call)
             call.conclude(headers)
         elif not headers.get(":status", "").startswith(("1", "200")):
             self.cancel(call)
             call.conclude(headers)
 
-    def _hear_reset(self, number: int, reason: int) -> None:
+    def _on_reset(self, number: int, reason: int) -> None:
         call = self.calls.get(number)
         if call is not None:
             call.goes_on, call.body = False, b""  # nothing more is to be said
             self._drop(call)
             code = "CANCELLED" if reason == CANCEL else "UNAVAILABLE"
             told = f"the server ended the call ({reason_of(reason)})"
-            call.end(Refused(code, told, unsent=reason == NOT_BEGUN))
+            call.end(RpcError(code, told, unsent=reason == REFUSED_STREAM))
 
-    def _hear_farewell(self, payload: bytes) -> None:
+    def _on_goaway(self, payload: bytes) -> None:
         """No more calls; those after the last that the server names were not begun."""
-        last = int.from_bytes(payload[:4], "big") & ALL
+        last = int.from_bytes(payload[:4], "big") & INT31_MAX
         said = payload[8:200].decode("latin-1") or reason_of(int.from_bytes(payload[4:8], "big"))
         self.leaving = f"the server closes the connection ({said})"
         beyond = [call for number, call in self.calls.items() if number > last]
         for call in (*beyond, *self._queue):
             self.calls.pop(call.number, None)
-            call.end(Refused("UNAVAILABLE", self.leaving, unsent=True))
+            call.end(RpcError("UNAVAILABLE", self.leaving, unsent=True))
         self._queue.clear()
 
-    def _heed(self, flags: int, payload: bytes) -> None:
+    def _on_settings(self, flags: int, payload: bytes) -> None:
         if flags & ACK:
             return
-        for place in range(0, len(payload) - 5, 6):
-            key = int.from_bytes(payload[place : place + 2], "big")
-            value = int.from_bytes(payload[place + 2 : place + 6], "big")
-            if key == CALLS_MAX:
+        for offset in range(0, len(payload) - 5, 6):
+            key = int.from_bytes(payload[offset : offset + 2], "big")
+            value = int.from_bytes(payload[offset + 2 : offset + 6], "big")
+            if key == MAX_CONCURRENT_STREAMS:
                 self._calls_max = value
-            elif key == INITIAL_WINDOW:
+            elif key == INITIAL_WINDOW_SIZE:
                 for call in self.calls.values():
                     call.window += value - self._window_each
                 self._window_each = value
@@ -239,7 +268,7 @@ class Connection:
         self._pump_all()
         self._begin_others()
 
-    def _widen(self, number: int, more: int) -> None:
+    def _on_window_update(self, number: int, more: int) -> None:
         if not number:
             self._window += more
             if self._window - more < FRAME_MAX:
@@ -260,15 +289,15 @@ class Connection:
             part, call.body = call.body[:size], call.body[size:]
             self._window -= len(part)
             call.window -= len(part)
-            flags = 0 if call.body or call.goes_on else END
+            flags = 0 if call.body or call.goes_on else END_STREAM
             self.out.append(frame(DATA, flags, call.number, part))
 
     def _drop(self, call: Call) -> None:
         """The server has said all about a call."""
         if self.calls.pop(call.number, None) is None:
-            return  # whoever heard its last message wanted no more of it
+            return  # it was cancelled when its last message came
         if call.goes_on or call.body:
-            self.out.append(frame(RESET, 0, call.number, CANCEL.to_bytes(4, "big")))
+            self.out.append(frame(RST_STREAM, 0, call.number, CANCEL.to_bytes(4, "big")))
         if self._queue:
             self._begin_others()
 

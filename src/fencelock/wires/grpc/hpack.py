@@ -1,4 +1,4 @@
-"""The headers of HTTP/2 (RFC 7541), by sides that remember nothing.
+"""Read and write the headers of HTTP/2 (RFC 7541) without a dynamic table.
 
 Each side may keep a table of headers that came before. We ask the server to use none, and use none
 ourselves. So a block of headers means the same wherever it stands: what we send is made once for
@@ -42,25 +42,25 @@ def _integer(value: int, bits: int) -> bytes:
 def read_block(block: bytes) -> dict[str, str]:
     """The headers of a block; of those with one name, the last. Not to be changed."""
     headers: dict[str, str] = {}
-    place = 0
+    offset = 0
     try:
-        while place < len(block):
-            first = block[place]
+        while offset < len(block):
+            first = block[offset]
             if first & 0b1000_0000:  # name and value from the table
-                index, place = _integer_at(block, place, 7)
+                index, offset = _integer_at(block, offset, 7)
                 name, value = _known(index)
                 headers[name] = value
             elif first & 0b1110_0000 == 0b0010_0000:  # the size of a table, which must be ours
-                size, place = _integer_at(block, place, 5)
+                size, offset = _integer_at(block, offset, 5)
                 if size:
                     raise Malformed("the server would remember headers, which it was asked not to")
             else:  # a value that stands here; whether it may be remembered does not matter
-                index, place = _integer_at(block, place, 6 if first & 0b0100_0000 else 4)
+                index, offset = _integer_at(block, offset, 6 if first & 0b0100_0000 else 4)
                 if index:
                     name = _known(index)[0]
                 else:
-                    name, place = _text_at(block, place)
-                headers[name], place = _text_at(block, place)
+                    name, offset = _text_at(block, offset)
+                headers[name], offset = _text_at(block, offset)
     except IndexError:
         raise Malformed("a block of headers was cut short") from None
     return headers
@@ -72,28 +72,28 @@ def _known(index: int) -> tuple[str, str]:
     return _TABLE[index - 1]
 
 
-def _integer_at(data: bytes, place: int, bits: int) -> tuple[int, int]:
+def _integer_at(data: bytes, offset: int, bits: int) -> tuple[int, int]:
     most = (1 << bits) - 1
-    value = data[place] & most
-    place += 1
+    value = data[offset] & most
+    offset += 1
     if value < most:
-        return value, place
+        return value, offset
     for shift in range(0, 29, 7):
-        byte = data[place]
-        place += 1
+        byte = data[offset]
+        offset += 1
         value += (byte & 127) << shift
         if byte < 128:
-            return value, place
+            return value, offset
     raise Malformed("an integer of a header is too large")
 
 
-def _text_at(data: bytes, place: int) -> tuple[str, int]:
-    is_packed = data[place] & 0b1000_0000
-    size, place = _integer_at(data, place, 7)
-    text = data[place : place + size]
+def _text_at(data: bytes, offset: int) -> tuple[str, int]:
+    is_packed = data[offset] & 0b1000_0000
+    size, offset = _integer_at(data, offset, 7)
+    text = data[offset : offset + size]
     if len(text) < size:
         raise Malformed("a header ends behind its block")
-    return (_unpack(text) if is_packed else text).decode("latin-1"), place + size
+    return (_unpack(text) if is_packed else text).decode("latin-1"), offset + size
 
 
 def _unpack(data: bytes) -> bytes:

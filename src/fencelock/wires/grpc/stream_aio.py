@@ -1,66 +1,68 @@
-"""A stream for asyncio, on the connection that the calls have, too."""
+"""Open a stream for asyncio, on the connection that calls share."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from .call import Call, Refused
-from .line_aio import Line
+from .call import Call, RpcError
+from .client_aio import AioClient
 
 
-class _Flow(Call):
+class _StreamCall(Call):
     """A call that tells of each message."""
 
-    __slots__ = ("_end", "_hear")
+    __slots__ = ("_on_end", "_on_message")
 
-    def __init__(self, head: bytes, hear: Callable[[bytes], None], end: Callable[[], None]) -> None:
+    def __init__(
+        self, head: bytes, on_message: Callable[[bytes], None], on_end: Callable[[], None]
+    ) -> None:
         super().__init__(head, None, goes_on=True)
-        self._hear = hear
-        self._end = end
+        self._on_message = on_message
+        self._on_end = on_end
 
-    def heard(self, message: bytes) -> None:
-        self._hear(message)
+    def on_message(self, message: bytes) -> None:
+        self._on_message(message)
 
-    def ended(self) -> None:
-        self._end()
+    def on_end(self) -> None:
+        self._on_end()
 
 
-class Stream:
+class AioStream:
     """Messages both ways, until either side ends it."""
 
     def __init__(
         self,
-        line: Awaitable[Line],
+        client: Awaitable[AioClient],
         head: bytes,
-        hear: Callable[[bytes], None],
-        end: Callable[[], None],
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[], None],
     ) -> None:
-        self._call = _Flow(head, hear, end)
+        self._call = _StreamCall(head, on_message, on_end)
         self._early: list[bytes] = []
-        """What is to be said once there is a connection."""
-        self._line: Line | None = None
-        self._task = asyncio.ensure_future(self._begin(line))
+        """Messages to be sent once there is a connection."""
+        self._client: AioClient | None = None
+        self._task = asyncio.ensure_future(self._begin(client))
 
-    async def _begin(self, line: Awaitable[Line]) -> None:
+    async def _begin(self, client: Awaitable[AioClient]) -> None:
         try:
-            found = await line
-        except Refused as error:
+            found = await client
+        except RpcError as error:
             self._call.end(error)
             return
         if not self._call.done:
-            self._line = found
+            self._client = found
             found.begin(self._call)
             for message in self._early:
                 found.send(self._call, message)
 
     def send(self, message: bytes) -> None:
-        if self._line is None:
+        if self._client is None:
             self._early.append(message)
         else:
-            self._line.send(self._call, message)
+            self._client.send(self._call, message)
 
     def close(self) -> None:
         self._call.end(None)
-        if self._line is not None:
-            self._line.end(self._call)
+        if self._client is not None:
+            self._client.end(self._call)

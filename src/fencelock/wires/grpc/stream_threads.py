@@ -1,7 +1,7 @@
-"""A stream for threads: a connection of its own, and a thread that reads it.
+"""Open a stream for threads: on a connection of its own, which a thread reads.
 
 The thread connects, too: Ctrl-C strikes the main thread only, and so never between the parts of
-that. A server that says nothing is asked for a sign of life now and then.
+that. A silent server is sent a ping now and then.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from .call import Call, Refused
-from .channel_threads import Channel
-from .frames import DEATH_S, SILENCE_S
+from .call import Call, RpcError
+from .connection import DEATH_S, SILENCE_S
 from .hpack import Malformed
 from .server import Server
+from .socket_threads import FrameSocket
 
 CONNECT_S = 3.0
 
 
-class _Flow(Call):
+class _StreamCall(Call):
     """A call whose messages are kept until the connection's mutex is free."""
 
     __slots__ = ("news",)
@@ -27,24 +27,28 @@ class _Flow(Call):
         super().__init__(head, None, goes_on=True)
         self.news: list[bytes] = []
 
-    def heard(self, message: bytes) -> None:
+    def on_message(self, message: bytes) -> None:
         self.news.append(message)
 
 
-class Stream:
+class ThreadsStream:
     """Messages both ways, until either side ends it."""
 
     def __init__(
-        self, server: Server, head: bytes, hear: Callable[[bytes], None], end: Callable[[], None]
+        self,
+        server: Server,
+        head: bytes,
+        on_message: Callable[[bytes], None],
+        on_end: Callable[[], None],
     ) -> None:
         self._server = server
-        self._call = _Flow(head)
-        self._hear = hear
-        self._end = end
+        self._call = _StreamCall(head)
+        self._on_message = on_message
+        self._on_end = on_end
         self._mutex = threading.Lock()
-        self._channel: Channel | None = None
+        self._socket: FrameSocket | None = None
         self._early: list[bytes] = []
-        """What is to be said once there is a connection."""
+        """Messages to be sent once there is a connection."""
         self._closed = False
         try:
             threading.Thread(target=self._run, name="fencelock-watch", daemon=True).start()
@@ -54,53 +58,53 @@ class Stream:
 
     def send(self, message: bytes) -> None:
         with self._mutex:
-            if self._channel is None:
+            if self._socket is None:
                 self._early.append(message)
             else:
-                self._channel.send(self._call, message)
+                self._socket.send(self._call, message)
 
     def close(self) -> None:
         with self._mutex:
             self._closed = True
-            if self._channel is not None:
-                self._channel.close()
+            if self._socket is not None:
+                self._socket.close()
 
     def _run(self) -> None:
         try:
-            channel = self._begin()
+            sock = self._begin()
             try:
-                self._listen(channel)
+                self._listen(sock)
             finally:
-                channel.close()
-                channel.let_go()
-        except (OSError, Malformed, Refused):
+                sock.close()
+                sock.let_go()
+        except (OSError, Malformed, RpcError):
             pass  # however it ended: who listened looks for itself
         finally:
-            self._end()
+            self._on_end()
 
-    def _begin(self) -> Channel:
-        channel = Channel(self._server, CONNECT_S)
+    def _begin(self) -> FrameSocket:
+        sock = FrameSocket(self._server, CONNECT_S)
         with self._mutex:
-            self._channel = channel
+            self._socket = sock
             if self._closed:
-                channel.close()
-            channel.begin(self._call)
+                sock.close()
+            sock.begin(self._call)
             for message in self._early:
-                channel.send(self._call, message)
-        return channel
+                sock.send(self._call, message)
+        return sock
 
-    def _listen(self, channel: Channel) -> None:
-        asked = False
+    def _listen(self, sock: FrameSocket) -> None:
+        pinged = False
         while not self._call.done:
             try:
-                channel.read(DEATH_S if asked else SILENCE_S)
-                channel.pong()
-                asked = False
+                sock.read(DEATH_S if pinged else SILENCE_S)
+                sock.pong()
+                pinged = False
             except (BlockingIOError, TimeoutError):
-                if asked:
+                if pinged:
                     return  # no sign of life
-                channel.ping()
-                asked = True
+                sock.ping()
+                pinged = True
             news, self._call.news = self._call.news, []
             for message in news:
-                self._hear(message)
+                self._on_message(message)

@@ -1,4 +1,4 @@
-"""TLS for both flavors: the context, and for threads a layer between bytes and bytes.
+"""Set up TLS for both flavors; for threads, encrypt and decrypt apart from the socket.
 
 A socket of Python's own TLS cannot be read by one thread while another writes. Here whoever has the
 connection's mutex turns plain bytes into sealed ones and back, and the socket below stays a plain
@@ -72,22 +72,22 @@ class Seal:
         self.is_over = False
         """The server has said that nothing more will come."""
 
-    def shake_hands(self, link: socket.socket) -> None:
+    def shake_hands(self, sock: socket.socket) -> None:
         """Agree with the server on everything; raises OSError."""
         while True:
             try:
                 self._tls.do_handshake()
                 break
             except ssl.SSLWantReadError:
-                link.sendall(self._out.read())
-                data = link.recv(READ_MAX)
+                sock.sendall(self._out.read())
+                data = sock.recv(READ_MAX)
                 if not data:
                     raise ConnectionResetError("the server hung up on TLS") from None
                 self._in.write(data)
             except ssl.SSLError:
-                link.sendall(self._out.read())  # tell the server what is wrong
+                sock.sendall(self._out.read())  # tell the server what is wrong
                 raise
-        link.sendall(self._out.read())
+        sock.sendall(self._out.read())
         see_agreed(self._tls)
 
     def seal(self, data: bytes) -> bytes:

@@ -1,0 +1,186 @@
+"""Acquires a lock for a verb, and shows a live line meanwhile: who holds it, who is ahead."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ..errors import FencelockError, Misconfigured, NotAcquired, OutcomeUnknown
+from ..model import Meta, Scalar, State
+from . import clock, terminal
+from .durations import brief
+from .options import LockRequest, connected
+from .signals import Interrupted, Late, Signals
+
+if TYPE_CHECKING:
+    from ..sync import Client, Lease
+
+SHOW_AFTER_S = 0.3  # a wait this short needs no words
+EVERY_S = 0.5
+CLEAR_S = 0.2  # the line is removed within this, or was not shown
+INTERRUPTED_S = 1.0  # after a signal, a server has this long to take our withdrawal
+CLOSE_S = 5.0
+
+
+@contextmanager
+def reach(options: argparse.Namespace, signals: Signals) -> Generator[Client, None, None]:
+    """Connect, and close in the end; a signal ends either.
+
+    Closing ends a wait for a lock that a signal has interrupted, and takes the attempt back.
+    """
+    client = signals.call(lambda: connected(options), label="connect")
+    try:
+        yield client
+    except BaseException as error:
+        _close(client, signals, INTERRUPTED_S if isinstance(error, Interrupted) else CLOSE_S)
+        raise
+    _close(client, signals, CLOSE_S)
+
+
+def _close(client: Client, signals: Signals, within: float) -> None:
+    """Close; a server that does not answer is waited for no longer than this."""
+    until = clock.now() + (INTERRUPTED_S if signals.unanswered else within)
+    try:
+        signals.call(client.close, until, label="close")
+    except (Late, Interrupted):
+        pass  # what could not be taken back ends with its ttl
+
+
+def check_excludes(client: Client, options: argparse.Namespace) -> None:
+    """Refuse locks that no other process could meet, and say which engine was taken unasked."""
+    if client.traits.scope == "process":
+        raise Misconfigured(
+            f"{client.url} keeps its locks within one process, so this command would exclude "
+            "nobody: name a file (sqlite:///locks.db) or a server"
+        )
+    named = options.url is not None or "FENCELOCK_URL" in os.environ
+    if not named and not options.quiet and not options.json and terminal.is_terminal(sys.stderr):
+        terminal.say(
+            f"no engine was named (--url, FENCELOCK_URL): using {client.url}, which excludes "
+            "only your own processes on this host"
+        )
+
+
+def check_portable(client: Client, what: str) -> None:
+    """Refuse a lease that would end together with this process."""
+    if not client.traits.portable:
+        raise Misconfigured(
+            f"a lease of {client.url} ends with the process that acquired it, and {what} ends at "
+            "once: use fencelock run or hold, or an engine whose leases outlive a process, such as "
+            "sqlite, redis, etcd, or postgresql and mysql with mode=lease"
+        )
+
+
+def obtain(client: Client, request: LockRequest, signals: Signals, renew: bool = True) -> Lease:
+    """Wait for the lock; a signal ends that, and closing the client leaves nothing behind."""
+    started = clock.now()
+    lock = client.lock(
+        request.name,
+        ttl=request.ttl,
+        timeout=request.timeout,
+        renew=renew,
+        meta=request.meta,
+        on_lost=lambda _: signals.wake(),
+    )
+    try:
+        with WaitStatus(client, request, not request.quiet and request.timeout != 0):
+            lease = signals.call(lock.acquire, label="acquire")
+    except NotAcquired as error:
+        waited = clock.now() - started
+        words = signals.call(lambda: _busy(client, request.name, waited), label="inspect")
+        raise NotAcquired(words, name=request.name) from error
+    signals.settle()  # closing the client releases what it holds
+    return lease
+
+
+def give_back(lease: Lease, signals: Signals) -> bool:
+    """Release; no longer than the lease lasts, and hardly longer than a signal."""
+    until = clock.now() + max(lease.remaining(), INTERRUPTED_S)
+    try:
+        return signals.call(lease.release, until, INTERRUPTED_S, label="release")
+    except (Late, Interrupted):
+        raise OutcomeUnknown(
+            f"the engine does not answer, and {lease.name!r} (fence {lease.fence}) may not be "
+            f"released yet: it frees itself within {brief(lease.ttl)}"
+        ) from None
+    except FencelockError:
+        signals.unanswered = True
+        raise
+
+
+class WaitStatus:
+    """Show one line about the wait while the body runs, if stderr is a terminal."""
+
+    def __init__(self, client: Client, request: LockRequest, wanted: bool) -> None:
+        self._client = client
+        self._name = request.name
+        self._pid = request.meta.get("pid", os.getpid())
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        if wanted and terminal.is_terminal(sys.stderr):
+            self._thread = threading.Thread(target=self._show, name="fencelock-line", daemon=True)
+
+    def __enter__(self) -> None:
+        if self._thread is not None:
+            self._thread.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join(CLEAR_S)
+
+    def _show(self) -> None:
+        started, shown = clock.now(), False
+        wait = SHOW_AFTER_S
+        while not self._done.wait(wait):
+            try:
+                state = self._client.inspect(self._name)
+            except FencelockError:
+                break  # the wait itself will say what is wrong
+            if self._done.is_set():
+                break
+            shown, wait = True, EVERY_S
+            terminal.live(describe(state, clock.now() - started, self._pid), sys.stderr)
+        if shown:
+            terminal.live("", sys.stderr)
+
+
+def describe(state: State, waited: float, pid: Scalar) -> str:
+    """Describe a wait in one line."""
+    words = [f"waiting for {state.name!r} for {brief(waited)}"]
+    mine = [position for position, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
+    if mine:
+        words.append(f"place {mine[0]} of {len(state.waiters)}")
+    words += [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
+    return ", ".join(words)
+
+
+def who(meta: Meta) -> str:
+    """Name a holder or a waiter: host, process, command."""
+    name = f"{meta.get('host', '?')}/{meta.get('pid', '?')}"
+    return f"{name} ({meta['command']})" if meta.get("command") else name
+
+
+def _busy(client: Client, name: str, waited: float) -> str:
+    """Describe who is in the way, and how to see more."""
+    import shlex
+
+    words = [f"could not acquire {name!r}" + (f" in {brief(waited)}" if waited >= 0.05 else "")]
+    try:
+        state = client.inspect(name)
+    except FencelockError:
+        state = State(name)  # the lock is not ours: that much is certain
+    words += [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
+    words += [f"{len(state.waiters)} waiting"] if state.waiters else []
+    return f"{', '.join(words)}; see: fencelock show {shlex.quote(name)}"

@@ -1,0 +1,91 @@
+"""When to send which signal to a command whose lease ends: values and arithmetic, no I/O."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+from ..durations import brief
+
+MARGIN_S = 0.1  # how long before the end of the lease everything must be over
+
+
+class KillPlan(NamedTuple):
+    """What to do to a command whose lease ends."""
+
+    first: int | None
+    """The signal that asks it to stop, if any."""
+    kill: bool
+    """Whether it is killed in the end."""
+    grace: float
+    """Seconds between the two."""
+    nested: bool = False
+    """Run under another wrapper, whose KILL is the last word for us too."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether the command is asked or made to stop."""
+        return self.kill or self.first is not None
+
+    def words(self) -> str:
+        """What is done to the command, for people."""
+        if self.first is None:
+            return "the command was killed" if self.kill else "the command goes on without it"
+        first = signal.Signals(self.first).name.removeprefix("SIG")
+        rest = f" and gets KILL in {brief(self.grace)}" if self.kill else ""
+        return f"the command was sent {first}{rest}"
+
+
+class Watch:
+    """What is known of one lease, and what is due."""
+
+    def __init__(self, plan: KillPlan) -> None:
+        self.plan = plan
+        self.until: float | None = None
+        """The end of the lease."""
+        self.kill_at: float | None = None
+        self.killed = False
+        """KILL was due, and was sent."""
+        self.ended = False
+        """The lease counts as over: the pipe of the command is closed."""
+
+    def lose(self, now: float) -> list[int]:
+        """The lease is gone: do now what would have been done in time."""
+        if self.ended:
+            return []
+        self.ended = True
+        end = now + self.plan.grace
+        if self.until is not None and now < self.until - MARGIN_S < end:
+            end = self.until - MARGIN_S  # still ours for a while, and over before that ends
+        self.kill_at = end if self.plan.kill else None
+        return [*([] if self.plan.first is None else [self.plan.first]), *self._overdue(now)]
+
+    def orphaned(self, now: float) -> list[int]:
+        """The wrapper is gone. If it was killed by an outer one, there is no time left."""
+        signals = self.lose(now)
+        if self.plan.nested and self.plan.kill:
+            self.kill_at, self.killed = None, True
+            return [signal.SIGKILL]
+        return signals
+
+    def look(self, now: float) -> list[int]:
+        """The signals that are due."""
+        if not self.ended and self.until is not None and now >= self._stop_at():
+            return self.lose(now)
+        return self._overdue(now) if self.ended else []
+
+    def next_at(self) -> float | None:
+        """When to look again."""
+        if self.ended:
+            return self.kill_at
+        return None if self.until is None else self._stop_at()
+
+    def _overdue(self, now: float) -> list[int]:
+        if self.kill_at is not None and now >= self.kill_at:
+            self.kill_at, self.killed = None, True
+            return [signal.SIGKILL]
+        return []
+
+    def _stop_at(self) -> float:
+        assert self.until is not None
+        return self.until - MARGIN_S - self.plan.grace

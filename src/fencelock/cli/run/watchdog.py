@@ -1,0 +1,214 @@
+"""The watchdog: a process beside the wrapper that stops the command before the lease can end.
+
+It is a process of its own because the wrapper may be the one that is frozen, killed or starved of
+time: a dead man's switch. The wrapper tells it, again and again, until when the lease is good. If
+that stops, or the wrapper dies, the watchdog ends the command's process group in time. It also
+keeps the writing end of the lease pipe: that reaches EOF whatever happens to the wrapper.
+
+It is forked before the wrapper starts any thread or opens any engine, knows nothing about locks,
+and speaks lines. When the wrapper was killed and the command has ended, it runs ``fencelock
+release``, so that nobody waits for the end of the ttl.
+
+    lease JSON        how to release: the environment of ``fencelock release``
+    spawn             the command is about to be started
+    group PGID        the command runs as this process group
+    until SECONDS     the lease is good until this moment of the boot clock
+    lost              the lease is gone: do now what would be done in time
+    quit              the command has ended
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+from .. import clock
+from .kill_plan import KillPlan, Watch
+from .process_group import alive, find_by_pipe, send
+
+QUIT_S = 1.0  # how long a watchdog may take to go home
+OVER_S = 2.0  # a command that was killed is gone within this, or the ttl has to end
+OVER_TICK_S = 0.02
+ALONE_S = 0.1  # without a wrapper, see this often whether all is over
+
+
+class Watchdog:
+    """The wrapper's side."""
+
+    def __init__(self, plan: KillPlan) -> None:
+        orders_in, self._orders = os.pipe()
+        self._reports, reports_out = os.pipe()
+        self.lease_pipe, lease_end = os.pipe()
+        self.plan = plan
+        self.fired = False
+        """It has ended the command, or begun to."""
+        self.gone = False
+        """It was killed: somebody else has to watch."""
+        self.pid = os.fork()
+        if self.pid == 0:
+            _serve(Watch(plan), orders_in, reports_out, lease_end)
+        for descriptor in (orders_in, reports_out, lease_end):
+            os.close(descriptor)
+        os.set_blocking(self._orders, False)
+        os.set_blocking(self._reports, False)
+
+    def fileno(self) -> int:
+        """Readable when the watchdog has stopped the command."""
+        return self._reports
+
+    def tell(self, order: str) -> None:
+        """Give an order; a watchdog that does not hear is as good as one that fires."""
+        try:
+            os.write(self._orders, f"{order}\n".encode())
+        except OSError:
+            pass
+
+    def look(self) -> bool:
+        """Whether the watchdog has fired."""
+        try:
+            word = os.read(self._reports, 64)
+        except OSError:
+            return self.fired  # nothing to read
+        self.fired = self.fired or bool(word)
+        self.gone = self.gone or not word
+        return self.fired
+
+    def close(self) -> None:
+        """The command has ended: send the watchdog home."""
+        self.tell("quit")
+        while not self.gone and select.select([self._reports], [], [], QUIT_S)[0]:
+            self.look()
+        if not self.gone:  # somebody stopped it
+            os.kill(self.pid, signal.SIGKILL)
+        for descriptor in (self._orders, self._reports, self.lease_pipe):
+            os.close(descriptor)
+        try:
+            os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            pass  # our parent had us ignore the end of children
+
+
+def _serve(watch: Watch, orders: int, reports: int, lease_end: int) -> None:
+    """The watchdog's side; never returns."""
+    try:
+        os.setsid()  # what is sent to the wrapper's group or typed at its terminal is not for us
+        for number in (1, 2, 3, signal.SIGTERM, signal.SIGPIPE):  # 1 to 3: HUP, INT, QUIT
+            signal.signal(number, signal.SIG_IGN)
+        _let_go({orders, reports, lease_end})
+        _Guard(watch, orders, reports, lease_end).main()
+    finally:
+        os._exit(0)
+
+
+def _let_go(keep: set[int]) -> None:
+    """Hold on to nothing of the wrapper's: who reads its output must see EOF when it ends."""
+    try:
+        held = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        held = list(range(256))
+    for descriptor in held:
+        if descriptor not in keep:
+            os.closerange(descriptor, descriptor + 1)  # a close() that does not complain
+
+
+class _Guard:
+    """Hears orders and sends what is due, until the command has ended."""
+
+    def __init__(self, watch: Watch, orders: int, reports: int, lease_end: int) -> None:
+        self._watch = watch
+        self._orders = orders
+        self._reports = reports
+        self._lease_end = lease_end
+        self._lease_inode = os.fstat(lease_end).st_ino
+        self._text = b""
+        self._spawning = False
+        self._group = 0
+        self._lease = ""
+        self._quit = False
+
+    def main(self) -> None:
+        self._watch_command()
+        if not self._quit and self._lease and self._command_is_over():
+            _release(self._lease)
+
+    def _watch_command(self) -> None:
+        while not self._quit and (self._orders >= 0 or self._has_work()):
+            heard = [self._orders] if self._orders >= 0 else []
+            ready, _, _ = select.select(heard, [], [], self._nap())
+            signals = self._hear() if ready else []
+            signals += self._watch.look(clock.now())
+            if self._watch.ended and self._lease_end >= 0:
+                self._end()
+            for number in signals:
+                send(self._group, number)
+
+    def _command_is_over(self) -> bool:
+        """Whether nobody is left who may work under the lock; who was killed has a moment."""
+        if self._spawning and not self._group:
+            return False  # it may run, and was not found
+        until = clock.now() + OVER_S
+        while alive(self._group) and self._watch.killed and clock.now() < until:
+            select.select([], [], [], OVER_TICK_S)
+        return not alive(self._group)
+
+    def _has_work(self) -> bool:
+        return self._watch.next_at() is not None and alive(self._group)
+
+    def _nap(self) -> float | None:
+        due = self._watch.next_at()
+        if due is None:
+            return None
+        nap = max(0.0, due - clock.now())
+        return nap if self._orders >= 0 else min(nap, ALONE_S)
+
+    def _hear(self) -> list[int]:
+        chunk = os.read(self._orders, 4096)
+        if not chunk:
+            return self._bereaved()
+        *lines, self._text = (self._text + chunk).split(b"\n")
+        return [number for line in lines for number in self._obey(line.decode())]
+
+    def _obey(self, order: str) -> list[int]:
+        word, _, value = order.partition(" ")
+        if word == "spawn":
+            self._spawning = True
+        elif word == "group":
+            self._group = int(value)
+            if self._watch.ended and self._watch.plan.kill:
+                return [signal.SIGKILL]  # it began after the end
+        elif word == "lease":
+            self._lease = value
+        elif word == "until":
+            self._watch.until = float(value)
+        elif word == "lost":
+            return self._watch.lose(clock.now())
+        elif word == "quit":
+            self._quit = True
+        return []
+
+    def _bereaved(self) -> list[int]:
+        """The wrapper is gone, perhaps before it could tell us what it started."""
+        self._orders = -1
+        if self._spawning and not self._group:
+            self._group = find_by_pipe(self._lease_inode)
+        return self._watch.orphaned(clock.now())
+
+    def _end(self) -> None:
+        """Tell the command, by EOF, and the wrapper."""
+        os.close(self._lease_end)
+        self._lease_end = -1
+        try:
+            os.write(self._reports, b"!")
+        except OSError:
+            pass  # the wrapper is gone
+
+
+def _release(lease: str) -> None:
+    """Run ``fencelock release`` as a program: we were forked before there was any engine."""
+    import json
+    import sys
+
+    null = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in (0, 1, 2)]
+    command = [sys.executable, "-m", "fencelock", "release"]
+    os.posix_spawn(sys.executable, command, {**os.environ, **json.loads(lease)}, file_actions=null)

@@ -1,0 +1,81 @@
+"""``fencelock acquire NAME``: a lock for a script, which outlives this command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from ...errors import NotAcquired
+from ...model import Grant
+from .. import codes, terminal
+from ..codes import failure
+from ..durations import brief
+from ..lease_token import VARIABLE, hand_over, pack
+from ..options import lock_arguments, lock_request
+from ..signals import Signals
+
+if TYPE_CHECKING:
+    from ...sync import Client
+
+EPILOG = f"""\
+The lease is not renewed by itself: choose a --ttl that fits, or call fencelock renew in time. It
+ends with fencelock release, or after its ttl.
+
+  eval "$(fencelock acquire deploy --ttl 10m --shell)" || exit
+  ...
+  fencelock release
+
+Without --shell, the lease alone is printed. It is a secret: whoever has {VARIABLE} can release the
+lock. With --shell a failure is printed too, as (exit CODE), so that eval does not swallow it.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    lock_arguments(parser)
+    parser.add_argument("--shell", action="store_true", help="print exports for a POSIX shell")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Acquire and hand over to whoever reads our stdout."""
+    from ..acquisition import check_excludes, check_portable, obtain, reach
+
+    request = lock_request(
+        options, pid=os.getppid()
+    )  # the script: this process is gone when it holds
+    try:
+        with Signals() as signals, reach(options, signals) as client:
+            check_excludes(client, options)
+            check_portable(client, "fencelock acquire")
+            lease = obtain(client, request, signals, renew=False)
+            _print(options, client, hand_over(client, lease))
+    except NotAcquired as error:
+        if not request.quiet:
+            terminal.say(str(error))
+        if options.json:
+            terminal.emit(failure(error, request.busy_code))
+        return request.busy_code
+    return codes.OK
+
+
+def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
+    lease = pack(grant)
+    if options.json:
+        facts = {"name": grant.name, "fence": grant.fence, "ttl_s": grant.ttl, "lease": lease}
+        terminal.emit({"url": client.url, **facts})
+    elif options.shell:
+        exports = {
+            "FENCELOCK_NAME": grant.name,
+            "FENCELOCK_FENCE": str(grant.fence),
+            "FENCELOCK_TTL": f"{grant.ttl:g}",
+            VARIABLE: lease,
+        }
+        if options.url is not None:
+            exports["FENCELOCK_URL"] = options.url  # renew and release find the same engine
+        for key, value in exports.items():
+            terminal.out(f"export {key}={shlex.quote(value)}")
+    else:
+        terminal.out(lease)
+    if options.verbose:
+        terminal.say(f"acquired {grant.name!r}, fence {grant.fence}, for {brief(grant.ttl)}")

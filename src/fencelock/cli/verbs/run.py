@@ -1,0 +1,185 @@
+"""``fencelock run NAME [options] -- CMD ARG…``: wait, run, release; stop the command in time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+from ... import observe
+from ...engines import default_url
+from ...errors import FencelockError, NotAcquired
+from .. import clock, codes, terminal
+from ..durations import brief
+from ..run.child import CannotRun
+from ..run.kill_plan import MARGIN_S
+from ..run.run_request import RunRequest, arguments, read, status_fd
+from ..run.status import Status
+from ..run.supervisor import Outcome, Supervisor
+from ..run.watchdog import Watchdog
+from ..signals import Interrupted, Signals
+
+if TYPE_CHECKING:
+    from ...sync import Client, Lease
+
+__all__ = ["EPILOG", "USAGE", "arguments", "main"]
+
+USAGE = "fencelock run NAME [options] -- CMD [ARG ...]"
+EPILOG = f"""\
+The command is stopped before the lease can end: TERM at its end - grace - {MARGIN_S:g}s, KILL at
+its end - {MARGIN_S:g}s, by a watchdog process of its own. The command finds
+FENCELOCK_NAME, FENCELOCK_FENCE, FENCELOCK_TTL, FENCELOCK_URL and
+FENCELOCK_ENGINE (the URL without its password, for logs) in its environment,
+and in FENCELOCK_LEASE_FD the number of a pipe that reaches EOF when the lease
+is lost.
+
+durations: 500ms 30s 1m30s 2h PT30S, or plain seconds
+
+exit codes:
+{codes.text()}
+"""
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run a command under a lock."""
+    status = Status(status_fd(options), options.name)
+    code = codes.FAILED
+    try:
+        request = read(options)
+        watchdog = Watchdog(request.plan)  # before any thread is started and any engine opened
+        try:
+            with Signals() as signals:
+                code = _Run(request, status, signals, watchdog).main()
+        finally:
+            watchdog.close()
+    except FencelockError as error:
+        status.error, code = str(error), codes.of(error)
+        raise
+    finally:
+        status.write(code)
+    return code
+
+
+class _Run:
+    """One command under one lock."""
+
+    def __init__(
+        self, request: RunRequest, status: Status, signals: Signals, watchdog: Watchdog
+    ) -> None:
+        self._request = request
+        self._status = status
+        self._signals = signals
+        self._watchdog = watchdog
+        self._failing = False
+
+    def main(self) -> int:
+        from ..acquisition import check_excludes, reach
+
+        observe.redirect(self._note)  # what matters of it is said below, once
+        unsubscribe = observe.subscribe(self._see)
+        try:
+            with reach(self._request.options, self._signals) as client:
+                check_excludes(client, self._request.options)
+                lease = self._acquire(client)
+                if isinstance(lease, int):
+                    return lease
+                if client.traits.portable:  # else it ends with us
+                    self._watchdog.tell(f"lease {self._heritage(lease)}")
+                return self._hold(lease, client.url)
+        except Interrupted as interrupted:
+            self._status.outcome = "interrupted"
+            return codes.SIGNALLED + interrupted.number
+        finally:
+            unsubscribe()
+            observe.redirect(None)
+
+    def _acquire(self, client: Client) -> Lease | int:
+        """Wait for the lock, or return the exit code that says why not."""
+        from ..acquisition import obtain
+
+        started = clock.now()
+        try:
+            lease = obtain(client, self._request.lock, self._signals)
+        except NotAcquired as error:
+            self._status.outcome, self._status.error = "not_acquired", str(error)
+            if self._request.lock.busy_code != codes.OK:
+                self._warn(str(error))
+            return self._request.lock.busy_code
+        finally:
+            self._status.wait_s = clock.now() - started
+        self._status.fence = lease.fence
+        self._note(f"acquired {lease.name!r}, fence {lease.fence}, in {brief(self._status.wait_s)}")
+        return lease
+
+    def _hold(self, lease: Lease, engine: str) -> int:
+        """Run the command under the lease."""
+        request, status, started = self._request, self._status, clock.now()
+        supervisor = Supervisor(
+            lease, self._signals, self._watchdog, request.max_runtime, request.grace, self._warn
+        )
+        try:
+            outcome = supervisor.run(request.command, self._environment(lease, engine))
+            status.ran(outcome)
+        except CannotRun as error:
+            self._warn(str(error))
+            status.error = str(error)
+            outcome = Outcome(error.code)
+        status.held_s = clock.now() - started
+        self._release(lease, told=outcome.lost_reason is not None)
+        status.renewals = lease.renewals
+        if lease.reason is not None and outcome.lost_reason is None:
+            status.lost_reason = lease.reason
+            self._warn(f"the command ended by itself, but its lease was lost: {lease.reason}")
+        self._note(f"the command ended with {outcome.code} after {brief(status.held_s)}")
+        return outcome.exit_code()
+
+    def _release(self, lease: Lease, told: bool) -> None:
+        """Release; that this failed is no news once a loss was told."""
+        from ..acquisition import give_back
+
+        try:
+            give_back(lease, self._signals)
+        except FencelockError as error:
+            if not told:
+                self._warn(str(error))
+
+    def _heritage(self, lease: Lease) -> str:
+        """What the watchdog needs to release the lock, should we be killed."""
+        import json
+
+        from ..lease_token import VARIABLE, packed
+
+        return json.dumps({VARIABLE: packed(lease), "FENCELOCK_URL": self._url()})
+
+    def _url(self) -> str:
+        url: str | None = self._request.options.url
+        return default_url() if url is None else url
+
+    def _environment(self, lease: Lease, engine: str) -> dict[str, str]:
+        """The command's, who may lock by the same engine: with its password, as we know it."""
+        return {
+            **os.environ,
+            "FENCELOCK_NAME": lease.name,
+            "FENCELOCK_FENCE": str(lease.fence),
+            "FENCELOCK_TTL": f"{lease.ttl:g}",
+            "FENCELOCK_URL": self._url(),
+            "FENCELOCK_ENGINE": engine,
+            "FENCELOCK_LEASE_FD": str(self._watchdog.lease_pipe),
+        }
+
+    def _see(self, event: observe.Event) -> None:
+        """Renewals that fail are told once; the supervisor tells of a loss."""
+        if event.kind == "renew_failed" and not self._failing:
+            self._failing = True
+            self._warn(
+                f"{event.name!r} could not be renewed and is tried again while the lease lasts: "
+                f"{event.detail}"
+            )
+
+    def _warn(self, message: str) -> None:
+        if not self._request.lock.quiet:
+            terminal.say(message)
+
+    def _note(self, message: str) -> None:
+        if self._request.verbose:
+            terminal.say(message)

@@ -1,0 +1,92 @@
+"""``fencelock watch [PREFIX]``: a live table on a terminal, one JSON object a change in a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import select
+import sys
+from collections.abc import Iterator, Sequence
+
+from ...model import Holding
+from .. import clock, codes, terminal
+from ..codes import BadArguments
+from ..durations import brief, seconds
+from ..listing import holding_facts, holdings_table
+from ..options import number_of, prefix_of
+from ..signals import Signals
+
+INTERVAL_MIN_S = 0.01
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("prefix", metavar="PREFIX", nargs="?", default="", help="names that begin with this")
+    add("--interval", metavar="DUR", default="1s", help="look this often (default 1s)")
+    add("--count", metavar="N", type=number_of(1, 10**9), help="look this many times, then end")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Look again and again until a signal or the end of whoever reads."""
+    from ..acquisition import reach
+
+    prefix, interval = prefix_of(options.prefix), seconds(options.interval)
+    if interval < INTERVAL_MIN_S:
+        raise BadArguments(
+            f"--interval is at least {brief(INTERVAL_MIN_S)}, not {options.interval}"
+        )
+    show = _Table(prefix) if not options.json and terminal.is_terminal(sys.stdout) else _Stream()
+    with Signals() as signals, reach(options, signals) as client:
+        looks = 0
+        while True:
+            show.update(signals.call(lambda: client.scan(prefix), label="scan"), client.url)
+            looks += 1
+            if looks == options.count:
+                return codes.OK
+            if number := _nap(signals, clock.now() + interval):
+                return codes.SIGNALLED + number
+
+
+def _nap(signals: Signals, until: float) -> int:
+    """Sleep; the number of a signal that ends us, or 0."""
+    while (left := until - clock.now()) > 0:
+        select.select([signals.fileno()], [], [], left)
+        if number := signals.ending():
+            return number
+    return 0
+
+
+class _Stream:
+    """One object for each change."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], Holding] = {}
+
+    def update(self, holdings: Sequence[Holding], url: str) -> None:
+        for event, holding in self._changes(holdings):
+            terminal.emit({"event": event, **holding_facts(holding)})
+
+    def _changes(self, holdings: Sequence[Holding]) -> Iterator[tuple[str, Holding]]:
+        present = {(holding.name, holding.fence): holding for holding in holdings}
+        for key, holding in self._known.items():
+            if key not in present:
+                yield "freed", holding
+        for key, holding in present.items():
+            if key not in self._known:
+                yield "held", holding
+        self._known = present
+
+
+class _Table(_Stream):
+    """The whole picture, drawn over the last one."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__()
+        self._prefix = prefix
+
+    def update(self, holdings: Sequence[Holding], url: str) -> None:
+        columns, lines = terminal.size(sys.stdout)
+        title = f"{url}  {len(holdings)} held" + (f" under {self._prefix!r}" * bool(self._prefix))
+        rows = holdings_table(holdings)[: max(lines - 3, 1)] if holdings else ["nothing is held"]
+        text = [terminal.printable(title, sys.stdout)[: columns - 1], "", *rows]
+        sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in text) + "\x1b[J")
+        sys.stdout.flush()

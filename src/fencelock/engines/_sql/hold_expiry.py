@@ -1,0 +1,46 @@
+"""End the holds that nobody renewed, in the background.
+
+A row in a table is over when its time is, whoever looks. A session's lock is held until somebody
+unlocks it, so a client gives back by itself what was not renewed in time; for a client that cannot,
+the server ends the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from ...world import World
+from ..timer import NEVER, Timer
+from .hold import Hold
+
+H = TypeVar("H", bound=Hold[Any])
+
+LATE_S = 0.05  # the holder's own clock tells it first
+
+
+class HoldExpiry(Generic[H]):
+    """Watches the holds of one client, once there are any."""
+
+    def __init__(
+        self,
+        world: World,
+        holds: Mapping[str, H],
+        end: Callable[[str, H], Awaitable[object]],
+        chores: Callable[[float], Awaitable[float]] | None = None,
+    ) -> None:
+        self._world = world
+        self._holds = holds
+        self._end = end
+        self._chores = chores
+        """What else is due now and then; returns when it wants to be called again."""
+        timer = Timer(world, self._run, "fencelock-expiry")
+        self.expect, self.close_nowait, self.close = timer.expect, timer.close_nowait, timer.close
+
+    async def _run(self) -> float:
+        now = self._world.now()
+        for owner, hold in list(self._holds.items()):
+            if hold.until + LATE_S <= now:
+                await self._end(owner, hold)
+        again = await self._chores(now) if self._chores is not None else NEVER
+        return min([*(hold.until + LATE_S for hold in list(self._holds.values())), again])

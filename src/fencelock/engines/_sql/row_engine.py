@@ -1,0 +1,374 @@
+"""Locks that live in a transaction which their holder may join.
+
+``lease.connection`` is the connection of that transaction, so what is done over it commits together
+with the lock's end: there is no moment in which the data is written and the lock is not held.
+Release commits.
+
+* **The end of a lease.** A transaction that is idle for longer than its ttl is ended by the server.
+  Renewal is a statement on that very connection, unless its holder is using it, and a look from
+  outside that the transaction still goes on. A lease that nobody renews is rolled back in the
+  background.
+* **Only a body that ended well commits.** Whatever else ends the hold rolls back: an error, a
+  client that is closed, a program that ends, a dropped lease, a loss that its holder was told of.
+* **Loss**: the session or the transaction has ended, by whomever. Nobody can have committed
+  anything after it. The holder is told at the moment when the kernel knows that the connection was
+  closed; else at the next renewal.
+* **An unknown commit is looked up**: the server remembers what became of a transaction.
+
+An engine of one database says how it locks, renews, commits and looks up: the abstract methods.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, Literal, NamedTuple
+
+from ...engine import Address
+from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
+from ...model import Busy, Gone, Grant, Request, granted
+from ...world import World
+from .hold import TransactionHold, renewal_timeout
+from .hold_expiry import HoldExpiry
+from .release_once import ReleaseOnce
+from .server_queue import LOOK_S, ServerQueue, ServerQueueEngine, Waiter
+from .transaction_pool import T, TransactionPool
+
+WHY_MAX = 100
+_ENDED = "the transaction that held it has ended"
+_NOT_COMMITTED = "the transaction was not committed: all that was done in it is undone"
+
+
+class Locked(NamedTuple):
+    """What a transaction was told that asked for a lock."""
+
+    fence: int | None
+    """None when there was nothing to be locked."""
+    xid: str
+    """By what the server can be asked what became of the transaction."""
+    waited: float = 0.0
+    """The seconds for which the server made it wait."""
+
+
+class Doubt(NamedTuple, Generic[T]):
+    """A transaction of which nobody knows yet how it has ended."""
+
+    hold: TransactionHold[T]
+    commits: bool
+    """Whether it was to be committed."""
+
+
+class RowEngine(ServerQueueEngine[T, Locked]):
+    """The protocol of transactions that hold a lock."""
+
+    commits = True
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._holds: dict[str, TransactionHold[T]] = {}
+        self._doubtful: dict[str, Doubt[T]] = {}
+        """Owners whose last statement is under way, or was not answered."""
+        self._why: dict[str, Gone] = {}
+        """Why holds were gone when they were released."""
+        self._pool: TransactionPool[T] = TransactionPool(
+            self._connect, self._begin, self._roll_back
+        )
+        self._queue = ServerQueue(world, self._cancel)
+        self._once = ReleaseOnce(world, self._holds)
+        self._expiry = HoldExpiry(world, self._holds, self._give_up)
+        self._closing = False
+        self._settle_s = 5.0
+        """How long a release waits for another that is under way."""
+
+    # How one database does it
+
+    @abstractmethod
+    async def _connect(self) -> T:
+        """Open a connection; when it ends, have ``_ended`` called."""
+
+    @abstractmethod
+    async def _begin(self, transaction: T) -> object: ...
+
+    @abstractmethod
+    async def _roll_back(self, transaction: T) -> object: ...
+
+    @abstractmethod
+    async def _try_lock(self, request: Request, transaction: T) -> Locked | None:
+        """Lock without waiting; None when another has it."""
+
+    async def _before_waiting(self, request: Request) -> None:
+        """See that there is something to be locked."""
+
+    @abstractmethod
+    def _send_lock(
+        self, request: Request, transaction: T, done: Callable[[Locked | Exception], None]
+    ) -> None:
+        """Begin to wait for a lock in the server's queue."""
+
+    @abstractmethod
+    async def _cancel(self, transaction: T, within: float) -> object:
+        """Have the server break off what a connection waits for."""
+
+    @abstractmethod
+    async def _granted(self, request: Request, hold: TransactionHold[T]) -> None:
+        """Do what is to be done for a new hold before its owner is told: show who holds it."""
+
+    @abstractmethod
+    async def _heartbeat(self, hold: TransactionHold[T], grant: Grant) -> object:
+        """Run a statement in the transaction, so that the server does not take it for idle."""
+
+    @abstractmethod
+    async def _confirm(self, holds: Mapping[Grant, TransactionHold[T]]) -> set[str]:
+        """Extend holds, and return the owners whose transactions still go on."""
+
+    @abstractmethod
+    async def _finish(self, hold: TransactionHold[T], commits: bool) -> object:
+        """Commit or roll back, after whatever the holder is doing with the connection."""
+
+    @abstractmethod
+    def _was_failed(self, error: FencelockError) -> bool:
+        """Whether a commit was refused because a statement had failed before."""
+
+    @abstractmethod
+    async def _look_up(
+        self, hold: TransactionHold[T]
+    ) -> Literal["committed", "aborted", "in progress", "unknown"]:
+        """What has become of a transaction whose last statement was not answered."""
+
+    @abstractmethod
+    async def _terminate(self, transaction: T) -> None:
+        """Roll back, whatever the holder is doing with the connection."""
+
+    # Acquire
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        if (hold := self._holds.get(request.owner)) is not None:
+            return await self._again(request, hold)
+        if (waiter := self._queue.waiters.get(request.owner)) is not None:
+            return await self._claim(waiter)
+        return await (self._wait_in_queue(request) if request.queue else self._try(request))
+
+    async def _try(self, request: Request) -> Grant | Busy:
+        asked_at = self.world.now()
+        transaction = await self._pool.begin(request.owner)
+        locked = await self._try_lock(request, transaction)
+        if locked is not None:
+            return await self._hold(request, transaction, locked, asked_at)
+        self._pool.arrived(request.owner)
+        await self._pool.undo(transaction)
+        return await self._busy(request)
+
+    async def _hold(
+        self, request: Request, transaction: T, locked: Locked, asked_at: float
+    ) -> Grant:
+        owner, fence = request.owner, locked.fence or 0
+        hold = TransactionHold(request, transaction, fence, asked_at, locked.xid)
+        self._holds[owner] = hold
+        self._pool.arrived(owner)
+        self._expiry.expect(hold.until)
+        await self._granted(request, hold)
+        return granted(request.name, owner, fence, request.ttl, asked_at)
+
+    # Wait
+
+    async def _wait_in_queue(self, request: Request) -> Grant | Busy:
+        await self._before_waiting(request)
+        transaction = await self._pool.begin(request.owner)
+        waiter: Waiter[T, Locked] = Waiter(request, 0, transaction, self.world.now())
+        await self._queue.join(waiter, lambda done: self._send_lock(request, transaction, done))
+        self._pool.arrived(request.owner)
+        return await self._claim(waiter)
+
+    async def _claim(self, waiter: Waiter[T, Locked]) -> Grant | Busy:
+        answer, request = waiter.answer, waiter.request
+        if answer is None:
+            return Busy(LOOK_S, None, True)
+        transaction = waiter.session
+        self._queue.waiters.pop(request.owner, None)
+        if isinstance(answer, Exception):
+            transaction.drop()
+            raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
+        if answer.fence is None:  # what was waited for has gone meanwhile
+            await self._pool.undo(transaction)
+            return await self._wait_in_queue(request)
+        since = waiter.granted_at(answer.waited, self.world.now())
+        return await self._hold(request, transaction, answer, since)
+
+    # Renew
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        now = self.world.now()
+        alive = {g: hold for g in grants if (hold := await self._beat(g, now)) is not None}
+        kept = await self._confirm(alive) if alive else set[str]()
+        over = [grant.owner for grant in grants if grant.owner not in kept]
+        why: dict[str, str] = {}
+        for owner in over:  # after those that still have time to lose
+            if (hold := self._holds.get(owner)) is not None:
+                failed = hold.session.failed
+                why[owner] = _ended_by(hold, failed) if hold.until > now else _ENDED
+                await self._give_up(owner, hold)
+        await self._once.settled(over, renewal_timeout(grants))
+        answers: list[Grant | Gone] = []
+        for grant in grants:
+            hold = self._holds.get(grant.owner)
+            if hold is not None and grant.owner in kept:
+                hold.ttl, hold.until = grant.ttl, now + grant.ttl
+                self._expiry.expect(hold.until)
+                answers.append(granted(grant.name, grant.owner, grant.fence, grant.ttl, now))
+            else:
+                answers.append(Gone("session", why.get(grant.owner, _ENDED)))
+        return answers
+
+    async def _beat(self, grant: Grant, now: float) -> TransactionHold[T] | None:
+        hold = self._holds.get(grant.owner)
+        if hold is None or hold.until <= now or not hold.session.open:
+            return None
+        try:
+            await self._heartbeat(hold, grant)
+        except FencelockError:
+            if self._holds.pop(grant.owner, None) is not None:
+                hold.session.drop()
+            return None
+        return hold
+
+    def _ended(self, transaction: T) -> None:
+        """Tell whoever held by a connection that has ended."""
+        owners = {o for o, hold in list(self._holds.items()) if hold.session is transaction}
+        for owner in owners:
+            self._holds.pop(owner, None)
+        if owners and not self._closing and self.on_gone is not None:
+            self.on_gone(owners, Gone("session", "the session of its transaction has ended"))
+
+    async def _give_up(self, owner: str, hold: TransactionHold[T]) -> None:
+        """The lease is over: the transaction must not go on."""
+        if not self._once.begin(owner, hold):
+            return
+        try:
+            if self._holds.pop(owner, None) is not None and not hold.session.dead:
+                await self._terminate(hold.session)
+        finally:
+            self._once.done(owner)
+
+    # Release
+
+    def mark_failed(self, grant: Grant) -> None:
+        if (hold := self._holds.get(grant.owner)) is not None:
+            hold.failed = True
+
+    def connection(self, grant: Grant) -> object:
+        if (hold := self._holds.get(grant.owner)) is None:
+            raise Unavailable("the transaction of this lease has ended")
+        hold.used = True
+        return hold.session.connection
+
+    async def release(self, grant: Grant) -> bool:
+        """Commit if the body ended well and nobody was told of a loss; else roll back.
+
+        That is decided before the commit is sent. From then on its outcome decides.
+        """
+        owner, hold = grant.owner, self._holds.get(grant.owner)
+        in_time = commits = False
+        if hold is not None:
+            in_time = min(hold.until, grant.valid_until) > self.world.now()
+            commits = in_time and not hold.failed
+            # First: whatever breaks this off, who asks again finds out how far it came.
+            self._doubtful[owner] = Doubt(hold, commits)
+            if self._holds.pop(owner, None) is not hold:  # somebody else is about to end it
+                self._doubtful.pop(owner, None)
+                hold = None
+        if hold is None:
+            await self._once.settled([owner], self._settle_s)
+            return await self._resolve(owner)
+        freed = await self._end(owner, hold, commits)
+        self._doubtful.pop(owner, None)
+        return freed and in_time
+
+    async def _end(self, owner: str, hold: TransactionHold[T], commits: bool) -> bool:
+        """Run the last statement of a transaction; False when it had ended before."""
+        transaction = hold.session
+        if not transaction.open and not transaction.dead:
+            return await self._was_ended(owner, hold, transaction.failed)
+        try:
+            await self._finish(hold, commits)
+        except OutcomeUnknown:
+            transaction.drop()
+            raise
+        except FencelockError as error:
+            if transaction.dead:
+                return False
+            if commits and transaction.failed:  # it did not come to the commit
+                return await self._was_ended(owner, hold, self._was_failed(error))
+            transaction.drop()
+            self._doubtful.pop(owner, None)
+            if commits:
+                raise EngineError(f"{_NOT_COMMITTED}: {error}") from error
+            return True
+        self._pool.put_back(transaction, hold.used)
+        return True
+
+    async def _was_ended(self, owner: str, hold: TransactionHold[T], failed: bool) -> bool:
+        """The transaction did not last as long as its block: keep what there is to say of it."""
+        if len(self._why) >= WHY_MAX:
+            self._why.clear()
+        self._why[owner] = Gone("session", _ended_by(hold, failed))
+        await self._pool.undo(hold.session, hold.used)
+        return False
+
+    def why_gone(self, grant: Grant) -> Gone:
+        return self._why.pop(grant.owner, None) or super().why_gone(grant)
+
+    async def _resolve(self, owner: str) -> bool:
+        """Find out what has become of a transaction whose last statement was not answered."""
+        doubt = self._doubtful.get(owner)
+        if doubt is None:
+            return False
+        doubt.hold.session.drop()  # whoever was about to use it is gone
+        fate = await self._look_up(doubt.hold)
+        if fate == "in progress":
+            raise OutcomeUnknown("the server is still busy with the transaction")
+        self._doubtful.pop(owner, None)
+        if fate == "unknown":
+            raise OutcomeUnknown("the server no longer knows what became of the transaction")
+        if fate == "committed" or not doubt.commits:
+            return True
+        raise EngineError(_NOT_COMMITTED)
+
+    async def withdraw(self, request: Request) -> None:
+        waiter = self._queue.waiters.get(request.owner)
+        if waiter is not None:
+            useful = await self._queue.cancel(waiter)  # broken off, it is to be done again
+            if self._queue.waiters.pop(request.owner, None) is not None and useful:
+                await self._pool.undo(waiter.session)
+        if (lent := self._pool.arrived(request.owner)) is not None:
+            lent.drop()  # cancelled in the midst of a statement: the server rolls back
+        if (hold := self._holds.get(request.owner)) is not None:
+            hold.failed = True
+            await self.release(granted(request.name, request.owner, hold.fence, hold.ttl, 0.0))
+        await self._once.settled([request.owner], self._settle_s)
+
+    # The end
+
+    async def close(self) -> None:
+        self._closing = True
+        await self._expiry.close()
+        holding = [hold.session for hold in self._holds.values()]
+        waiting = [waiter.session for waiter in self._queue.waiters.values()]
+        self._pool.close()
+        doubtful = [doubt.hold.session for doubt in self._doubtful.values()]
+        for transaction in [*holding, *waiting, *doubtful]:
+            transaction.drop()
+
+    def close_nowait(self) -> None:
+        self._expiry.close_nowait()
+
+
+def _ended_by(hold: TransactionHold[T], failed: bool) -> str:
+    """Why a transaction is over, if its holder has ended it."""
+    if not hold.used or hold.session.dead:
+        return _ENDED
+    if failed:
+        return f"{_ENDED}: a statement over lease.connection has failed, which undid all of it"
+    return (
+        f"{_ENDED}: inside the block, by a commit, rollback or close of lease.connection. What "
+        "was done before is as that left it, what came after was done without the lock"
+    )

@@ -1,0 +1,108 @@
+"""Connections for transactions that hold a lock: each belongs to one owner at a time.
+
+One that lay idle may have died meanwhile, and one that its holder has used may have been changed in
+any way: the first is replaced, the second is not used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
+
+SPARE_MAX = 8
+
+
+class Transaction(Protocol):
+    """A connection of the driver's, and the transaction that it is in."""
+
+    dead: bool
+    """Whether the connection has ended."""
+
+    @property
+    def connection(self) -> Any:
+        """What a holder is given."""
+        ...
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open and has not failed."""
+        ...
+
+    @property
+    def failed(self) -> bool:
+        """Whether a statement has failed, and all that is left is to roll back."""
+        ...
+
+    async def wait_briefly(self, seconds: float) -> None:
+        """Give a lock that is waited for a moment to come, where waiting here is cheaper."""
+        ...
+
+    def drop(self) -> None:
+        """End the connection, and with it a transaction that goes on."""
+        ...
+
+
+T = TypeVar("T", bound=Transaction)
+
+
+class TransactionPool(Generic[T]):
+    """The connections of one client that hold no lock, or nobody knows yet whether they do."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[T]],
+        begin: Callable[[T], Awaitable[object]],
+        roll_back: Callable[[T], Awaitable[object]],
+        spare_max: int = SPARE_MAX,
+    ) -> None:
+        self._connect = connect
+        self._begin = begin
+        self._roll_back = roll_back
+        self._spare_max = spare_max
+        self._spare: list[T] = []
+        self._lent: dict[str, T] = {}
+        """Those of owners whose call has not come back: it may have been cancelled."""
+
+    async def begin(self, owner: str) -> T:
+        """Begin a transaction, on a connection that nobody else uses."""
+        while self._spare:
+            transaction = self._lent[owner] = self._spare.pop()
+            try:
+                await self._begin(transaction)
+            except (Unavailable, OutcomeUnknown):
+                transaction.drop()  # it has died while it lay idle
+            else:
+                return transaction
+        transaction = self._lent[owner] = await self._connect()
+        await self._begin(transaction)
+        return transaction
+
+    def arrived(self, owner: str) -> T | None:
+        """The call of this owner has come back, or is called off: whoever asks now answers for it.
+
+        Return its connection, if it had one.
+        """
+        return self._lent.pop(owner, None)
+
+    async def undo(self, transaction: T, used: bool = False) -> None:
+        """Roll back, and keep the connection, unless its holder worked with it."""
+        try:
+            await self._roll_back(transaction)
+        except BaseException as error:
+            transaction.drop()
+            if not isinstance(error, FencelockError):
+                raise
+        self.put_back(transaction, used)
+
+    def put_back(self, transaction: T, used: bool) -> None:
+        """Keep a connection whose transaction has ended, unless its holder worked with it."""
+        if used or transaction.dead or len(self._spare) >= self._spare_max:
+            transaction.drop()
+        else:
+            self._spare.append(transaction)
+
+    def close(self) -> None:
+        for transaction in self._spare:
+            transaction.drop()

@@ -1,0 +1,276 @@
+"""Keep the etcd leases of one client alive while they are needed; no key outstays its own end.
+
+Keys of equal ttl share one etcd lease, so an acquire need not make one. Sharing has a price: what
+keeps one key alive keeps all. So each key has an end of its own here, and whoever extends a lease
+first deletes the keys on it that are past theirs. A process that dies extends nothing, and etcd
+ends its lease; a process that lives takes away what it has stopped renewing.
+
+How long a lease lasts is counted from before the keep-alive was sent. A member that was the leader
+and does not know that it is no more may answer one; so an extension counts only when the same
+member has answered a linearizable request that was sent after it (``confirm``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, inf
+from typing import TYPE_CHECKING
+
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
+from ...model import drift
+from ...wires.single_flight import SingleFlight
+from ...world import Job, World
+from . import prebuilt_txn
+from .cluster import RENEWAL, Cluster, LeaseGone
+from .messages import replies, requests
+from .messages.requests import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, TXN
+from .prebuilt_txn import KeyTransactions
+
+if TYPE_CHECKING:
+    from .own_keys import OwnKey
+
+FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
+LATELY_S = 1.0  # who extends it does so for all who come meanwhile
+EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
+IDLE_S = 300.0  # a lease that nobody uses is kept this long, so that the next acquire is quick
+NAP_S = 0.5
+LATE_S = 15.0  # how long a request without an answer may still take effect once etcd serves
+NEVER = inf
+CLOSE_S = 2.0
+TRIES = 3
+KEPT_MAX = 64
+_NO_EPOCH = -2
+
+
+class Lease:
+    """One etcd lease, and the keys on it: what is known of them, and until when it holds."""
+
+    def __init__(self, id_: int, ttl: float, now: float) -> None:
+        self.id = id_
+        self.hex = f"{id_:x}".encode()
+        self.ttl = ttl
+        """As the server gave it."""
+        self._live_from(now)
+        self.used_at = now
+        self.tried_at = now
+        self.ended = False
+        self.keys: dict[str, OwnKey] = {}
+        """By owner."""
+        self.transactions: dict[str, KeyTransactions] = {}
+        """By name: the transactions with the first key of ours."""
+        self.late_keys: dict[bytes, tuple[bytes, float]] = {}
+        """Keys that were withdrawn and may still appear with their value, and until when."""
+        self.extension = (now, -1)
+        """The last extension: when it was asked for, and in which epoch of the cluster."""
+        self.confirmed_in = _NO_EPOCH
+        """The epoch in which the last extension was confirmed."""
+        self.fresh_until = 0.0
+        """A grant may be made on it until then without extending it."""
+        self.extended(now, -1)
+
+    def extended(self, asked_at: float, epoch: int) -> None:
+        """A member has extended it."""
+        self.extension = (asked_at, epoch)
+        self.confirmed_in = _NO_EPOCH  # second: see confirm()
+        self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
+
+    def wants_extension(self, now: float) -> bool:
+        """Whether whoever needs it should extend it: not if another has just begun to."""
+        if now <= self.fresh_until:
+            return False
+        return now > self.tried_at + LATELY_S or self.ends_at - now < self.ttl / 2
+
+    def confirm(self, epoch: int, extension: tuple[float, int]) -> bool:
+        """The member of an epoch has answered a linearizable request that was sent after this
+        extension: if it was the same member, the extension counts."""
+        asked_at, extended_in = extension
+        if extended_in not in (epoch, -1):
+            return False
+        if extended_in == epoch and asked_at > self.alive_at:
+            self._live_from(asked_at)
+        self.confirmed_in = epoch
+        if self.extension is not extension:  # another thread has extended it: to be confirmed anew
+            self.confirmed_in = _NO_EPOCH
+        return True
+
+    def _live_from(self, moment: float) -> None:
+        """The lease lasts its ttl from then on; holders on it give up a little earlier."""
+        self.alive_at = moment
+        self.ends_at = moment + self.ttl
+        self.valid_until = self.ends_at - drift(self.ttl)
+
+
+class Leases:
+    """All leases of one client."""
+
+    def __init__(self, world: World, cluster: Cluster, look: Callable[[], None]) -> None:
+        """``look`` is called now and then while there is a lease."""
+        self._world = world
+        self._cluster = cluster
+        self._look = look
+        self.on_expired: Callable[[OwnKey], None] = self.expect_late
+        """Told of each key that was taken away because nobody renewed it."""
+        self._by_ttl: dict[int, Lease] = {}
+        self._ready: dict[float, Lease] = {}
+        """The lease that was used last for a ttl as callers wish it."""
+        self._all: dict[Lease, None] = {}
+        self._mutex = world.mutex()
+        self._flights = SingleFlight(world)
+        self._wake = world.signal()
+        self.job: Job | None = None
+        self._closing = False
+
+    def ready(self, ttl: float, now: float) -> Lease | None:
+        """The lease that a grant of this ttl can be made on without another request, if any."""
+        lease = self._ready.get(ttl)
+        if lease is None or lease.ended or not now <= lease.fresh_until < lease.ends_at:
+            return None
+        return lease
+
+    async def fresh(self, ttl: float) -> Lease:
+        """A lease for this ttl that has just begun or was just extended."""
+        lease = await self._find(ceil(ttl))
+        if len(self._ready) >= KEPT_MAX:
+            self._ready.clear()
+        self._ready[ttl] = lease
+        return lease
+
+    async def _find(self, whole: int) -> Lease:
+        while True:
+            lease, now = self._by_ttl.get(whole), self._world.now()
+            if lease is None or lease.ended or lease.ends_at <= now:
+                await self._flights.do(whole, lambda: self._grant(whole))
+                continue
+            lease.used_at = now
+            if lease.wants_extension(now):
+                try:
+                    await self.extend(lease)
+                except LeaseGone:
+                    continue
+            return lease
+
+    async def _grant(self, whole: int) -> None:
+        now = self._world.now()
+        try:
+            granted = await self._cluster.call(LEASE_GRANT, requests.lease_grant(whole))
+        except OutcomeUnknown as error:  # a lease without a key concerns nobody, and ends by itself
+            raise Unavailable(
+                f"etcd did not say whether it made a lease for this client ({error}); the lock was "
+                "not asked for, and nothing is held"
+            ) from error
+        reply = replies.read_lease(granted)
+        made = Lease(reply.id, float(reply.ttl), now)
+        with self._mutex:
+            self._by_ttl[whole] = made
+            self._all[made] = None
+
+    async def extend(self, lease: Lease) -> None:
+        """Have a lease last its ttl from now; what is past its own end goes first."""
+        lease.tried_at = self._world.now()
+        await self._delete_expired(lease)
+        asked_at, epoch = self._world.now(), self._cluster.epoch
+        request = requests.lease_named(lease.id)
+        within = min(self._cluster.try_s, max(lease.ttl / 4, 0.5))
+        reply = await self._cluster.call(
+            LEASE_KEEP_ALIVE, request, reads=True, channel=RENEWAL, within=within
+        )
+        if replies.read_lease(reply).ttl <= 0:
+            self.end(lease)
+            raise LeaseGone
+        lease.extended(asked_at, epoch)
+
+    async def extend_confirmed(self, lease: Lease, look: bytes = b"") -> bytes:
+        """Extend a lease, and let a majority confirm that whoever did so may; ``look`` is a
+        transaction that only reads."""
+        for _ in range(TRIES):
+            await self.extend(lease)
+            epoch, extension = self._cluster.epoch, lease.extension
+            reply = await self._cluster.call(TXN, look, reads=True)
+            if lease.confirm(epoch, extension) and epoch == self._cluster.epoch:
+                return reply
+        raise Unavailable("the members of etcd take turns in failing. Try again")
+
+    def end(self, lease: Lease) -> None:
+        """The lease is no more, and no key on it; who waited there looks again."""
+        lease.ended = True
+        self._all.pop(lease, None)
+        for own in list(lease.keys.values()):
+            own.wake(self._world.now())
+
+    def start(self) -> None:
+        """Look after the keys from now on."""
+        with self._mutex:
+            if self.job is None and not self._closing:
+                self.job = self._world.spawn(self._run(), "fencelock-etcd")
+
+    def expect_late(self, own: OwnKey) -> None:
+        """A key of ours may still appear: a request for it was not answered."""
+        own.lease.late_keys[own.key] = (own.value, NEVER)
+
+    def close_nowait(self) -> None:
+        """End without waiting."""
+        self._closing = True
+        self._wake.set()
+
+    async def close(self) -> None:
+        """End the work in the background; leases without a key go at once."""
+        self.close_nowait()
+        if self.job is not None:
+            await self.job.join(self._world.now() + CLOSE_S)
+        for lease in list(self._all):
+            if not lease.keys:
+                await self._revoke(lease)
+
+    async def _run(self) -> None:
+        while self._goes_on():
+            await self._world.wait(self._wake, self._world.now() + NAP_S)
+            self._look()
+            for lease in list(self._all):
+                try:
+                    if not self._closing:
+                        await self._maintain(lease)
+                except Exception:  # holders and waiters meet the same trouble themselves
+                    continue
+        self._look()
+
+    def _goes_on(self) -> bool:
+        """Whether there is something to look after; under the mutex, as whoever starts this."""
+        with self._mutex:
+            if self._closing or not self._all:
+                self.job = None
+            return self.job is not None
+
+    async def _maintain(self, lease: Lease) -> None:
+        now = self._world.now()
+        await self._delete_expired(lease)
+        if lease.keys or lease.late_keys or now < lease.used_at + IDLE_S:
+            if now - max(lease.alive_at, lease.tried_at) >= lease.ttl * EXTEND:
+                await self.extend(lease)
+        else:
+            self.end(lease)
+            await self._revoke(lease)
+
+    async def _delete_expired(self, lease: Lease) -> None:
+        """Delete what is past its end. An error means that the lease must not be extended."""
+        now = self._world.now()
+        for own in [own for own in list(lease.keys.values()) if own.until <= now]:
+            await self._delete(lease, own.key, own.value)
+            self.on_expired(own)
+            own.wake(self._world.now())
+        for key, (value, until) in list(lease.late_keys.items()):
+            await self._delete(lease, key, value)
+            if until == NEVER:  # what was sent before may come after this, but not much later
+                lease.late_keys[key] = (value, self._world.now() + LATE_S)
+            elif until <= now:
+                lease.late_keys.pop(key, None)
+
+    async def _delete(self, lease: Lease, key: bytes, value: bytes) -> None:
+        """Delete a key of ours, unless another client has taken it over."""
+        delete = prebuilt_txn.delete_own(key, value, lease.id)
+        await self._cluster.call(TXN, delete, channel=RENEWAL)
+
+    async def _revoke(self, lease: Lease) -> None:
+        try:
+            await self._cluster.call(LEASE_REVOKE, requests.lease_named(lease.id))
+        except FencelockError:
+            pass  # it ends by itself

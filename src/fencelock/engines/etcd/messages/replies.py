@@ -1,0 +1,244 @@
+"""Decode the replies of etcd into named tuples.
+
+Field numbers are those of etcd's ``rpc.proto`` and ``kv.proto``, which are frozen. Nothing here
+does I/O.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .protobuf import fields, signed
+
+
+class KeyValue(NamedTuple):
+    key: bytes
+    created: int
+    """Create revision: the offset in the queue, and the fence."""
+    value: bytes
+    lease: int
+
+
+class RangeReply(NamedTuple):
+    """The answer to a range: a part of the store at one revision."""
+
+    revision: int
+    pairs: list[KeyValue]
+    more: bool
+    total: int = 0
+    """How many there are, when not all were wanted."""
+
+
+class TxnReply(NamedTuple):
+    """The answer to a transaction."""
+
+    revision: int
+    succeeded: bool
+    found: list[RangeReply]
+    """What its ranges have read, in order; puts and deletes are left out."""
+
+
+class LeaseReply(NamedTuple):
+    id: int
+    ttl: int
+    """What is left; 0 or less when there is no such lease."""
+    granted_ttl: int = 0
+
+
+class WatchReply(NamedTuple):
+    """What a watch stream says."""
+
+    watch: int
+    revision: int
+    created: bool
+    """The watch has begun: it tells of everything after this revision."""
+    ended: bool
+    """The server has given this watch up."""
+    deleted: list[bytes]
+
+
+def read_revision(header: bytes) -> int:
+    for number, value, _ in fields(header):
+        if number == 3:
+            return value
+    return 0
+
+
+def read_key_value(data: bytes) -> KeyValue:
+    key, created, value, lease = b"", 0, b"", 0
+    for number, whole, part in fields(data):
+        if number == 1:
+            key = part
+        elif number == 2:
+            created = whole
+        elif number == 5:
+            value = part
+        elif number == 6:
+            lease = signed(whole)
+    return KeyValue(key, created, value, lease)
+
+
+def read_range(data: bytes) -> RangeReply:
+    revision, more, total = 0, False, 0
+    pairs: list[KeyValue] = []
+    for number, whole, part in fields(data):
+        if number == 1:
+            revision = read_revision(part)
+        elif number == 2:
+            pairs.append(read_key_value(part))
+        elif number == 3:
+            more = bool(whole)
+        elif number == 4:
+            total = whole
+    return RangeReply(revision, pairs, more, total)
+
+
+def read_txn(data: bytes) -> TxnReply:
+    revision, succeeded = 0, False
+    found: list[RangeReply] = []
+    for number, whole, part in fields(data):
+        if number == 1:
+            revision = read_revision(part)
+        elif number == 2:
+            succeeded = bool(whole)
+        elif number == 3:
+            found += [read_range(inner) for kind, _, inner in fields(part) if kind == 1]
+    return TxnReply(revision, succeeded, found)
+
+
+def succeeded(data: bytes) -> bool:
+    """Whether a transaction succeeded, for those who need not know more.
+
+    Right behind the header, which is short, servers say that it did.
+    """
+    short_header = len(data) > 1 and data[0] == 0x0A and data[1] < 128
+    if short_header and data.startswith(b"\x10\x01", data[1] + 2):
+        return True
+    return read_txn(data).succeeded
+
+
+def read_success(data: bytes) -> int:
+    """The revision of a transaction that succeeded, or 0: all that the hot path has to know.
+
+    A success of today's servers begins with a header of cluster, member, revision and term, each
+    once and in this order, and with the word that it is one. That is read here in one go, without
+    calls; whatever looks different is read field by field.
+    """
+    revision, shift, offset = 0, 0, 3
+    try:
+        while data[offset] > 127:  # the cluster
+            offset += 1
+        member = offset + 1
+        offset += 2
+        while data[offset] > 127:
+            offset += 1
+        number = offset + 1
+        offset += 2
+        while (byte := data[offset]) > 127:
+            revision |= (byte & 127) << shift
+            shift += 7
+            offset += 1
+        revision |= byte << shift
+        term = offset + 1
+        offset += 2
+        while data[offset] > 127:
+            offset += 1
+        tags = data[0], data[2], data[member], data[number], data[term]
+        if (
+            tags == _HEADER_TAGS
+            and data[1] == offset - 1  # where the header ends
+            and data[offset + 1] == 0x10
+            and data[offset + 2] == 1
+            and shift < 63
+        ):
+            return revision
+    except IndexError:
+        pass
+    outcome = read_txn(data)
+    return outcome.revision if outcome.succeeded else 0
+
+
+_HEADER_TAGS = (0x0A, 0x08, 0x10, 0x18, 0x20)
+
+
+def read_lease(data: bytes) -> LeaseReply:
+    """The answer to a grant, a keep-alive or a question about a lease."""
+    named = {number: signed(value) for number, value, part in fields(data) if not part}
+    return LeaseReply(named.get(2, 0), named.get(3, 0), named.get(4, 0))
+
+
+def read_token(data: bytes) -> str:
+    return next((part.decode() for number, _, part in fields(data) if number == 2), "")
+
+
+def read_watch(data: bytes) -> WatchReply:
+    watch, revision, created, ended = 0, 0, False, False
+    deleted: list[bytes] = []
+    for number, whole, part in fields(data):
+        if number == 1:
+            revision = read_revision(part)
+        elif number == 2:
+            watch = signed(whole)
+        elif number == 3:
+            created = bool(whole)
+        elif number == 4:
+            ended = bool(whole)
+        elif number == 11:
+            event = list(fields(part))
+            if any(kind == 1 and value == 1 for kind, value, _ in event):
+                deleted += [read_key_value(pair).key for kind, _, pair in event if kind == 2]
+    return WatchReply(watch, revision, created, ended, deleted)
+
+
+class Status(NamedTuple):
+    version: str
+    member: int
+    leader: int
+    size: int
+    errors: list[str]
+    is_learner: bool
+
+
+def read_status(data: bytes) -> Status:
+    version, member, leader, size, learner = "", 0, 0, 0, False
+    errors: list[str] = []
+    for number, whole, part in fields(data):
+        if number == 1:
+            member = next((value for kind, value, _ in fields(part) if kind == 2), 0)
+        elif number == 2:
+            version = part.decode()
+        elif number == 3:
+            size = whole
+        elif number == 4:
+            leader = whole
+        elif number == 8:
+            errors.append(part.decode())
+        elif number == 10:
+            learner = bool(whole)
+    return Status(version, member, leader, size, errors, learner)
+
+
+class Member(NamedTuple):
+    id: int
+    name: str
+    client_urls: list[str]
+    is_learner: bool
+
+
+def read_members(data: bytes) -> list[Member]:
+    return [_read_member(part) for number, _, part in fields(data) if number == 2]
+
+
+def _read_member(data: bytes) -> Member:
+    member, name, learner = 0, "", False
+    urls: list[str] = []
+    for number, whole, part in fields(data):
+        if number == 1:
+            member = whole
+        elif number == 2:
+            name = part.decode()
+        elif number == 4:
+            urls.append(part.decode())
+        elif number == 5:
+            learner = bool(whole)
+    return Member(member, name, urls, learner)

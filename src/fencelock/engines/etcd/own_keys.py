@@ -1,0 +1,178 @@
+"""Keep the registry of a client's own keys: which owner has which, and who may use one next.
+
+Nothing is sent from here. A key is registered before the request that puts it is sent, and
+forgotten when it is gone; a request for it that was never answered may bring the key back, and then
+nobody else uses that key until it has been taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from ...errors import UsageError
+from ...model import Grant, Request
+from ...world import Signal, World
+from .keys import KEPT_MAX, Keys, value_of
+from .messages import requests
+from .messages.replies import KeyValue
+from .prebuilt_txn import KeyTransactions
+
+if TYPE_CHECKING:
+    from .lease import Lease, Leases
+    from .watch import Watches
+
+# A named tuple made as the plain one that it is, in half the time.
+_make: Callable[[type[Grant], tuple[object, ...]], Grant] = cast("Any", tuple).__new__
+
+
+class OwnKey:
+    """One key of ours: a position in the queue for a name, and at its head the lock."""
+
+    __slots__ = (
+        "created",
+        "extension",
+        "holder",
+        "key",
+        "lease",
+        "owner",
+        "predecessor",
+        "signal",
+        "transactions",
+        "unanswered",
+        "until",
+        "value",
+        "waiting",
+        "watch_id",
+    )
+
+    def __init__(self, owner: str, key: bytes, value: bytes, lease: Lease, until: float) -> None:
+        self.owner = owner
+        self.key = key
+        self.value = value
+        """What it says, and that is ours: a key is used again, a value never."""
+        self.lease = lease
+        self.until = until
+        """When it is deleted unless somebody needs it again."""
+        self.created = 0
+        """Its create revision; 0 while that is not known."""
+        self.unanswered = 0
+        """Requests to put the key that have not been answered: each may still take effect."""
+        self.waiting = False
+        self.holder: tuple[bytes, str] = (b"", "")
+        """The key at the head of the queue and what its holder says of itself."""
+        self.predecessor: tuple[bytes, int, bool] = (b"", 0, False)
+        """The key right before this one, the revision at which it was seen, and whether many more
+        stand before that."""
+        self.signal: Signal | None = None
+        self.watch_id = 0
+        self.transactions: KeyTransactions | None = None
+        """The transactions with this key, once they are encoded."""
+        self.extension = lease.extension
+        """The extension of its lease that was known when the last request was sent."""
+
+    def grant(self, name: str, asked_at: float) -> Grant:
+        """The lock is ours, for as long as the etcd lease is known to last."""
+        lease = self.lease
+        self.waiting, self.until = False, lease.ends_at
+        end = lease.valid_until
+        return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end))
+
+    def keep_queued(self, now: float, look_s: float) -> None:
+        """Keep it in the queue until somebody looks again, which takes so long at most for those
+        who are told that they are next."""
+        self.until = now + self.lease.ttl + (0.0 if self.signal is None else look_s)
+
+    def wake(self, now: float) -> None:
+        """Have its waiter look again; one that does not answer for a ttl is passed over."""
+        if self.waiting:
+            self.until = min(self.until, now + self.lease.ttl)
+        if self.signal is not None:
+            self.signal.set()
+
+
+class OwnKeys:
+    """All keys of one client."""
+
+    def __init__(self, world: World, leases: Leases, watches: Watches, keys: Keys) -> None:
+        self._world = world
+        self._leases = leases
+        self._watches = watches
+        self._keys = keys
+        self._by_key: dict[bytes, OwnKey] = {}
+        self.by_owner: dict[str, OwnKey] = {}
+        leases.on_expired = self.forget
+
+    def take(self, request: Request, lease: Lease) -> OwnKey:
+        """Register a key for this owner; the same one when it tries again."""
+        name, owner, _, meta, _, _, _ = request
+        old = self.by_owner.get(owner)
+        if old is not None:
+            if old.lease is lease:
+                return old
+            self.forget(old, certain=True)  # its lease has ended, and its key with it
+        encoded = lease.transactions.get(name) or self._encode(name, lease)
+        own = OwnKey(owner, encoded.key, value_of(owner, self._world.wall_us(), meta), lease, 0.0)
+        number = 0  # of another contender of this client; setdefault lets one thread have a key
+        while own.key in lease.late_keys or self._by_key.setdefault(own.key, own) is not own:
+            number += 1
+            own.key = encoded.key + b"-%d" % number
+        if number:
+            encoded = self._keys.transactions(name, own.key, lease.id)
+            encoded.crowded = encoded.crowded or 1  # by ourselves
+        own.transactions = encoded
+        self.by_owner[owner] = lease.keys[owner] = own
+        if self._leases.job is None:
+            self._leases.start()
+        return own
+
+    def adopt(self, owner: str, pair: KeyValue, lease: Lease) -> OwnKey:
+        """Register a key that is on a lease of ours from now on."""
+        own = OwnKey(owner, pair.key, pair.value, lease, lease.ends_at)
+        own.created = pair.created
+        old = self.by_owner.get(owner)
+        if old is not None and old.key == pair.key:
+            own.unanswered, old.unanswered = old.unanswered, 0
+        if old is not None:
+            self.forget(old)
+        self.by_owner[owner] = self._by_key[pair.key] = lease.keys[owner] = own
+        self._leases.start()
+        return own
+
+    def expect(self, owner: str, pair: KeyValue, lease: Lease, until: float) -> None:
+        """A key may be put on a lease of ours, and the answer be lost: it must not stay there."""
+        lease.keys[owner] = OwnKey(owner, pair.key, pair.value, lease, until)
+        self._leases.start()
+
+    def forget(self, own: OwnKey, certain: bool = False, keep_key: bool = False) -> None:
+        """The key is gone; unless that is certain, a late request may still bring it back."""
+        if certain:
+            own.unanswered = 0
+        if own.watch_id:
+            self._watches.disarm(own)
+        owner, key = own.owner, own.key
+        own.lease.keys.pop(owner, None)
+        if own.unanswered:
+            self._leases.expect_late(own)
+        if self.by_owner.get(owner) is own:
+            del self.by_owner[owner]
+        if not keep_key and self._by_key.get(key) is own:
+            del self._by_key[key]
+
+    def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
+        """What a transaction of the user's own has to compare: key, create revision, message."""
+        own = self.by_owner.get(grant.owner)
+        if own is None:
+            raise UsageError(
+                f"the key of {grant.name!r} is not known here, because another process has made "
+                "it: renew the lease once"
+            )
+        return own.key, grant.fence, requests.equal(requests.CREATED, own.key, grant.fence)
+
+    def _encode(self, name: str, lease: Lease) -> KeyTransactions:
+        """Encode the transactions with our first key for a name; once for names in use."""
+        if len(lease.transactions) >= KEPT_MAX:
+            lease.transactions.clear()
+        key = self._keys.requests(name).lower + lease.hex
+        encoded = lease.transactions[name] = self._keys.transactions(name, key, lease.id)
+        return encoded

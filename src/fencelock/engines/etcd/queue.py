@@ -1,0 +1,128 @@
+"""Read the queue for a name: all of it where it is short, its ends where it is long.
+
+Reading a queue takes as long as it is, and all who stand in it read it: hundreds of waiters would
+keep each other from the lock. The key right before ours and the first are all that a waiter must
+know.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...model import Grant
+from .cluster import Cluster
+from .keys import Keys, meta_text, owner_of
+from .messages import replies, requests
+from .messages.replies import KeyValue
+from .messages.requests import RANGE, TXN
+from .own_keys import OwnKey
+
+LONG = 32
+
+
+class Ahead(NamedTuple):
+    """What a contender sees before it, at a revision."""
+
+    revision: int
+    mine: KeyValue | None
+    """Its own key, without a value; None when that is gone."""
+    first: KeyValue | None
+    """Who holds the lock; None when nobody stands before us."""
+    last: KeyValue | None
+    """Who goes right before us."""
+    total: int | None
+    """How many there are, if that was read."""
+
+    @property
+    def is_long(self) -> bool:
+        return self.total is None or self.total > LONG
+
+
+class Queue:
+    """Reads queues for one client, and changes nothing."""
+
+    def __init__(self, cluster: Cluster, keys: Keys) -> None:
+        self._cluster = cluster
+        self._keys = keys
+
+    def joined(self, name: str, own: OwnKey, reply: replies.TxnReply) -> Ahead | None:
+        """What a newcomer was told when its key was put; None when that says too little."""
+        last_two, first, mine = reply.found
+        ends = [*first.pairs, *reversed(last_two.pairs)]
+        if len(self._keys.contenders(name, ends)) < 3 or ends[-1].key != own.key:
+            return None  # it has stood there before, or there are contenders for names below
+        own.holder = (ends[0].key, meta_text(ends[0].value))
+        return Ahead(reply.revision, mine.pairs[0], ends[0], ends[1], last_two.total - 1)
+
+    async def ahead(self, name: str, own: OwnKey) -> Ahead:
+        """What stands before a key now. A waiter that was woken mostly finds nobody."""
+        name_requests = self._keys.requests(name)
+        lower, upper = name_requests.lower, name_requests.upper
+        read = requests.range_of(
+            lower, upper, limit=LONG + 1, keys_only=True, created_max=own.created
+        )
+        everybody = await self._range(read)
+        if everybody.more and (found := await self._ends(name, own)) is not None:
+            return found
+        if everybody.more:
+            read = requests.range_of(lower, upper, keys_only=True, created_max=own.created)
+            everybody = await self._range(read)
+        order = self._keys.contenders(name, everybody.pairs)
+        mine = order.pop() if order and _is_of(own, order[-1]) else None
+        if not order:
+            return Ahead(everybody.revision, mine, None, None, 0)
+        return Ahead(everybody.revision, mine, order[0], order[-1], len(order))
+
+    async def _ends(self, name: str, own: OwnKey) -> Ahead | None:
+        """The same of a long queue; None when there are contenders for names below."""
+        name_requests = self._keys.requests(name)
+        last_two = requests.range_of(
+            name_requests.lower,
+            name_requests.upper,
+            limit=2,
+            newest_first=True,
+            keys_only=True,
+            created_max=own.created,
+        )
+        reads = [requests.do_range(last_two), requests.do_range(name_requests.first)]
+        reply = replies.read_txn(await self._cluster.call(TXN, requests.txn([], reads), reads=True))
+        near, first = (found.pairs for found in reply.found)
+        if len(self._keys.contenders(name, [*near, *first])) < len(near) + len(first):
+            return None
+        mine = near[0] if near and _is_of(own, near[0]) else None
+        if mine is None or len(near) < 2:
+            return Ahead(reply.revision, mine, None, None, 0)
+        own.holder = (first[0].key, meta_text(first[0].value))
+        return Ahead(reply.revision, mine, first[0], near[1], None)
+
+    async def everybody(self, name: str) -> list[KeyValue]:
+        """The keys of all contenders for a name, the holder first; without their values."""
+        found = await self._range(self._keys.requests(name).everybody)
+        return self._keys.contenders(name, found.pairs)
+
+    async def holder(self, own: OwnKey, key: bytes) -> str:
+        """What the holder says of itself; read only when it is another than before."""
+        if own.holder[0] != key:
+            found = await self._range(requests.range_of(key))
+            own.holder = (key, meta_text(found.pairs[0].value) if found.pairs else "")
+        return own.holder[1]
+
+    async def find(self, grant: Grant) -> KeyValue | None:
+        """The key of a grant that another client has made."""
+        name_requests = self._keys.requests(grant.name)
+        read = requests.range_of(
+            name_requests.lower,
+            name_requests.upper,
+            created_min=grant.fence,
+            created_max=grant.fence,
+        )
+        found = await self._range(read)
+        ours = [pair for pair in found.pairs if owner_of(pair.value) == grant.owner]
+        return ours[0] if ours else None
+
+    async def _range(self, request: bytes) -> replies.RangeReply:
+        return replies.read_range(await self._cluster.call(RANGE, request, reads=True))
+
+
+def _is_of(own: OwnKey, pair: KeyValue) -> bool:
+    return (pair.key, pair.created) == (own.key, own.created)

@@ -1,0 +1,154 @@
+"""Renew what is held: one keep-alive for many keys, and a look that each is still there.
+
+A renewal never takes a lock again. A key that is gone, or that has another create revision, is a
+lost lease; a holder that was revoked finds the reason under a key of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...model import Gone, Grant, granted
+from ...world import World
+from . import prebuilt_txn
+from .cluster import Cluster, LeaseGone
+from .keys import Keys, owner_of
+from .lease import Lease, Leases
+from .listing import Listing
+from .messages import replies, requests
+from .messages.requests import LEASE_GRANT, RANGE, TXN
+from .own_keys import OwnKeys
+from .queue import Queue
+
+CHECKS_MAX = 100  # comparisons in one transaction: etcd takes 128 by default
+REASON_MIN_S, REASON_MAX_S = 60, 86_400  # how long the reason of a revocation is kept
+
+
+class Renewal:
+    """Renews what is held, and takes it away by order."""
+
+    def __init__(
+        self,
+        world: World,
+        cluster: Cluster,
+        leases: Leases,
+        own_keys: OwnKeys,
+        keys: Keys,
+        queue: Queue,
+    ) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._leases = leases
+        self._own_keys = own_keys
+        self._keys = keys
+        self._queue = queue
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        answers: dict[str, Grant | Gone] = {}
+        together: dict[Lease, list[Grant]] = {}
+        for grant in grants:
+            own = self._own_keys.by_owner.get(grant.owner)
+            if own is None or grant.ttl > own.lease.ttl:
+                answers[grant.owner] = await self._move(grant)
+            else:
+                together.setdefault(own.lease, []).append(grant)
+        for lease, those in together.items():
+            answers.update(await self._renew_together(lease, those))
+        return [answers[grant.owner] for grant in grants]
+
+    async def _renew_together(
+        self, lease: Lease, grants: Sequence[Grant]
+    ) -> dict[str, Grant | Gone]:
+        asked_at = self._world.now()
+        there: set[str] = set()
+        try:
+            if lease.ended:
+                raise LeaseGone
+            for start in range(0, len(grants), CHECKS_MAX):
+                there |= await self._check(lease, grants[start : start + CHECKS_MAX], start == 0)
+        except LeaseGone:
+            return {grant.owner: await self._gone(grant, lease) for grant in grants}
+        answers: dict[str, Grant | Gone] = {}
+        for grant in grants:
+            if grant.owner not in there:
+                answers[grant.owner] = await self._gone(grant, lease)
+                continue
+            own = self._own_keys.by_owner.get(grant.owner)
+            if own is not None:
+                own.until = asked_at + grant.ttl
+            new = granted(grant.name, grant.owner, grant.fence, grant.ttl, asked_at)
+            answers[grant.owner] = new
+        return answers
+
+    async def _check(self, lease: Lease, grants: Sequence[Grant], first: bool) -> set[str]:
+        """Whose keys are still there with their own create revision; the first call extends."""
+        own = self._own_keys.by_owner
+        keys = {g.owner: (own[g.owner].key, g.fence) for g in grants if g.owner in own}
+        same = [requests.equal(requests.CREATED, key, fence) for key, fence in keys.values()]
+        one_by_one = [
+            requests.do_range(requests.range_of(key, keys_only=True)) for key, _ in keys.values()
+        ]
+        request = requests.txn(same, [], one_by_one)
+        if first:
+            answer = await self._leases.extend_confirmed(lease, request)
+        else:
+            answer = await self._cluster.call(TXN, request, reads=True)
+        reply = replies.read_txn(answer)
+        if reply.succeeded:
+            return {*keys}
+        found = {(pair.key, pair.created) for each in reply.found for pair in each.pairs}
+        return {owner for owner, key in keys.items() if key in found}
+
+    async def _move(self, grant: Grant) -> Grant | Gone:
+        """Put a key that another client made, or that wants a longer ttl, on a lease of ours."""
+        lease = await self._leases.fresh(grant.ttl)
+        asked_at = self._world.now()
+        await self._leases.extend_confirmed(lease)
+        pair = await self._find(grant)
+        if pair is None:
+            return await self._gone(grant, lease)
+        attach = prebuilt_txn.attach(pair.key, grant.fence, lease.id)
+        self._own_keys.expect(grant.owner, pair, lease, asked_at + lease.ttl)
+        reply = await self._cluster.call(TXN, attach)
+        if not replies.read_txn(reply).succeeded:
+            lease.keys.pop(grant.owner, None)
+            return await self._gone(grant, lease)
+        self._own_keys.adopt(grant.owner, pair, lease).until = asked_at + lease.ttl
+        return granted(grant.name, grant.owner, grant.fence, lease.ttl, asked_at)
+
+    async def _find(self, grant: Grant) -> replies.KeyValue | None:
+        """The key of a grant; read from etcd when another client has made it."""
+        own = self._own_keys.by_owner.get(grant.owner)
+        if own is None:
+            return await self._queue.find(grant)
+        return replies.KeyValue(own.key, grant.fence, own.value, own.lease.id)
+
+    async def revoke(self, name: str, reason: str, listing: Listing) -> bool:
+        """Take the lock from whoever holds it, and leave the reason for it."""
+        contenders = await listing.contenders(name)
+        if not contenders:
+            return False
+        holder = contenders[0]
+        ttl = min(max(await listing.ttl(holder.lease), REASON_MIN_S), REASON_MAX_S)
+        lease = replies.read_lease(
+            await self._cluster.call(LEASE_GRANT, requests.lease_grant(int(ttl)))
+        )
+        key = self._keys.revocation(owner_of(holder.value))
+        same = requests.equal(requests.CREATED, holder.key, holder.created)
+        put = requests.do_put(requests.put(key, reason.encode(), lease.id))
+        both = [requests.do_delete(requests.delete(holder.key)), put]
+        reply = await self._cluster.call(TXN, requests.txn([same], both))
+        return replies.read_txn(reply).succeeded
+
+    async def _gone(self, grant: Grant, lease: Lease) -> Gone:
+        """Why a key is not there any more."""
+        own = self._own_keys.by_owner.get(grant.owner)
+        if own is not None:
+            self._own_keys.forget(own)
+        why = requests.range_of(self._keys.revocation(grant.owner))
+        found = replies.read_range(await self._cluster.call(RANGE, why, reads=True))
+        if found.pairs:
+            return Gone("revoked", found.pairs[0].value.decode())
+        if lease.ended:
+            return Gone("expired", f"its etcd lease of {lease.ttl:g} s has ended")
+        return Gone("revoked", "its key was deleted from etcd")

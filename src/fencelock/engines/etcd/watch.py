@@ -1,0 +1,191 @@
+"""Tell the waiters of one client that the contender before them has gone.
+
+One stream serves all waiters. A watch says at which revision it began; if the store has moved on
+since the queue was read, the waiter is told to look again, so nothing falls between looking and
+watching. A watch can also begin in the past, but those etcd serves only ten times a second: that is
+for whoever stands far behind, where many come at once and would all look again and again.
+Whatever ends a watch other than the deletion it waits for (the stream broke, its member lost the
+leader) is told to the waiter as well: a push means "look again".
+
+Contenders that come back, as workers on one lock do, stand in the same order again, with the same
+keys. So a watch that has done its work is kept for a while as a spare: whoever waits for that key
+again need not begin one, and has missed nothing meanwhile.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from ...wires.grpc.call import RpcError
+from ...world import World
+from .cluster import Cluster, Stream
+from .messages import protobuf, replies, requests
+from .own_keys import OwnKey
+
+QUIET_S = 1.0  # after a stream that broke, waiters look by themselves for so long
+SPARE_S, SPARES_MAX = 5.0, 64
+
+
+class _Watch:
+    """One key that is watched, and for whom."""
+
+    __slots__ = ("deleted", "key", "number", "own", "past", "revision", "spare_until")
+
+    def __init__(self, number: int, key: bytes, own: OwnKey, revision: int, past: bool) -> None:
+        self.number = number
+        self.key = key
+        self.own: OwnKey | None = own
+        """Who waits; nobody while it is a spare."""
+        self.revision = revision
+        """At which the queue was read."""
+        self.past = past
+        """It begins there, whatever the store has done since."""
+        self.deleted = 0
+        """The revision of the store when the key was last reported deleted."""
+        self.spare_until = 0.0
+
+
+class Watches:
+    """The watches of one client."""
+
+    def __init__(self, world: World, cluster: Cluster) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._mutex = world.mutex()
+        self._numbers = count(1)
+        self._watching: dict[int, _Watch] = {}
+        self._spares: dict[bytes, _Watch] = {}
+        self._stream: Stream | None = None
+        self._epoch = 0
+        """That of the cluster when the stream was opened."""
+        self._generation = 0
+        """Counts the streams."""
+        self._quiet_until = 0.0
+        self._closed = False
+
+    def arm(self, own: OwnKey, key: bytes, revision: int, past: bool = False) -> bool:
+        """Wake the waiter of our key when this one is deleted after a revision; False without a
+        stream.
+
+        ``past``: it need not be at once, but without another look.
+        """
+        with self._mutex:
+            watch = self._watching.get(own.watch_id)
+            if watch is not None and watch.key == key:
+                watch.revision = revision
+                return True  # it has been watched all the time
+        self.disarm(own)
+        with self._mutex:
+            stream = self._open()
+            if stream is None:
+                return False
+            watch = self._spares.pop(key, None)
+            if watch is None:
+                watch = _Watch(next(self._numbers), key, own, revision, past)
+                self._watching[watch.number] = watch
+                since = revision + 1 if past else 0
+                stream.send(requests.watch_deletion(watch.number, key, since))
+            watch.own, watch.revision, own.watch_id = own, revision, watch.number
+            missed = watch.deleted > revision
+        if missed:  # told before we were here
+            own.wake(self._world.now())
+        return True
+
+    def disarm(self, own: OwnKey) -> None:
+        """Watch for it no more."""
+        number, own.watch_id = own.watch_id, 0
+        if number:
+            with self._mutex:
+                if number in self._watching:
+                    self._end(self._watching[number])
+
+    def look(self) -> None:
+        """Leave a member that others have switched away from: it may hang and never say so."""
+        now = self._world.now()
+        with self._mutex:
+            for spare in [one for one in self._spares.values() if one.spare_until <= now]:
+                self._end(spare)
+            left = self._stream is not None and (self._closed or self._epoch != self._cluster.epoch)
+        if left:
+            self._break(self._generation)
+
+    def close_nowait(self) -> None:
+        """Begin no more; the stream ends with the next look."""
+        self._closed = True
+
+    def close(self) -> None:
+        self._closed = True
+        self._break(self._generation)
+
+    def _open(self) -> Stream | None:
+        if self._stream is None and not self._closed and self._world.now() >= self._quiet_until:
+            self._generation += 1
+            generation, self._epoch = self._generation, self._cluster.epoch
+            try:
+                self._stream = self._cluster.stream(
+                    lambda data: self._received(generation, data), lambda: self._broke(generation)
+                )
+            except RpcError:
+                return None
+        return self._stream
+
+    def _received(self, generation: int, data: bytes) -> None:
+        try:
+            reply = replies.read_watch(data)
+        except protobuf.Malformed:
+            self._break(generation)
+            return
+        with self._mutex:
+            watch = self._watching.get(reply.watch) if generation == self._generation else None
+            if watch is None:
+                return
+            own = watch.own
+            if reply.ended:
+                self._end(watch, told=True)
+            elif reply.deleted:
+                self._spare(watch, reply.revision)
+            elif not reply.created or watch.past or reply.revision <= watch.revision:
+                return  # else the store has moved on since: what it did then is not told
+            if own is not None and (reply.ended or reply.deleted):
+                own.watch_id = 0
+        if own is not None:
+            own.wake(self._world.now())
+
+    def _spare(self, watch: _Watch, revision: int) -> None:
+        """Keep a watch whose key was deleted, unless nobody waited for that; under the mutex."""
+        old = self._spares.get(watch.key)
+        if watch.own is None or len(self._spares) >= SPARES_MAX or old is not None:
+            self._end(watch)
+            return
+        watch.own, watch.deleted = None, revision
+        watch.spare_until = self._world.now() + SPARE_S
+        self._spares[watch.key] = watch
+
+    def _end(self, watch: _Watch, told: bool = False) -> None:
+        """Watch no more; the server is told unless it was the server who told us."""
+        del self._watching[watch.number]
+        if self._spares.get(watch.key) is watch:
+            del self._spares[watch.key]
+        if self._stream is not None and not told:
+            self._stream.send(requests.watch_no_more(watch.number))
+
+    def _broke(self, generation: int) -> None:
+        """The stream ended by itself: its member is in trouble."""
+        if generation == self._generation and not self._closed:
+            self._cluster.switch_from(self._epoch)
+            self._quiet_until = self._world.now() + QUIET_S
+        self._break(generation)
+
+    def _break(self, generation: int) -> None:
+        with self._mutex:
+            if generation != self._generation:
+                return
+            self._generation += 1  # what the old stream still says is dropped
+            stream, self._stream = self._stream, None
+            left, self._watching, self._spares = self._watching, {}, {}
+        if stream is not None:
+            stream.close()
+        for watch in left.values():
+            if watch.own is not None:
+                watch.own.watch_id = 0
+                watch.own.wake(self._world.now())

@@ -1,0 +1,1 @@
+"""Connections to the members of a cluster, one implementation for each flavor."""

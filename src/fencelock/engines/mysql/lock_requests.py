@@ -1,0 +1,150 @@
+"""Requests for locks that are under way: for each lock one of this client at a time.
+
+The server would give a lock twice to one session. Whatever it gave is remembered before anybody is
+told, so that a caller that was cancelled meanwhile can give it back; and where it is not known what
+was given, nothing is kept.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
+from ...model import Grant, Request, granted
+from ...world import Signal, World
+from .get_lock import GetLockSql, is_interrupted
+from .held_locks import HeldLocks
+from .wire.session_pool import Session, SessionPool, idle_limit
+
+SETTLE_S = 5.0
+
+
+class LockRequest:
+    """One who requests a lock."""
+
+    __slots__ = ("__weakref__", "at", "done", "error", "fence", "lock", "request")
+
+    def __init__(self, request: Request, lock: str, done: Signal) -> None:
+        self.request = request
+        self.lock = lock
+        self.done = done
+        """Set when it is known what came of it."""
+        self.error: Exception | None = None
+        self.fence = 0
+        """What came of it: 0 for a no."""
+        self.at = 0.0
+        """When it was sent to the server."""
+
+    def grant(self) -> Grant | None:
+        if not self.fence:
+            return None
+        name, owner, ttl, *_ = self.request
+        return granted(name, owner, self.fence, ttl, self.at)
+
+
+class LockRequests:
+    """What one client requests of the server just now."""
+
+    def __init__(
+        self, world: World, sessions: SessionPool, held: HeldLocks, sql: GetLockSql
+    ) -> None:
+        self._world = world
+        self._sessions = sessions
+        self._held = held
+        self._sql = sql
+        self._all: WeakValueDictionary[str, LockRequest] = WeakValueDictionary()
+        """By lock; one whose caller was ended by a signal handler is known to nobody."""
+        self._mutex = world.mutex()
+
+    def begin(self, lock: str, request: Request) -> LockRequest | None:
+        """Be the one who requests a lock; None when another of this client does, or has it."""
+        with self._mutex:
+            if lock in self._all or lock in self._held:
+                return None
+            found = self._all[lock] = LockRequest(request, lock, self._world.signal())
+            return found
+
+    def end(self, one: LockRequest) -> None:
+        """Let others request the lock."""
+        self._all.pop(one.lock, None)
+        one.done.set()
+
+    async def take(self, request: Request, lock: str, wait: float) -> Grant | None:
+        """Request a lock and wait so long in the server's queue.
+
+        None is a no, or that another of this client requests it just now.
+        """
+        one = self.begin(lock, request)
+        if one is None:
+            return None
+        if self._world.cancels:
+            # To the end even if the caller is cancelled: what the server gave is not forgotten.
+            self._world.spawn(self._take_beside(one, wait), "fencelock-request")
+            await self._world.wait(one.done, None)
+            if one.error is not None:
+                raise one.error
+        else:
+            await self._take(one, wait)
+        return one.grant()
+
+    async def settled(self, lock: str, owner: str) -> None:
+        """Wait until it is known what became of a request whose caller has left."""
+        one = self._all.get(lock)
+        if one is None or one.request.owner != owner:
+            return
+        if not await self._world.wait(one.done, self._world.now() + SETTLE_S):
+            raise OutcomeUnknown(f"{one.request.name!r} is still being asked for")
+
+    async def _take_beside(self, one: LockRequest, wait: float) -> None:
+        try:
+            await self._take(one, wait)
+        except Exception as error:
+            one.error = error
+
+    async def _take(self, one: LockRequest, wait: float) -> None:
+        limit, known = idle_limit(one.request.ttl), False
+        try:
+            lent = await self._sessions.lend(limit)
+            one.at = self._world.now()
+            try:
+                one.fence = await self.get_lock(lent.session, one.lock, limit, wait)
+                if one.fence:
+                    until = one.at + one.request.ttl
+                    self._held.add(lent.session, one.request, one.lock, one.fence, one.at, until)
+                known = True
+            except FencelockError:
+                known = True
+                raise
+            finally:
+                if not known:  # a signal handler has raised: it may carry what nobody knows of
+                    self._sessions.drop(lent.session)
+                self._sessions.give_back(lent)
+        finally:
+            self.end(one)
+
+    async def get_lock(self, session: Session, lock: str, limit: int, wait: float) -> int:
+        """Have the server give a lock to a session: the fence, or 0 when it did not."""
+        try:
+            sql = self._sql.acquire(lock, wait)
+            replies = await self._sessions.query(session, sql, limit, wait)
+        except EngineError as error:
+            await self.let_go(session, lock)
+            if is_interrupted(error):
+                return 0
+            raise
+        fence = self._sql.read_fence(replies)
+        if fence is None:  # somebody has emptied the table of fences: end what was given without
+            self._sessions.drop(session)
+            raise Unavailable("the counter of fences had lost its row; nothing is held. Try again")
+        return fence
+
+    async def let_go(self, session: Session, lock: str) -> None:
+        """Give back what nobody wants, or what failed and may have failed after it was given."""
+        if session.connection.is_closed:
+            return
+        if not session.holds:
+            session.limit = 0  # it may have been set, or not
+        try:
+            await self._sessions.query(session, self._sql.release(lock))
+        except EngineError:
+            self._sessions.drop(session)

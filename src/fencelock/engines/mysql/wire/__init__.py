@@ -1,0 +1,1 @@
+"""What knows bytes, sockets and drivers of MySQL: the protocol, connections, and pools of them."""

@@ -1,0 +1,295 @@
+"""Sessions that carry locks: whoever ends one, client or server, ends its locks.
+
+The server ends a session that was idle for its ``wait_timeout``, which is set to the ttl of the
+locks that it carries: a holder that froze or was cut off loses them in time, and no later. So locks
+of different ttls do not share a session. As long as there are sessions without a lock, none is
+shared at all: what goes wrong on one then harms nobody else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+from weakref import WeakSet
+
+from ....errors import OutcomeUnknown, Unavailable
+from ....wires.disconnect_monitor import Hangups
+from ....world import World
+from ..errors import refused
+from ..fair_mutex import FairMutex, Turn
+from ..get_lock import GetLockSql, identity_lock
+from ..settings import Settings
+from .codec import Reply, ServerError
+from .connection import Connection, Wire
+
+BRIEF_S = 0.03
+LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost
+FRESH_S = 0.5  # a session that was used so lately is not looked at before it is used again
+
+
+def idle_limit(ttl: float) -> int:
+    """The whole seconds after which the server may end a session that carries such a lock."""
+    return max(1, math.ceil(ttl))
+
+
+class Hold:
+    """A lock that a session carries for an owner."""
+
+    def __init__(self, session: Session, name: str, lock: str, owner: str, fence: int) -> None:
+        self.session = session
+        self.name = name
+        self.lock = lock
+        self.owner = owner
+        self.fence = fence
+        self.ttl = 0.0
+        self.meta = "{}"
+        self.since = 0.0
+        self.until = 0.0
+        self.shown = False
+        """Whether the table of holders has a row about it."""
+        self.over = False
+
+
+class Session:
+    """One connection of ours, with what it carries."""
+
+    def __init__(self, world: World, connection: Connection, number: int) -> None:
+        self.connection = connection
+        self.number = number
+        self.limit = 0
+        """The ``wait_timeout`` that it was set to; 0 if unknown."""
+        self.holds: dict[str, Hold] = {}
+        self.mutex = FairMutex(world)
+        self.used_at = world.now()
+        self.on_disconnect: Callable[[], None] = lambda: None
+
+
+class Slot:
+    """Room for one more session, which whoever has it connects."""
+
+    __slots__ = ("__weakref__",)
+
+
+class LentSession(NamedTuple):
+    """A session, and the turn on it: nobody else uses it for as long as somebody knows this."""
+
+    session: Session
+    turn: Turn
+
+
+class SessionPool:
+    """The sessions of one client: all but one of its connections."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        wire: Wire,
+        sql: GetLockSql,
+        ended: Callable[[Session], None],
+    ) -> None:
+        self._world = world
+        self._settings = settings
+        self._wire = wire
+        self._sql = sql
+        self._ended = ended
+        self._monitor: Hangups | None = None
+        self._most = max(1, settings.pool - 1)
+        self._all: list[Session] = []
+        self._connecting: WeakSet[Slot] = WeakSet()
+        self._connected = world.signal()
+        """Set when one that was on its way is here, or is not coming."""
+        self._mutex = world.mutex()
+        self.abandoned: set[str] = set()
+        """Sessions that were given up, and may still have their locks: ``Pool.end_abandoned``."""
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    async def lend(self, limit: int, spare: bool = False) -> LentSession:
+        """Have a session for locks of this limit, ours alone until it is given back.
+
+        A ``spare`` one carries nothing, and may be one more than the settings allow.
+        """
+        deadline = self._world.now() + self._settings.request_timeout
+        while True:
+            if (lent := self._try_empty()) is not None:
+                return lent
+            connected = self._connected
+            if (slot := self._take_slot(spare)) is not None:
+                return await self._connect_in(slot)
+            fitting = [s for s in list(self._all) if not s.holds or s.limit == limit]
+            if fitting:
+                session = fitting[int(self._world.random() * len(fitting))]
+                if (turn := await session.mutex.acquire(deadline)) is None:
+                    break
+                if self._keep(session, turn):
+                    if not session.holds or session.limit == limit:
+                        return LentSession(session, turn)
+                    session.mutex.release(turn)
+            elif not self._connecting:  # all carry locks that last longer or shorter than this one
+                return await self._connect_in(self._take_slot(True) or Slot())
+            elif self._world.now() >= min(deadline, self._world.limit()):
+                break
+            else:
+                await self._world.wait(connected, min(deadline, self._world.now() + LOOK_S))
+        raise Unavailable(
+            f"the sessions of {self._settings.where} were in use for "
+            f"{self._settings.request_timeout:g} s; nothing happened. Allow more with pool="
+        )
+
+    def _take_slot(self, anyway: bool) -> Slot | None:
+        """Have room for one more session, if there is any."""
+        with self._mutex:
+            if not anyway and len(self._all) + len(self._connecting) >= self._most:
+                return None
+            slot = Slot()
+            self._connecting.add(slot)
+            return slot
+
+    def _try_empty(self) -> LentSession | None:
+        """A session that carries nothing and that nobody uses."""
+        for session in list(self._all):
+            if not session.holds and (turn := session.mutex.try_acquire()) is not None:
+                if self._keep(session, turn) and not session.holds:
+                    return LentSession(session, turn)
+                session.mutex.release(turn)
+        return None
+
+    def _keep(self, session: Session, turn: Turn) -> bool:
+        """Whether a session that was locked can be used; one that is over is dropped."""
+        fresh = self._world.now() - session.used_at < FRESH_S
+        given_up = session.connection.is_closed
+        usable = fresh or not session.connection.closed_by_server()
+        if session in self._all and not given_up and usable:
+            return True
+        self.drop(session, given_up)
+        session.mutex.release(turn)
+        return False
+
+    async def lock(self, session: Session, timeout: float) -> LentSession | None:
+        """Have this session alone; None when it is over."""
+        turn = await session.mutex.acquire(self._world.now() + timeout)
+        if turn is None:
+            raise Unavailable(
+                f"a session of {self._settings.where} was in use for {timeout:g} s; "
+                "nothing happened"
+            )
+        if session in self._all:
+            return LentSession(session, turn)
+        session.mutex.release(turn)
+        return None
+
+    def try_lock(self, session: Session) -> LentSession | None:
+        """Have this session alone at once; None when another has it."""
+        turn = session.mutex.try_acquire()
+        return None if turn is None else LentSession(session, turn)
+
+    def give_back(self, lent: LentSession) -> None:
+        """Let others use a session."""
+        lent.session.used_at = self._world.now()
+        lent.session.mutex.release(lent.turn)
+
+    async def _connect_in(self, slot: Slot) -> LentSession:
+        """Connect, in the room that was taken for it."""
+        try:
+            if self._closed:
+                raise Unavailable("the client is closed; nothing was sent")
+            return await self._connect()
+        finally:
+            with self._mutex:
+                self._connecting.discard(slot)
+                connected, self._connected = self._connected, self._world.signal()
+            connected.set()
+
+    async def _connect(self) -> LentSession:
+        connection = await self._wire.connect(self._world, self._settings)
+        try:
+            setup = self._sql.session_setup
+            replies = await connection.query(setup, self._settings.request_timeout)
+        except ServerError as error:
+            connection.close()
+            raise refused(error, self._settings.where) from error
+        except BaseException:
+            connection.close()
+            raise
+        session = Session(self._world, connection, int(replies[-1].rows[0][0] or 0))
+        turn = session.mutex.try_acquire()
+        assert turn is not None
+        self._all.append(session)
+        session.on_disconnect = lambda: self._disconnected(session)
+        if self._monitor is None:
+            self._monitor = self._wire.disconnect_monitor()
+        self._monitor.watch(connection.socket, session.on_disconnect)
+        return LentSession(session, turn)
+
+    def _disconnected(self, session: Session) -> None:
+        """A session has ended: the server's doing, unless we have given it up ourselves.
+
+        Whoever is using it just now finds that out, too.
+        """
+        given_up = session.connection.is_closed
+        if (turn := session.mutex.try_acquire()) is not None:
+            self.drop(session, given_up)
+            session.mutex.release(turn)
+            return
+        self._remove(session, given_up)
+        self._ended(session)
+
+    def _remove(self, session: Session, given_up: bool) -> None:
+        with self._mutex:
+            if session in self._all:
+                self._all.remove(session)
+                if given_up:
+                    self.abandoned.add(identity_lock(session.number))
+
+    async def query(
+        self,
+        session: Session,
+        sql: str,
+        limit: int = 0,
+        blocks: float = 0.0,
+        relied_on: bool = True,
+    ) -> list[Reply]:
+        """Run statements on a session that was lent; ``limit`` is what it must be set to.
+
+        ``blocks`` is how long the statement itself may wait in the server.
+
+        A session that others rely on is waited for as long as their locks last: to give it up would
+        end them.
+        """
+        if limit and limit != session.limit:
+            sql = f"SET SESSION wait_timeout={limit};{sql}"
+        timeout = self._settings.request_timeout
+        if relied_on and session.holds and session.limit > timeout:
+            timeout = session.limit
+        timeout += max(blocks, BRIEF_S)  # most are alike: to change it is a call of the kernel
+        try:
+            replies = await session.connection.query(sql, timeout)
+        except ServerError as error:
+            raise refused(error, self._settings.where) from error
+        except (OutcomeUnknown, Unavailable):
+            self.drop(session)
+            raise
+        if limit and limit != session.limit:
+            session.limit = limit
+            return replies[1:]
+        return replies
+
+    def drop(self, session: Session, given_up: bool = True) -> None:
+        """A session is over, and so are its locks; for the server, once it has seen that."""
+        self._remove(session, given_up)
+        if self._monitor is not None:
+            self._monitor.forget(session.on_disconnect)
+        session.connection.close()
+        self._ended(session)
+
+    def close(self) -> None:
+        """End all sessions, and watch no more for their ends."""
+        self._closed = True
+        for session in list(self._all):
+            self.drop(session, False)
+        if self._monitor is not None:
+            self._monitor.close()

@@ -1,0 +1,80 @@
+-- The statements of mode=lease. The first two are all that a lock takes which nobody contends for.
+-- A line "-- statement: name" begins each; "once" is not prepared. Only statements of one kind share
+-- a transaction: "lazy" ones do not wait for the disk, and those that "join" a queue must also not
+-- wait for others.
+
+-- statement: take_free
+INSERT INTO {t}_locks AS l
+  (name, owner, fence, ttl, since, expires_at, claimed, queued, meta)
+SELECT $1, $2, greatest(last_value + 1, {us}), $3::float8, statement_timestamp(),
+  statement_timestamp() + $3::float8 * interval '1 second', true, false, $4 FROM {t}_floor
+ON CONFLICT (name) DO UPDATE SET owner = excluded.owner,
+  fence = greatest(l.fence + 1, excluded.fence), ttl = excluded.ttl,
+  since = excluded.since, expires_at = excluded.expires_at, claimed = true,
+  meta = excluded.meta, inbox = ''
+WHERE l.owner = '' AND NOT l.queued RETURNING fence
+
+-- statement: give_back, kind lazy
+UPDATE {t}_locks SET owner = '', claimed = false, expires_at = statement_timestamp(), meta = ''
+WHERE name = $1 AND owner = $2 AND NOT queued AND expires_at > statement_timestamp()
+RETURNING set_config('synchronous_commit', 'off', true)
+
+-- statement: acquire
+SELECT * FROM {t}_acquire($1,$2,$3,$4,$5,$6,$7)
+
+-- statement: join_queue, kind join
+SELECT {t}_join($1,$2,$3,$4,$5,$6)
+
+-- statement: leave
+SELECT {t}_leave($1, $2, $3)
+
+-- statement: revoke
+SELECT {t}_revoke($1, $2)
+
+-- statement: renew
+UPDATE {t}_locks l SET ttl = g.ttl, inbox = '',
+  expires_at = clock_timestamp() + g.ttl * interval '1 second'
+FROM (SELECT w.* FROM unnest($1::text[], $2::text[], $3::float8[])
+    AS w (name, owner, ttl) JOIN {t}_locks k ON k.name = w.name
+    ORDER BY k.name FOR NO KEY UPDATE OF k) g
+WHERE l.name = g.name AND l.owner = g.owner AND l.expires_at > clock_timestamp()
+RETURNING l.owner
+
+-- statement: why
+SELECT owner, reason FROM {t}_revoked WHERE owner = ANY ($1::text[])
+
+-- statement: heartbeat
+UPDATE {t}_waiters SET seen_at = clock_timestamp() WHERE owner IN
+(SELECT owner FROM {t}_waiters WHERE inbox = $1 FOR UPDATE SKIP LOCKED)
+
+-- statement: listen, once
+SELECT pg_advisory_lock({space}, hashtext($1))
+
+-- statement: settle
+SELECT * FROM {t}_settle($1)
+
+-- statement: tidy
+SELECT {t}_tidy()
+
+-- statement: durability, once
+SELECT current_setting('synchronous_commit')
+
+-- statement: holder
+SELECT name, fence, ttl, extract(epoch FROM clock_timestamp() - since),
+  extract(epoch FROM expires_at - clock_timestamp()), meta FROM {t}_locks
+WHERE owner <> '' AND claimed AND expires_at > clock_timestamp() AND name = $1
+
+-- statement: scan
+SELECT name, fence, ttl, extract(epoch FROM clock_timestamp() - since),
+  extract(epoch FROM expires_at - clock_timestamp()), meta FROM {t}_locks
+WHERE owner <> '' AND claimed AND expires_at > clock_timestamp() AND starts_with(name, $1)
+ORDER BY name
+
+-- statement: waiters
+SELECT extract(epoch FROM clock_timestamp() - since), meta FROM {t}_waiters
+WHERE name = $1 ORDER BY place
+
+-- A taker needs the row FOR UPDATE, which this holds off; our renewals do not.
+-- statement: verify, once
+SELECT 1 FROM {t}_locks WHERE name = %s AND owner = %s AND fence = %s
+AND expires_at > clock_timestamp() FOR KEY SHARE

@@ -1,0 +1,269 @@
+"""A session under asyncio: one connection for its whole life, whose end is the end of its locks.
+
+Calls that come up together are written together, each a transaction of its own: a session's locks
+are not given back when a transaction fails, so none may fail because of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg import pq
+
+from ....errors import FencelockError, OutcomeUnknown, Unavailable
+from ....wires.disconnect_monitor import Hangups
+from ..errors import Refused, lost, refusal
+from ..rows import Rows
+from ..settings import Settings
+from ..statements import Statement
+from .connection import shut
+from .connection_aio import AioConnection, Call
+
+SENT_ASYNC = "async"
+
+
+class AioSession:
+    """One session, for many tasks."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._request_timeout = settings.request_timeout
+        self._loop = asyncio.get_running_loop()
+        self._pending: list[Call] = []
+        self._connection: AioConnection | None = None
+        self.pid = 0
+        self.holds: set[str] = set()
+        self.ttls: Counter[float] = Counter()
+        self.limit = "0"
+        self.limits_sent = 0
+        self.dead = False
+        self._ended: Callable[[], None] | None = None
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have this called once, when the session has ended: the loop watches the connection."""
+        self._ended = ended
+
+    def begin(self, connection: AioConnection) -> None:
+        """Use this connection, and no other ever."""
+        self._connection = connection
+
+    async def execute(self, statement: Statement, *values: object) -> Rows:
+        """Run one statement in a transaction of its own."""
+        if self.dead:
+            raise Unavailable("the session has ended; nothing happened")
+        future: asyncio.Future[Rows] = self._loop.create_future()
+        self._pending.append(Call(statement, values, "", future))
+        if len(self._pending) == 1:
+            self._loop.call_soon(self._go)
+        return await future
+
+    def send_async(
+        self,
+        statement: Statement,
+        values: tuple[object, ...],
+        done: Callable[[Rows | Exception], None],
+    ) -> None:
+        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
+        future: asyncio.Future[Rows] = self._loop.create_future()
+        future.add_done_callback(lambda future: done(_outcome(future)))
+        if self.dead:
+            future.set_exception(Unavailable("the session has ended; nothing happened"))
+            return
+        self._pending.append(Call(statement, values, SENT_ASYNC, future))
+        self._go()
+
+    def _go(self) -> None:
+        connection = self._connection
+        if (
+            connection is not None
+            and not connection.batch
+            and not connection.broken
+            and self._pending
+        ):
+            batch, self._pending = self._pending, []
+            for_ever = any(call.owner == SENT_ASYNC for call in batch)
+            connection.start(batch, None if for_ever else self._request_timeout, together=False)
+
+    def done(self, connection: AioConnection) -> None:
+        """The connection has no more to do, or is no more."""
+        batch, connection.batch = connection.batch, []
+        if connection.broken:
+            self.dead = True
+            for call in self._pending:
+                call.fail(OutcomeUnknown("the session has ended"))
+            self._pending = []
+            ended, self._ended = self._ended, None
+            if ended is not None:
+                ended()
+            return
+        for call in batch:
+            if call.error is not None:
+                call.fail(refusal(call.error))
+            elif not call.future.done():
+                call.future.set_result(call.rows)
+        self._go()
+
+    async def wait_briefly(self, seconds: float) -> None:
+        """The loop reads the result in any case."""
+
+    def drop(self) -> None:
+        """End it: the server gives its locks back."""
+        self.dead = True
+        if self._connection is not None:
+            self._connection.end(ConnectionError("the session was ended"))
+
+
+def _outcome(future: asyncio.Future[Rows]) -> Rows | Exception:
+    error = future.exception()
+    return error if isinstance(error, Exception) else future.result()
+
+
+class AioTransaction:
+    """One transaction after another, on one connection."""
+
+    def __init__(
+        self, connection: psycopg.AsyncConnection[Any], request_timeout: float, hangups: Hangups
+    ) -> None:
+        self.connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._hangups = hangups
+        self._ended: Callable[[], None] | None = None
+        self._request_timeout = request_timeout
+        self._tasks: set[asyncio.Task[Rows]] = set()
+        self.pid = 0
+        self.dead = False
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have this called once, when the session has ended."""
+        self._ended = ended
+        self._hangups.watch(self.connection.pgconn.socket, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """The server has ended it; told by another thread, which leaves the rest to the loop."""
+        try:
+            self._loop.call_soon_threadsafe(self._let_go)
+        except RuntimeError:
+            pass  # the loop is closed, and nobody holds anything any more
+
+    def _let_go(self) -> None:
+        self.dead = True
+        if self.connection.lock.locked() or self._tasks:
+            self._tell()  # whoever is using the connection is told by its own statement
+        else:
+            self.drop()
+
+    def _tell(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open and has not failed."""
+        status = self.connection.pgconn.transaction_status
+        return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.ACTIVE)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a statement has failed, and all that is left is to roll back."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
+
+    async def execute(self, statement: Statement, *values: object) -> Rows:
+        """Run one statement, after whatever the caller is doing with the connection."""
+        if self.dead or self.connection.closed:
+            self.dead = True
+            raise Unavailable("the session has ended; nothing happened")
+        # A driver that is cancelled asks the server to stop, and waits for that: so it is not. Who
+        # was cancelled leaves the statement behind, and ends the connection or waits for it.
+        task = self._start(statement, values)
+        await asyncio.wait((task,), timeout=self._request_timeout)
+        if not task.done():
+            self.drop()
+            raise lost(f"no answer within {self._request_timeout:g} s")
+        return task.result()
+
+    def _start(self, statement: Statement, values: tuple[object, ...]) -> asyncio.Task[Rows]:
+        task = self._loop.create_task(self._run(statement, values))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Rows]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # perhaps nobody else looks at it
+        if self.dead and not self.connection.lock.locked():
+            self.connection.pgconn.finish()
+
+    async def _run(self, statement: Statement, values: tuple[object, ...]) -> Rows:
+        cursor = psycopg.AsyncRawCursor(self.connection)
+        try:
+            await cursor.execute(statement.sql.encode(), values or None)
+            if cursor.description is None:
+                return []
+            return [tuple(map(_bytes, row)) for row in await cursor.fetchall()]
+        except psycopg.Error as error:
+            raise self._meaning(error) from None
+
+    def _meaning(self, error: psycopg.Error) -> FencelockError:
+        if self.connection.closed or error.sqlstate is None:
+            self.drop()
+            return lost(error)
+        return refusal(Refused(error.sqlstate, str(error), False))
+
+    def send_async(
+        self,
+        statement: Statement,
+        values: tuple[object, ...],
+        done: Callable[[Rows | Exception], None],
+    ) -> None:
+        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
+
+        def ended(task: asyncio.Task[Rows]) -> None:
+            if task.cancelled():
+                done(Unavailable("the wait was cancelled"))
+            else:
+                error = task.exception()
+                done(error if isinstance(error, Exception) else task.result())
+
+        self._start(statement, values).add_done_callback(ended)
+
+    async def execute_if_idle(self, statement: Statement, *values: object) -> Rows | None:
+        """Ask, unless the caller is using the connection at this moment."""
+        pgconn = self.connection.pgconn
+        if self.connection.lock.locked():
+            return None
+        if pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+            return None
+        if pgconn.pipeline_status != pq.PipelineStatus.OFF:
+            return None
+        return await self.execute(statement, *values)
+
+    async def execute_last(self, statement: Statement) -> Rows:
+        """Run the last statement."""
+        return await self.execute(statement)
+
+    async def wait_briefly(self, seconds: float) -> None:
+        """The loop reads the result in any case."""
+
+    def drop(self) -> None:
+        """End it. While somebody uses it, it is not closed: the statement under way finds out."""
+        self.dead = True
+        self._hangups.forget(self._hang_up)
+        if self.connection.lock.locked():
+            shut(self.connection.pgconn)
+        else:
+            self.connection.pgconn.finish()
+        self._tell()
+
+
+def _bytes(value: object) -> bytes | None:
+    """As the wires of the other modes have it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return b"t" if value else b"f"
+    return str(value).encode()

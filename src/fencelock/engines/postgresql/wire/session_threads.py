@@ -1,0 +1,234 @@
+"""A session under threads: one connection for its whole life, whose end is the end of its locks.
+
+Threads take turns on it. A statement that may take for ever, because it waits for a lock in the
+server's own queue, is left to the poller: one thread of a client for all such sessions. Another
+one notices when a session ends while nobody uses it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import psycopg
+from psycopg import pq
+
+from ....errors import FencelockError, OutcomeUnknown, Unavailable
+from ....world import World
+from ..errors import Refused, lost
+from ..rows import Rows
+from ..statements import Statement
+from .connection import shut
+from .connection_threads import TRIES_MAX, ThreadConnection, execute, time_left
+from .poller_threads import Poller, waited
+from .turns import Ticket, Turns
+
+
+class ThreadSession:
+    """One session, for many threads."""
+
+    _tries = TRIES_MAX
+    """How often a statement is sent that failed because of others."""
+
+    def __init__(
+        self, world: World, connection: ThreadConnection, request_timeout: float, poller: Poller
+    ) -> None:
+        self._world = world
+        self._connection = connection
+        self._request_timeout = request_timeout
+        self._poller = poller
+        self._turns = Turns()
+        self._ticket = Ticket()
+        """Of a statement that may take for ever."""
+        self.pid = 0
+        self.holds: set[str] = set()
+        self.ttls: Counter[float] = Counter()
+        self.limit = "0"
+        self.limits_sent = 0
+        self.dead = False
+        self._sent: Callable[[Rows | Exception], None] | None = None
+        self._ended: Callable[[], None] | None = None
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have this called once, in whatever thread, when the session has ended."""
+        self._ended = ended
+        self._poller.hangups.watch(self._connection.pgconn.socket, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """The server has ended it. Whoever uses the connection finds that out, and closes it."""
+        self.dead = True
+        ticket = Ticket()
+        try:
+            if self._turns.try_take(ticket):
+                self.drop()
+            else:
+                self._tell()
+        finally:
+            self._turns.give(ticket)
+
+    def _tell(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended()
+
+    async def execute(self, statement: Statement, *values: object) -> Rows:
+        """Run one statement in a transaction of its own."""
+        ticket = Ticket(sys._getframe())  # pyright: ignore[reportPrivateUsage]
+        try:
+            if not self._turns.take(ticket, time_left(self._world, self._request_timeout)):
+                raise Unavailable("the session was busy for too long; nothing happened")
+            if self._connection.busy and not self.dead:
+                self._drain()
+            if self.dead or self._connection.stale():
+                self.drop()
+                raise Unavailable("the session has ended; nothing happened")
+            request_timeout = time_left(self._world, self._request_timeout)
+            return execute(self._connection, statement, values, request_timeout, self._tries)
+        finally:
+            if self._connection.broken:
+                self.drop()
+            self._turns.give(ticket)
+
+    def _drain(self) -> None:
+        """Somebody was thrown out before its answer came: nobody else may take it for its own."""
+        try:
+            self._connection.drain(time_left(self._world, self._request_timeout))
+        except (psycopg.Error, OSError):
+            self.drop()
+
+    def send_async(
+        self,
+        statement: Statement,
+        values: tuple[object, ...],
+        done: Callable[[Rows | Exception], None],
+    ) -> None:
+        """Send one statement that may take for ever; ``done`` gets what becomes of it."""
+        ticket = self._ticket = Ticket()  # nobody else is served until the answer has come
+        self._sent = done
+        try:
+            request_timeout = time_left(self._world, self._request_timeout)
+            if self.dead or not self._turns.take(ticket, request_timeout):
+                raise Unavailable("the session has ended; nothing happened")
+            self._connection.send_async(statement, values, request_timeout)
+        except (FencelockError, Refused, psycopg.Error, OSError) as error:
+            self.drop()
+            self._finish(error if isinstance(error, FencelockError) else lost(error))
+        except BaseException:
+            self.drop()
+            raise
+
+    async def wait_briefly(self, seconds: float) -> None:
+        """Wait in this thread for a moment; after that the poller waits."""
+        if self._sent is None:
+            return
+        answer = waited(self._connection, seconds)
+        if answer is None:
+            self._poller.add(self._connection, self._finish)
+        else:
+            self._finish(answer)
+
+    def _finish(self, answer: Rows | Exception) -> None:
+        if isinstance(answer, OutcomeUnknown):
+            self.drop()
+        done, self._sent = self._sent, None
+        if done is not None:
+            self._turns.give(self._ticket)
+            done(answer)
+
+    def drop(self) -> None:
+        """End it: the server gives its locks back."""
+        self.dead = True
+        self._poller.hangups.forget(self._hang_up)
+        self._poller.forget(self._connection)
+        self._connection.drop()
+        self._tell()
+
+
+class ThreadTransaction(ThreadSession):
+    """One transaction after another, on one connection."""
+
+    _tries = 1  # what failed has undone the transaction, and a COMMIT after it would succeed
+
+    def __init__(
+        self,
+        world: World,
+        connection: psycopg.Connection[tuple[object, ...]],
+        request_timeout: float,
+        poller: Poller,
+    ) -> None:
+        super().__init__(world, ThreadConnection(connection.pgconn), request_timeout, poller)
+        self.connection = connection
+        self._user = 0
+        """The thread that uses the connection for us, and keeps the caller off it meanwhile."""
+
+    def _begin(self, seconds: float = 0.0) -> bool:
+        """Wait for so long until the caller is not using the connection, and keep it for us."""
+        if not self.connection.lock.acquire(timeout=seconds):
+            return False
+        self._user = threading.get_ident()
+        return True
+
+    def _end(self) -> None:
+        self._user = 0
+        self.connection.lock.release()
+
+    def _hang_up(self) -> None:
+        """The server has ended it. A statement of the caller's that is under way finds out too."""
+        if not self._begin():
+            self.dead = True
+            self._tell()
+            return
+        try:
+            super()._hang_up()
+        finally:
+            self._end()
+
+    def drop(self) -> None:
+        """End it. Under the hands of the caller it is not closed: its statement finds out."""
+        if self._user == threading.get_ident():
+            super().drop()
+        elif self._begin():
+            try:
+                super().drop()
+            finally:
+                self._end()
+        else:
+            self.dead = True
+            self._poller.hangups.forget(self._hang_up)
+            shut(self.connection.pgconn)
+            self._tell()
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open and has not failed."""
+        status = self.connection.pgconn.transaction_status
+        return status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.ACTIVE)
+
+    @property
+    def failed(self) -> bool:
+        """Whether a statement has failed, and all that is left is to roll back."""
+        return self.connection.pgconn.transaction_status == pq.TransactionStatus.INERROR
+
+    async def execute_if_idle(self, statement: Statement, *values: object) -> Rows | None:
+        """Ask, unless the caller is using the connection at this moment."""
+        if not self._begin():
+            return None
+        try:
+            if self.connection.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+                return None
+            if self.connection.pgconn.pipeline_status != pq.PipelineStatus.OFF:
+                return None
+            return await self.execute(statement, *values)
+        finally:
+            self._end()
+
+    async def execute_last(self, statement: Statement) -> Rows:
+        """Run the last statement, after whatever the caller is doing with the connection."""
+        if not self._begin(time_left(self._world, self._request_timeout)):
+            raise OutcomeUnknown("its connection is busy with a statement of its holder")
+        try:
+            return await self.execute(statement)
+        finally:
+            self._end()

@@ -1,0 +1,133 @@
+"""Build the requests to acquire and to release of parts that are packed once.
+
+A request is a prefix for its key, the owner, and a suffix for its options: prefix and suffix are
+the same again and again. Packing each request anew would take as long as all the rest that a client
+does for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .keys import DECLARED, Keys, keys_of
+from .scripts import Script, script
+from .settings import Settings
+from .wire.connection import ScriptCall, Word, packed_head, packed_words
+
+KEPT_MAX = 300  # names, and threads or tasks, whose part of a request is kept packed
+OWNER_LENGTH = 32  # of an id that a world draws
+
+
+class KeyPrefix(NamedTuple):
+    """The keys of a name, and how requests for it begin, up to the text of their owner."""
+
+    keys: Keys
+    acquire: bytes
+    join: bytes
+    release: bytes
+
+
+class Suffix(NamedTuple):
+    """How requests to acquire end that ask for this ttl, and how long to wait for the answer."""
+
+    ttl: float
+    packed: bytes
+    request_timeout: float
+
+
+_NONE = Suffix(0.0, b"", 0.0)  # of requests that were not made yet
+
+
+class Prepacked:
+    """The parts of one client's requests."""
+
+    def __init__(self, settings: Settings, inbox: str, alone: bool) -> None:
+        self._prefix = settings.prefix
+        self._inbox = inbox
+        self._request_timeout = settings.request_timeout
+        self._acquire, self._release = script("acquire"), script("release")
+        self._last: tuple[Word, ...] = () if alone else ("0",)
+        """What every request ends with, where no server reaches all inboxes."""
+        self._release_suffix = b"\r\n" + (packed_words(*self._last) if self._last else b"")
+        self._prefixes: dict[str, KeyPrefix] = {}
+        """Names that were used, because programs use the same ones again and again."""
+        self._suffixes: dict[tuple[str, bool], Suffix] = {}
+        """By what is said of the holder and whether it would queue: mostly all are alike."""
+
+    def keys(self, name: str) -> Keys:
+        """The keys of a name."""
+        return (self._prefixes.get(name) or self._pack_prefix(name)).keys
+
+    def acquire(
+        self, name: str, owner: str, ttl: float, meta: str, joins: bool
+    ) -> tuple[bytes, float]:
+        """Build a request to acquire, and say how long to wait for its answer."""
+        _, prefix, join, _ = self._prefixes.get(name) or self._pack_prefix(name)
+        if joins:
+            prefix = join
+        same_ttl, suffix, request_timeout = self._suffixes.get((meta, joins), _NONE)
+        if same_ttl != ttl:
+            _, suffix, request_timeout = self._pack_suffix(ttl, meta, joins)
+        encoded = owner.encode()
+        if len(encoded) != OWNER_LENGTH:
+            return _unusual(prefix, encoded, suffix), request_timeout
+        return prefix + encoded + suffix, request_timeout
+
+    def release(self, name: str, owner: str) -> bytes:
+        """Build a request to release."""
+        prefix = (self._prefixes.get(name) or self._pack_prefix(name)).release
+        encoded = owner.encode()
+        if len(encoded) != OWNER_LENGTH:
+            return _unusual(prefix, encoded, self._release_suffix)
+        return prefix + encoded + self._release_suffix
+
+    def acquire_call(self, name: str, owner: str, ttl: float, meta: str, joins: bool) -> ScriptCall:
+        """The same request as ``acquire`` builds, not packed."""
+        words = (owner, *self._words(ttl, meta, joins))
+        return ScriptCall(self._acquire, self.keys(name).declared, words)
+
+    def release_call(self, name: str, owner: str) -> ScriptCall:
+        """The same request as ``release`` builds, not packed."""
+        return ScriptCall(self._release, self.keys(name).declared, (owner, *self._last))
+
+    def _words(self, ttl: float, meta: str, joins: bool) -> tuple[Word, ...]:
+        """What a request to acquire says, but for its owner."""
+        if joins:
+            return ms(ttl), meta, self._inbox, *self._last
+        return (ms(ttl), meta, "", *self._last) if self._last else (ms(ttl), meta)
+
+    def _pack_prefix(self, name: str) -> KeyPrefix:
+        if len(self._prefixes) >= KEPT_MAX:
+            self._prefixes.clear()
+        keys = keys_of(name, self._prefix)
+        take, join = (1 + len(self._words(1.0, "", joins)) for joins in (False, True))
+        prefix = self._prefixes[name] = KeyPrefix(
+            keys,
+            _packed_prefix(self._acquire, keys, take),
+            _packed_prefix(self._acquire, keys, join),
+            _packed_prefix(self._release, keys, 1 + len(self._last)),
+        )
+        return prefix
+
+    def _pack_suffix(self, ttl: float, meta: str, joins: bool) -> Suffix:
+        if len(self._suffixes) >= KEPT_MAX:
+            self._suffixes.clear()
+        text = b"\r\n" + packed_words(*self._words(ttl, meta, joins))
+        suffix = self._suffixes[meta, joins] = Suffix(ttl, text, min(ttl, self._request_timeout))
+        return suffix
+
+
+def _packed_prefix(script: Script, keys: Keys, words: int) -> bytes:
+    named = packed_words(*keys.declared)
+    return b"%b%b$%d\r\n" % (packed_head(script, DECLARED, words), named, OWNER_LENGTH)
+
+
+def _unusual(prefix: bytes, owner: bytes, suffix: bytes) -> bytes:
+    """A request of an owner whose id is of another length: a lease that was taken over, say."""
+    usual = b"$%d\r\n" % OWNER_LENGTH
+    return b"%b$%d\r\n%b%b" % (prefix.removesuffix(usual), len(owner), owner, suffix)
+
+
+def ms(seconds: float) -> str:
+    """Milliseconds, as the server counts."""
+    return str(max(1, round(seconds * 1000)))

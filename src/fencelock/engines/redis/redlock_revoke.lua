@@ -1,9 +1,0 @@
--- Take the key from one owner at one node, and leave the reason for it to find when it renews.
--- KEYS: lock, record. ARGV: owner, reason. Answers 1 if the owner had it.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-local left = redis.call('PTTL', KEYS[1])
-redis.call('DEL', KEYS[1])
-local reasons = KEYS[2] .. ':revoked'
-redis.call('HSET', reasons, ARGV[1], ARGV[2])
-redis.call('PEXPIRE', reasons, math.max(60000, left))
-return 1

@@ -1,0 +1,265 @@
+"""Send one request to several nodes at once: who got it, who has answered, who must wait.
+
+There is one connection to each node, for all threads or tasks. What is sent on it is served in
+order, and replies come in order: a queue for each node says whose they are. So
+
+* a reply that comes late is matched with its own request and never with the next one;
+* what undoes a request stands behind it, even where the request was never answered;
+* nobody waits for a minority: a broadcast ends when it is settled, and the rest drains later.
+
+A node that has not answered for a while is *silent*: new requests are held back from it until it
+has worked off the old ones, except what gives locks back. A node that cannot be reached is tried
+again in the background, ever more rarely, and until then counts as an answer: an error.
+
+The connections are those of ``redis``: this is the bookkeeping above them, the same for both
+flavors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Generic, TypeVar
+
+from hiredis import ReplyError
+
+from ...errors import EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from ..redis.errors import Moved, mapped
+from ..redis.scripts import Script
+from ..redis.settings import Node, Settings, where
+from ..redis.wire.connection import CLOSED, ScriptCall, packed
+
+RETRY_MIN_S, RETRY_MAX_S = 0.05, 2.0  # between two tries to connect to a node
+OWED_MAX = 1000  # requests that a silent node may owe an answer to, or that wait for a dead one
+NOT_SENT = Unavailable("this node was not asked")
+
+
+class Broadcast:
+    """One request, and what each node has answered so far: a reply, an error, or None."""
+
+    __slots__ = ("answers", "call", "cast", "kept_until", "open", "payload", "settled", "wake")
+
+    def __init__(
+        self,
+        nodes: int,
+        request: ScriptCall | bytes,
+        cast: Callable[[Any], bool],
+        kept_until: float = 0.0,
+    ) -> None:
+        self.call = None if isinstance(request, bytes) else request
+        if isinstance(request, bytes):
+            self.payload = request
+        else:  # what is kept must not depend on what a node remembers
+            self.payload = request.packed_whole() if kept_until else request.packed()
+        self.answers: list[Any] = [None] * nodes
+        self.cast = cast
+        """Counts an answer, and says whether that settles it."""
+        self.kept_until = kept_until
+        """Until when the request is worth being sent, however late; else only while it is open."""
+        self.settled = False
+        self.open = True
+        self.wake: Callable[[], None] | None = None
+
+    def answer(self, index: int, answer: object) -> None:
+        """Take the answer of a node; only its first one counts."""
+        if self.answers[index] is not None:
+            return
+        self.answers[index] = answer
+        if not self.settled and self.cast(answer):
+            self.settled = True
+            if self.wake is not None:
+                self.wake()
+
+
+class NodeConnection:
+    """What is known of one node: whether it can be reached, and what it owes."""
+
+    def __init__(self, index: int, address: Node) -> None:
+        self.index = index
+        self.address = address
+        self.up = False
+        self.connecting = False
+        self.failure: Exception | None = None
+        self.retry_at = 0.0
+        self.delay = RETRY_MIN_S
+        self.pending: deque[tuple[Broadcast, float]] = deque()
+        """Who waits for the next replies, and since when."""
+        self.later: deque[Broadcast] = deque(maxlen=OWED_MAX)
+        """What must still be sent when the node can be reached again."""
+
+    def keep(self, broadcast: Broadcast, now: float) -> None:
+        """Have it sent later, if that is soon enough; the oldest give way."""
+        while self.later and self.later[0].kept_until <= now:
+            self.later.popleft()
+        self.later.append(broadcast)
+
+
+N = TypeVar("N", bound=NodeConnection)
+
+
+class Fanout(ABC, Generic[N]):
+    """The connections of one client to all nodes, for one purpose."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        scripts: Sequence[Script],
+        nodes: list[N],
+        now: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._scripts = [packed("SCRIPT", "LOAD", script.source) for script in scripts]
+        self._request_timeout = settings.request_timeout
+        self._now = now
+        self._nodes = nodes
+        self._waiting: list[Broadcast] = []
+        """Broadcasts that some node has not been sent yet."""
+
+    @abstractmethod
+    async def send(
+        self,
+        request: ScriptCall | bytes,
+        cast: Callable[[Any], bool],
+        until: float,
+        kept_until: float = 0.0,
+        only: Container[int] | None = None,
+    ) -> Broadcast:
+        """Send to all nodes, or to some, and return when it is settled or the time has come."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    def close_nowait(self) -> None:
+        """Close without waiting, in whatever thread this is."""
+
+    @abstractmethod
+    def _write(self, node: N, payload: bytes) -> None:
+        """Send without waiting; what cannot go now goes later, in order."""
+
+    @abstractmethod
+    def _start_connecting(self, node: N) -> None:
+        """Begin to connect in the background; ends in ``_connected`` or ``_unreachable``."""
+
+    # A broadcast begins, and ends.
+
+    def _begin(self, broadcast: Broadcast, only: Container[int] | None) -> None:
+        now = self._now()
+        fresh, entry, payload = now - self._request_timeout, (broadcast, now), broadcast.payload
+        waits = False
+        for node in self._nodes:
+            if only is not None and node.index not in only:
+                broadcast.answers[node.index] = NOT_SENT
+            elif node.up and (not node.pending or node.pending[0][1] > fresh):
+                node.pending.append(entry)
+                self._write(node, payload)
+            else:
+                waits |= self._offer(node, broadcast, now)
+        if waits:
+            self._waiting.append(broadcast)
+
+    def _offer(self, node: N, broadcast: Broadcast, now: float) -> bool:
+        """Offer it to a node that is silent or not there; say whether it waits for that one."""
+        if node.up and broadcast.kept_until and len(node.pending) < OWED_MAX:
+            node.pending.append((broadcast, now))
+            self._write(node, broadcast.payload)
+            return False
+        if broadcast.kept_until:
+            node.keep(broadcast, now)
+        if not node.up and not node.connecting:
+            if node.failure is not None and now < node.retry_at:
+                broadcast.answer(node.index, node.failure)
+                return False
+            node.connecting = True
+            self._start_connecting(node)
+        return True
+
+    def _end(self, broadcast: Broadcast) -> None:
+        broadcast.open = False
+        if self._waiting and broadcast in self._waiting:
+            self._waiting.remove(broadcast)
+
+    # What happens to a connection.
+
+    def _replied(self, node: N, gets: Callable[[], Any]) -> None:
+        """Hand replies to their broadcasts; then the node may get new requests."""
+        pending, index = node.pending, node.index
+        while (reply := gets()) is not False:
+            if not pending:
+                raise ConnectionError("it said something that nobody asked for")
+            broadcast = pending.popleft()[0]
+            if reply.__class__ is ReplyError:
+                self._refused(node, broadcast, str(reply))
+            else:
+                broadcast.answer(index, reply)
+        if self._waiting or node.later:
+            self._catch_up(node)
+
+    def _refused(self, node: N, broadcast: Broadcast, text: str) -> None:
+        if broadcast.call is None or not text.startswith("NOSCRIPT"):
+            broadcast.answer(node.index, refusal(text, node.address))
+        elif broadcast.open:  # else what undoes it may have been sent already
+            node.pending.append((broadcast, self._now()))
+            self._write(node, broadcast.call.packed_whole())
+
+    def _catch_up(self, node: N) -> None:
+        """Send what was held back."""
+        now = self._now()
+        if node.pending and now - node.pending[0][1] >= self._request_timeout:
+            return
+        waiting = [one for one in self._waiting if one.answers[node.index] is None]
+        held_back = [*node.later, *waiting]
+        node.later.clear()
+        sent = {id(broadcast) for broadcast, _ in node.pending}
+        for broadcast in held_back:
+            due = broadcast.open or broadcast.kept_until > now
+            if id(broadcast) not in sent and due and node.up:
+                sent.add(id(broadcast))
+                node.pending.append((broadcast, now))
+                self._write(node, broadcast.payload)
+
+    def _connected(self, node: N) -> None:
+        node.up, node.connecting = True, False
+        node.failure, node.delay = None, RETRY_MIN_S
+        # A node that lacks a script might miss a broadcast that is settled without it.
+        nobody = Broadcast(len(self._nodes), b"", lambda _: True)
+        node.pending.extend([(nobody, self._now())] * len(self._scripts))
+        self._write(node, b"".join(self._scripts))
+        self._catch_up(node)
+
+    def _unreachable(self, node: N, error: Exception) -> None:
+        """A connection could not be made: those who wait for this node need not."""
+        node.up = node.connecting = False
+        node.failure = error
+        node.retry_at = self._now() + node.delay
+        node.delay = min(node.delay * 2, RETRY_MAX_S)
+        for broadcast in list(self._waiting):
+            broadcast.answer(node.index, error)
+
+    def _give_up(self) -> None:
+        """The client is closed: nobody waits any more."""
+        for broadcast in list(self._waiting):
+            for node in self._nodes:
+                broadcast.answer(node.index, Unavailable(CLOSED))
+
+    def _broken(self, node: N, why: object) -> None:
+        """The connection is gone: what was sent and not answered may have happened."""
+        node.up = False
+        pending, node.pending = node.pending, deque()
+        error = OutcomeUnknown(f"the connection to {where(node.address)} broke ({why})")
+        for broadcast, _ in pending:
+            if broadcast.kept_until:
+                node.keep(broadcast, self._now())
+            broadcast.answer(node.index, error)
+
+
+def refusal(text: str, node: Node) -> Exception:
+    """Return the error of ours for an error reply of one node."""
+    error = mapped(text, where(node))
+    if isinstance(error, Moved):
+        return Misconfigured(
+            f"{where(node)} is a replica or part of a cluster ({text}); nothing happened there. "
+            "The nodes of redlock:// must be independent primaries"
+        )
+    return error if isinstance(error, EngineError) else Unavailable(str(error))

@@ -1,0 +1,317 @@
+"""Fan out in a blocking program: write to all sockets, then wait for whichever answers first.
+
+The connections are shared by all threads, by sockets that never block: any thread may send while
+another waits. A thread that waits and finds nobody reading reads for all; when its own broadcast is
+settled it passes that on. So no thread of our own is needed, but for making connections.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Container, Sequence
+from math import ceil
+from typing import Any
+
+from ...errors import EngineError, Unavailable
+from ...wires import socket_timeout
+from ...wires.socket_timeout import READ, WRITE
+from ...wires.wakeup_pipe import WakeupPipe
+from ...world import World
+from ..redis.scripts import Script
+from ..redis.settings import Node, Settings
+from ..redis.wire.connection import CLOSED, ScriptCall, cannot_connect
+from ..redis.wire.connection_threads import ThreadsStream
+from .fanout import Broadcast, Fanout, NodeConnection
+
+READ_MAX = 65536
+IDLE_S = 1.0  # after so long without a call, see first what has come meanwhile
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class _Poll:
+    """Where there is no epoll, which also works for a process that has used up its descriptors."""
+
+    def __init__(self) -> None:
+        poll = socket_timeout.poller()
+        self.register, self.unregister, self.modify = poll.register, poll.unregister, poll.modify
+        self._poll = poll.poll
+
+    def poll(self, seconds: float) -> list[tuple[int, int]]:
+        ready: list[tuple[int, int]] = self._poll(ceil(seconds * 1000))
+        return ready
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def poller() -> Any:
+    """Watches the sockets of all nodes."""
+    return select.epoll() if hasattr(select, "epoll") else _Poll()
+
+
+class Alarm:
+    """Wakes one thread that waits, now or the next time it does.
+
+    An Event is a Condition written in Python: an exception of a signal handler can leave the lock
+    inside it taken for ever, and whoever sets it would hang.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        try:
+            self._lock.release()
+        except RuntimeError:
+            pass  # it is set already
+
+    def wait(self, seconds: float) -> None:
+        self._lock.acquire(timeout=seconds)
+
+
+class ThreadsNode(NodeConnection):
+    """The connection to one node, by a socket that never blocks."""
+
+    def __init__(self, index: int, address: Node) -> None:
+        super().__init__(index, address)
+        self.stream: ThreadsStream | None = None
+        self.number = -1
+        self.out = b""
+        """What the socket did not take yet."""
+
+    def attach(self, stream: ThreadsStream) -> None:
+        self.stream = stream
+        stream.socket.setblocking(False)
+        self.number = stream.socket.fileno()
+        self.send, self.receive = stream.socket.send, stream.receive
+        self.secure = type(stream.socket) is not socket.socket
+        self.gets, self.feed = stream.gets, stream.feed
+        self.out = b""
+
+
+class ThreadsFanout(Fanout[ThreadsNode]):
+    """The connections of one client to all nodes, for one purpose."""
+
+    def __init__(self, world: World, settings: Settings, scripts: Sequence[Script]) -> None:
+        nodes = [ThreadsNode(index, address) for index, address in enumerate(settings.nodes)]
+        super().__init__(settings, scripts, nodes, world.now)
+        self._limit = world.limit
+        self._mutex = threading.RLock()
+        """For all state; the collector may close us while it is held."""
+        self._reader: object = None
+        """The token of whoever reads."""
+        self._poll = poller()
+        self._by_number: dict[int, ThreadsNode] = {}
+        self._followers: list[Alarm] = []
+        self._wakeup = WakeupPipe()
+        self._poll.register(self._wakeup.open(), READ)
+        self._idle = min(IDLE_S, settings.request_timeout / 2)
+        self._used_at = 0.0
+        self._closed = False
+
+    async def send(
+        self,
+        request: ScriptCall | bytes,
+        cast: Callable[[Any], bool],
+        until: float,
+        kept_until: float = 0.0,
+        only: Container[int] | None = None,
+    ) -> Broadcast:
+        broadcast = Broadcast(len(self._nodes), request, cast, kept_until)
+        try:
+            with self._mutex:
+                if self._closed:
+                    raise Unavailable(CLOSED)
+                self._begin_safely(broadcast, only)
+            self._wait(broadcast, min(until, self._limit()))
+        finally:
+            with self._mutex:
+                self._end(broadcast)
+                self._used_at = self._now()
+        return broadcast
+
+    def _begin_safely(self, broadcast: Broadcast, only: Container[int] | None) -> None:
+        try:
+            if self._now() - self._used_at > self._idle and self._reader is None:
+                self._take(self._poll.poll(0.0))  # the mutex is ours: nobody begins to read
+            self._begin(broadcast, only)
+        except BaseException:  # interrupted: what was sent and what is awaited may not agree
+            for node in self._nodes:
+                self._cut(node, "interrupted")
+            raise
+
+    def _wait(self, broadcast: Broadcast, until: float) -> None:
+        alarm: Alarm | None = None
+        token = object()
+        try:
+            while not broadcast.settled and (left := until - self._now()) > 0:
+                if self._takes_turn(token):
+                    try:
+                        self._lead(broadcast, until)
+                    finally:
+                        self._leave(token)
+                elif alarm is None:  # and then try once more: the one before may not have seen us
+                    alarm = Alarm()
+                    broadcast.wake = alarm.set
+                    with self._mutex:
+                        self._followers.append(alarm)
+                else:
+                    alarm.wait(left)
+
+        finally:
+            self._leave(token)  # also when interrupted before anything could be noted
+            if alarm is not None:
+                with self._mutex:
+                    if alarm in self._followers:
+                        self._followers.remove(alarm)
+            self._appoint()
+
+    def _takes_turn(self, token: object) -> bool:
+        with self._mutex:
+            self._reader = self._reader or token
+        return self._reader is token
+
+    def _leave(self, token: object) -> None:
+        """Read no more; somebody else does."""
+        if self._reader is token:
+            self._reader = None
+            self._appoint()
+            if self._closed:
+                self._dispose()
+
+    def _lead(self, broadcast: Broadcast, until: float) -> None:
+        """Read for all until our own broadcast is settled."""
+        while not broadcast.settled and (left := until - self._now()) > 0:
+            ready = self._poll.poll(left)
+            with self._mutex:
+                self._take(ready)
+
+    def _appoint(self) -> None:
+        """Wake one that waits, so that it reads for the others."""
+        if self._followers:
+            with self._mutex:
+                for alarm in self._followers[:1]:
+                    alarm.set()
+
+    def _take(self, ready: list[tuple[int, int]]) -> None:
+        for number, event in ready:
+            node = self._by_number.get(number)
+            if node is None:
+                if number == self._wakeup.descriptor:
+                    self._wakeup.drain()
+                continue
+            try:
+                if event & WRITE:
+                    self._flush(node)
+                if event & ~WRITE:
+                    self._receive(node)
+            except OSError as error:
+                self._cut(node, error)
+            except BaseException:  # interrupted: nobody knows what was read
+                self._cut(node, "interrupted")
+                raise
+
+    def _receive(self, node: ThreadsNode) -> None:
+        while True:
+            try:
+                data = node.receive(READ_MAX)
+            except _LATER:
+                return
+            if not data:
+                raise ConnectionResetError("the server closed it")
+            node.feed(data)
+            self._replied(node, node.gets)
+            if len(data) < READ_MAX and not node.secure:  # TLS may have more than the kernel shows
+                return
+
+    def _write(self, node: ThreadsNode, payload: bytes) -> None:
+        if node.out:
+            node.out += payload
+            return
+        try:
+            sent = node.send(payload)
+        except _LATER:
+            sent = 0
+        except OSError as error:
+            self._cut(node, error)
+            return
+        except BaseException:
+            self._cut(node, "interrupted")
+            raise
+        if sent < len(payload):
+            node.out = payload[sent:]
+            self._poll.modify(node.number, READ | WRITE)
+
+    def _flush(self, node: ThreadsNode) -> None:
+        out, node.out = node.out, b""
+        self._write(node, out)
+        if not node.out and node.up:
+            self._poll.modify(node.number, READ)
+
+    def _cut(self, node: ThreadsNode, why: object) -> None:
+        if node.stream is None:
+            return
+        self._poll.unregister(node.number)
+        del self._by_number[node.number]
+        stream, node.stream = node.stream, None
+        stream.close()
+        self._broken(node, why)
+
+    # Connections are made by threads of their own, so that no call waits for a dead node.
+
+    def _start_connecting(self, node: ThreadsNode) -> None:
+        thread = threading.Thread(
+            target=self._connect, args=(node,), name="fencelock-connect", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread to be had
+            self._unreachable(node, cannot_connect(node.address, error))
+
+    def _connect(self, node: ThreadsNode) -> None:
+        stream: ThreadsStream | None = None
+        failure: Exception | None = None
+        try:
+            stream = ThreadsStream(self._settings, node.address)
+        except EngineError as error:
+            failure = error
+        except Exception as error:  # whatever it is, the node is not there
+            failure = cannot_connect(node.address, error)
+        with self._mutex:
+            if self._closed and stream is not None:
+                stream.close()
+            if failure is not None:
+                self._unreachable(node, failure)
+            elif stream is not None and not self._closed:
+                node.attach(stream)
+                self._by_number[node.number] = node
+                self._poll.register(node.number, READ)
+                self._connected(node)
+            if not self._closed:
+                self._wakeup.wake()  # whoever reads sees the new state of things
+
+    async def close(self) -> None:
+        self.close_nowait()
+
+    def close_nowait(self) -> None:
+        if self._closed:  # seen without the mutex: when the interpreter ends, a thread that has it
+            return  # is stopped for ever, and the last to let go of us would wait for it
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            for node in self._nodes:
+                self._cut(node, "closed")
+            self._give_up()
+            self._wakeup.wake()
+        self._dispose()
+
+    def _dispose(self) -> None:
+        """Close the pipe, unless somebody reads still: then that one does it on leaving."""
+        if self._takes_turn(object()):  # and never given back
+            self._poll.close()
+            self._wakeup.close()

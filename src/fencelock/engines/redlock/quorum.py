@@ -1,0 +1,220 @@
+"""Decide over the answers of several nodes, by pure arithmetic: who has a majority, what fence.
+
+Nothing here sends or waits. A majority is always one of the nodes that are configured: counting
+only those that can be reached would let two halves of a network both grant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import EngineError
+
+
+def majority(nodes: int) -> int:
+    """How many of so many nodes must agree: any two such groups share a node."""
+    return nodes // 2 + 1
+
+
+class Ballot:
+    """Counts yes and no as they come, and knows when no further answer can change the outcome."""
+
+    __slots__ = ("_is_yes", "_left", "_need", "_no", "_spare", "_yes")
+
+    def __init__(self, nodes: int, is_yes: Callable[[Any], bool]) -> None:
+        self._is_yes = is_yes
+        self._need = majority(nodes)
+        self._spare = nodes - self._need
+        self._left = nodes
+        self._yes = self._no = 0
+
+    def cast(self, answer: object) -> bool:
+        """Count an answer; whether it is settled now."""
+        self._left -= 1
+        if not isinstance(answer, Exception):
+            if self._is_yes(answer):
+                self._yes += 1
+            else:
+                self._no += 1
+        if self._yes >= self._need or self._no > self._spare:
+            return True
+        return self._yes + self._left < self._need and self._no + self._left <= self._spare
+
+    @property
+    def carried(self) -> bool | None:
+        """True or False where nodes have said so, None where too few have answered."""
+        if self._yes >= self._need:
+            return True
+        return False if self._no > self._spare else None
+
+
+class Everyone:
+    """Settled when each node has answered, whatever it says."""
+
+    def __init__(self, nodes: int) -> None:
+        self._left = nodes
+
+    def cast(self, answer: object) -> bool:
+        self._left -= 1
+        return not self._left
+
+
+class Renewal:
+    """Counts, for each grant of a batch, the nodes that extended it and those that do not have it.
+
+    A node answers with the numbers of those that are gone, each followed by a reason or nothing.
+    """
+
+    def __init__(self, nodes: int, grants: int) -> None:
+        self.need = majority(nodes)
+        self.spare = nodes - self.need
+        self.answers = 0
+        self.failed = 0
+        self.gone = [0] * grants
+        self.reasons: dict[int, str] = {}
+
+    def cast(self, answer: Any) -> bool:
+        """Count an answer; whether every grant is settled, or no further answer can come."""
+        if isinstance(answer, Exception):
+            self.failed += 1
+        else:
+            self.answers += 1
+            for number, reason in zip(answer[::2], answer[1::2], strict=True):
+                self.gone[number] += 1
+                if reason:
+                    self.reasons[number] = reason.decode()
+        if self.answers + self.failed == self.need + self.spare:
+            return True
+        return self.answers >= self.need and all(
+            self.carried(number) is not None for number in range(len(self.gone))
+        )
+
+    def carried(self, number: int) -> bool | None:
+        """Whether a grant was extended at a majority, is gone at one, or neither is known."""
+        gone = self.gone[number]
+        if self.answers - gone >= self.need:
+            return True
+        return False if gone > self.spare else None
+
+
+class Election:
+    """Counts the answers to an attempt: who granted the key, and which fence is on record there.
+
+    A fence is ours to hand out when a majority has it on record for us: each of those nodes took it
+    only because it was above all that the node had heard of. Any earlier holder's fence is on
+    record at a majority too, and the two majorities share a node.
+    """
+
+    __slots__ = (
+        "_counts", "_left", "_need", "_spare", "behind", "failed", "fence", "grants", "lost", "no"
+    )  # fmt: skip
+
+    def __init__(self, nodes: int) -> None:
+        self._need = majority(nodes)
+        self._spare = nodes - self._need
+        self._left = nodes
+        self._counts: dict[bytes, int] = {}
+        self.grants = self.behind = self.no = 0
+        self.failed = 0
+        """Nodes that certainly did not get the request."""
+        self.lost = 0
+        """Nodes that may have got it."""
+        self.fence: int | None = None
+        """What can be handed out, once that is known."""
+
+    def cast(self, answer: Any) -> bool:
+        """Count an answer; whether it is settled now."""
+        self._left -= 1
+        if answer.__class__ is not list:
+            if isinstance(answer, EngineError):
+                self.failed += 1
+            else:
+                self.lost += 1
+        elif answer[0] == 0:
+            self.no += 1
+        else:
+            self.grants += 1
+            if answer[2] == 1:
+                fence: bytes = answer[1]
+                count = self._counts[fence] = self._counts.get(fence, 0) + 1
+                if count == self._need:
+                    self.fence = int(fence)
+                    return True
+            else:
+                self.behind += 1
+            if self.behind and self.grants >= self._need:
+                return True  # a higher fence is needed: no use in waiting for the others
+        answered = self.grants + self.no
+        if self._left and answered < self._need and self.failed <= self._spare:
+            return False  # whether it is held by another is not known yet
+        return self.no + self.failed + self.lost > self._spare or not self._left
+
+    @property
+    def answered(self) -> int:
+        """How many nodes have voted, for us or for another."""
+        return self.grants + self.no
+
+    @property
+    def impossible(self) -> bool:
+        """Whether nodes enough have not granted it and will not."""
+        return self.no + self.failed > self._spare
+
+
+def middle(numbers: Iterable[int]) -> int:
+    """The middle one of the nodes' clocks: one that is wrong does no harm."""
+    found = sorted(numbers)
+    return found[(len(found) - 1) // 2]
+
+
+class Refusal(NamedTuple):
+    """What a node that did not grant the key says of who has it."""
+
+    left: float
+    """Seconds until it expires there; infinite where it does not."""
+    holder: bytes
+    meta: str
+
+
+def is_held(refusals: Sequence[Refusal], silent: int, need: int) -> bool:
+    """Whether one other may have a majority; otherwise several are trying and nobody has it."""
+    holders = [refusal.holder for refusal in refusals]
+    return any(holders.count(holder) + silent >= need for holder in holders)
+
+
+def free_in(refusals: Sequence[Refusal], needed: int) -> float:
+    """Seconds until so many more nodes would be free if nobody renewed."""
+    ends = sorted(refusal.left for refusal in refusals)
+    return ends[needed - 1] if 0 < needed <= len(ends) else 0.0
+
+
+class Sight(NamedTuple):
+    """What a node says of a name."""
+
+    holder: bytes
+    left: float
+    record: str
+    clock_ms: int
+
+
+class Holder(NamedTuple):
+    """Who has the key at a majority of the nodes, or may have it."""
+
+    value: bytes
+    sights: tuple[Sight, ...]
+    """Where it was seen, that which lasts longest first."""
+    remaining: float
+    """Seconds until it would have no majority any more, at the latest."""
+
+
+def holder_of(sights: Sequence[Sight], silent: int, need: int) -> Holder | None:
+    """The one that has a majority, counting nodes that did not answer in its favor."""
+    counts = Counter(sight.holder for sight in sights if sight.holder)
+    if not counts:
+        return None
+    value, count = counts.most_common(1)[0]
+    if count + silent < need:
+        return None
+    seen = sorted((s for s in sights if s.holder == value), key=lambda s: s.left, reverse=True)
+    return Holder(value, tuple(seen), seen[max(0, need - silent - 1)].left)

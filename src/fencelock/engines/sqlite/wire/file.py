@@ -1,0 +1,232 @@
+"""Opening the file of the embedded engine, and refusing what is not ours or cannot be trusted.
+
+* A file that is no database, or another program's database, is looked at byte by byte and left
+  untouched.
+* Network file systems are refused: WAL needs memory that all processes share.
+* A file that can be reached by two paths is refused: the WAL lies beside the path, so each path
+  would have its own.
+* ``synchronous=NORMAL`` is enough although the last commits may be lost when the machine dies:
+  every holder dies with it, and the next fence is max(last + 1, wall clock in µs), so it does not
+  go back either.
+* Leases are timed on the boot clock, which starts again with the machine. So a row that was written
+  in the future was written before the machine last started, and is dropped. One that was not may be
+  alive, and lasts until its ttl has passed. No boot id decides: containers have some of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Callable
+
+from ....errors import Denied, EngineError, Misconfigured, OutcomeUnknown, Unavailable
+from .mounts import mounts, refuse_network, refuse_second_path
+
+APPLICATION_ID = 0x464E434C  # "FNCL"
+SCHEMA_VERSION = 1
+HEADER = b"SQLite format 3\x00"
+CREATION_S = 5.0  # another process may be making the file at this very moment
+FUTURE_S = 1.0  # clocks of one machine agree far better than this
+TOLD_MAX_S = 8 * 86_400  # a revocation is kept for the longest ttl and a little more
+FROM_THE_FUTURE = (
+    "FROM locks WHERE name <> '' AND expires_at - ttl > ?",
+    "FROM waiters WHERE seen_at > ?",
+    f"FROM revoked WHERE until - {TOLD_MAX_S} > ?",
+)
+
+SCHEMA = (
+    """
+    CREATE TABLE waiters (
+        name TEXT, place INTEGER, owner TEXT NOT NULL, ttl REAL NOT NULL, since REAL NOT NULL,
+        seen_at REAL NOT NULL, lapsed INTEGER NOT NULL, inbox TEXT NOT NULL, meta TEXT NOT NULL,
+        PRIMARY KEY (name, place)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE revoked (
+        owner TEXT PRIMARY KEY, reason TEXT NOT NULL, until REAL NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE locks (
+        name TEXT PRIMARY KEY, owner TEXT NOT NULL, fence INTEGER NOT NULL, ttl REAL NOT NULL,
+        since REAL NOT NULL, expires_at REAL NOT NULL, claimed INTEGER NOT NULL, meta TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
+    # The highest fence stands in a row of its own, under the one name that no lock can have, and in
+    # the same table: so a grant writes one page and not two.
+    "INSERT INTO locks VALUES ('', '', 0, 0, 0, 9e99, 0, '{}')",
+    """
+    CREATE TRIGGER mark AFTER INSERT ON locks BEGIN
+        UPDATE locks SET fence = NEW.fence WHERE name = '';
+    END
+    """,
+    f"PRAGMA application_id={APPLICATION_ID}",
+    f"PRAGMA user_version={SCHEMA_VERSION}",
+)
+
+
+def open_file(path: str, clock: Callable[[], float], timeout: float) -> sqlite3.Connection:
+    """Open the file, making it if need be; raise of our tree otherwise, with nothing changed."""
+    mountinfo = mounts()
+    refuse_network(path, mountinfo)
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise Misconfigured(f"the folder {folder} does not exist: make it, or choose another path")
+    _refuse_foreign(path)
+    timeout = min(timeout, CREATION_S)
+    try:
+        connection = sqlite3.connect(
+            path, timeout=timeout, isolation_level=None, check_same_thread=False
+        )
+        try:
+            refuse_second_path(path, mountinfo)
+            _prepare(connection, path, clock, timeout)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise mapped(error, path) from error
+    return connection
+
+
+def _prepare(
+    connection: sqlite3.Connection, path: str, clock: Callable[[], float], timeout: float
+) -> None:
+    execute = connection.execute
+    execute("PRAGMA trusted_schema=OFF")
+    if execute("PRAGMA application_id").fetchone()[0] == 0:
+        _create(connection, path)
+    version = execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        raise Misconfigured(
+            f"{path} has schema version {version} and this fencelock knows {SCHEMA_VERSION}: "
+            "use the same release in all processes, or another file"
+        )
+    _use_wal(connection, timeout)
+    execute("PRAGMA synchronous=NORMAL")
+    execute("PRAGMA journal_size_limit=4194304")
+    execute("PRAGMA cache_size=-200")  # the rows in use are few; the system caches the file anyway
+    if execute("SELECT 1 FROM locks WHERE name=''").fetchone() is None:
+        raise Misconfigured(f"{path} is damaged (no rows) and was left as it is: move it away")
+    _end_earlier_boots(connection, clock)
+    execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
+
+
+def _use_wal(connection: sqlite3.Connection, timeout: float) -> None:
+    """Turn the WAL on. Here SQLite waits for nobody, so whoever is in the way is ours to wait for:
+    others who open a new file at this moment.
+    """
+    give_up = time.monotonic() + timeout
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > give_up:
+                raise
+        time.sleep(0.005)
+
+
+def _create(connection: sqlite3.Connection, path: str) -> None:
+    """Make the tables in one transaction, so that the file is either empty or complete."""
+    with connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        if connection.execute("PRAGMA application_id").fetchone()[0] == 0:
+            _remove_stale_index(path)
+            for statement in SCHEMA:
+                connection.execute(statement)
+
+
+def _remove_stale_index(path: str) -> None:
+    """Unlink the WAL index of a file that was deleted while processes had it open.
+
+    It would be taken for that of the new file. Nobody can have made one for the new file yet: it is
+    empty, and locked by us.
+    """
+    try:
+        os.unlink(path + "-shm")
+    except OSError:
+        pass  # as a rule there is none
+
+
+def _end_earlier_boots(connection: sqlite3.Connection, clock: Callable[[], float]) -> None:
+    """Drop the rows that were written before the machine last started, as far as that is certain.
+
+    A lease was last extended at ``expires_at - ttl``. When that lies in the future, the clock has
+    begun again since. When it does not, the lease may be alive: it is left, and ends within its
+    ttl. A client that finds such rows has opened the file after the start of the machine, so
+    one search is enough.
+    """
+    late = (clock() + FUTURE_S,)
+    found = [connection.execute(f"SELECT 1 {rows}", late).fetchone() for rows in FROM_THE_FUTURE]
+    if not any(found):
+        return
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        late = (clock() + FUTURE_S,)  # nobody writes now: whatever lies ahead of this is not ours
+        for rows in FROM_THE_FUTURE:
+            connection.execute(f"DELETE {rows}", late)
+
+
+def _refuse_foreign(path: str) -> None:
+    """Read the first bytes without letting SQLite near the file."""
+    give_up = time.monotonic() + 1.0
+    while True:
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for its writer
+                raise Misconfigured(f"{path} is a directory or a device, no file: name a file")
+            with open(path, "rb") as file:
+                head = file.read(100)
+        except FileNotFoundError:
+            return
+        except PermissionError as error:
+            raise Denied(f"{path} cannot be read: {error.strerror}") from error
+        except OSError as error:
+            raise Misconfigured(f"{path} cannot be read: {error.strerror}") from error
+        if not head or (head.startswith(HEADER) and _application(head) == APPLICATION_ID):
+            return
+        if not os.path.exists(path + "-journal") or time.monotonic() > give_up:
+            break
+        time.sleep(0.01)  # it is being made by another process
+    what = "another program's database" if head.startswith(HEADER) else "no database"
+    raise Misconfigured(f"{path} is {what} and was left untouched: choose another path")
+
+
+def _application(head: bytes) -> int:
+    return int.from_bytes(head[68:72], "big")
+
+
+def mapped(
+    error: sqlite3.Error, path: str, committing: bool = False
+) -> EngineError | OutcomeUnknown:
+    """Translate SQLite's errors into ours: the one table."""
+    name = str(getattr(error, "sqlite_errorname", "") or "")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return Unavailable(f"{path} is kept busy by another process ({error}); nothing happened")
+    if name.startswith("SQLITE_FULL"):
+        return Unavailable(f"the disk of {path} is full; nothing happened. Make room")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
+        return Denied(
+            f"{path} cannot be written ({error}): see that the file and its folder are writable "
+            f"for {'this user' if sys.platform == 'win32' else f'uid {os.getuid()}'}"
+        )
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT")):
+        return Misconfigured(f"{path} is damaged ({error}) and was left as it is: move it away")
+    if name.startswith("SQLITE_IOERR") and committing:
+        return OutcomeUnknown(f"{path}: the disk failed while writing ({error})")
+    return Unavailable(f"{path} cannot be used now ({error}); nothing happened")
+
+
+def absolute(path: str) -> str:
+    """Return the file that a URL means: ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
+
+    Worked out once, so that a later change of the working folder does not move the locks.
+    """
+    if "\0" in path:
+        raise Misconfigured("the path of a sqlite:// URL contains a NUL character")
+    return os.path.realpath(path[1:])

@@ -1,0 +1,99 @@
+"""Deletes the nodes of one client: at the wish of their owners, or when they are due.
+
+A node lives as long as its session, which the connection keeps alive for all locks of a client. So
+it is the client itself that ends a lease whose ttl is over, and takes away a waiter that was woken
+and did not come. A deletion that fails is tried again until it is done or the session has ended:
+no node of ours stays behind without an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...world import World
+from ..timer import NEVER, Timer
+from .folders import Folders
+from .node import Node
+from .wire import Connection, messages
+from .wire.messages import Request
+
+BATCH_MAX = 100
+EMPTY_S = 30.0  # how long an unused folder stays, on servers that do not remove it by themselves
+
+
+class Deletion:
+    """Deletes nodes now; in the background what is due, and what failed before."""
+
+    def __init__(
+        self, world: World, connection: Connection, nodes: dict[str, Node], folders: Folders
+    ) -> None:
+        self._world = world
+        self._connection = connection
+        self._nodes = nodes
+        self._folders = folders
+        self._unused: dict[str, float] = {}  # folders, and when they are to be removed
+        self.timer = Timer(world, self._delete_due, "fencelock-deletion")
+
+    async def leave(self, node: Node) -> bool:
+        """Take a node away, also one whose creation was not answered; True when it was there."""
+        if node.child is None and node.create_sent and not self._is_over(node):
+            try:
+                await self._folders.find(node)
+            except BaseException:
+                node.keep_until(self._world.now())
+                raise
+        freed = False
+        if node.child is not None and not self._is_over(node):
+            freed = await self.delete(node)
+        self._forget(node)
+        return freed
+
+    async def delete(self, node: Node) -> bool:
+        """Delete a node whose name is known; True when it was there."""
+        (reply,) = await self.call(node, messages.delete(node.path))
+        if not self._folders.containers:
+            at = self._unused[node.folder] = self._world.now() + EMPTY_S
+            self.timer.expect(at)
+        return not isinstance(reply, Exception)
+
+    async def call(self, node: Node, *requests: Request) -> list[Any]:
+        """Send requests that delete a node; should they fail, it is due at once."""
+        try:
+            return await self._connection.call(*requests)
+        except BaseException:
+            node.keep_until(self._world.now())
+            raise
+
+    async def _delete_due(self) -> float:
+        """Delete what is due; the moment when the next is."""
+        now = self._world.now()
+        due = [
+            node
+            for node in list(self._nodes.values())
+            if node.delete_at <= now and node.begin_deletion(now)
+        ]
+        for start in range(0, len(due), BATCH_MAX):
+            await self._delete_all(due[start : start + BATCH_MAX])
+        for folder in [folder for folder, at in list(self._unused.items()) if at <= now]:
+            await self._connection.call(messages.delete(folder))
+            self._unused.pop(folder, None)
+        later = [node.delete_at for node in list(self._nodes.values())]
+        return min([*later, *list(self._unused.values())], default=NEVER)
+
+    async def _delete_all(self, nodes: Sequence[Node]) -> None:
+        session = self._connection.session_id
+        for node in nodes:
+            if node.child is None and not node.is_over(session):
+                await self._folders.find(node)
+        alive = [node for node in nodes if node.child and not node.is_over(session)]
+        await self._connection.call(*[messages.delete(node.path) for node in alive])
+        for node in nodes:
+            self._forget(node)
+
+    def _is_over(self, node: Node) -> bool:
+        return node.is_over(self._connection.session_id)
+
+    def _forget(self, node: Node) -> None:
+        if self._nodes.get(node.owner) is node:
+            del self._nodes[node.owner]

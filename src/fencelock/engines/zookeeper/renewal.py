@@ -1,0 +1,97 @@
+"""Renews all leases of a client by one transaction, or a few: a server takes no more than a
+megabyte at once.
+
+It writes nothing where nothing has changed; it *checks* that every node exists. A majority takes
+part in it all the same, and that is the proof of contact from which the leases count anew. A read
+would prove nothing: a member that has lost the others goes on answering for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...errors import Unavailable
+from ...model import Gone, Grant, granted
+from ...world import World
+from .inspect import Inspection
+from .node import Node
+from .wire import Connection, messages
+
+TRIES = 3
+BYTES_MAX = 500_000  # of one transaction, about: a server hangs up on requests of a megabyte
+
+
+class Renewal:
+    """Renews the leases of one client."""
+
+    def __init__(
+        self,
+        world: World,
+        connection: Connection,
+        nodes: dict[str, Node],
+        inspection: Inspection,
+    ) -> None:
+        self._world = world
+        self._connection = connection
+        self._nodes = nodes
+        self._inspection = inspection
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        """Check that all nodes exist, by a transaction that proves that a majority knows us."""
+        answers: dict[str, Grant | Gone] = {}
+        for _ in range(TRIES):
+            left = [grant for grant in grants if grant.owner not in answers]
+            nodes = await self._held(left, answers)
+            if not nodes or await self._extend(nodes, answers):
+                return [answers[grant.owner] for grant in grants]
+            paths = [node.path for _, node in nodes]
+            found = await self._connection.call(*map(messages.exists, paths))
+            for (grant, node), stat in zip(nodes, found, strict=True):
+                if stat is None:
+                    self._nodes.pop(grant.owner, None)
+                    answers[grant.owner] = await self._inspection.why_gone(node)
+        raise Unavailable("nodes vanished while they were renewed; nothing is known of the others")
+
+    async def _held(
+        self, grants: Sequence[Grant], answers: dict[str, Grant | Gone]
+    ) -> list[tuple[Grant, Node]]:
+        """The nodes of grants that may still be; of the others, that they are gone."""
+        found: list[tuple[Grant, Node]] = []
+        for grant in grants:
+            node = self._nodes.get(grant.owner)
+            if node is None or node.child is None:
+                answers[grant.owner] = await self._inspection.why_not_ours(grant)
+            elif node.is_over(self._connection.session_id):
+                answers[grant.owner] = Gone("session", "its ZooKeeper session has expired")
+            else:
+                found.append((grant, node))
+        return found
+
+    async def _extend(
+        self, nodes: Sequence[tuple[Grant, Node]], answers: dict[str, Grant | Gone]
+    ) -> bool:
+        """Renew what exists; False when a node does not, and then none is renewed."""
+        sent_at = self._world.now()
+        ttl_max = self._connection.ttl_max
+        transactions: list[list[messages.Request]] = []
+        size = BYTES_MAX
+        for grant, node in nodes:
+            ttl = min(grant.ttl, ttl_max)
+            same = ttl == node.ttl
+            path, data = node.path, b"" if same else node.data(ttl)
+            size += len(path) + len(data)
+            if size > BYTES_MAX:
+                transactions.append([])
+                size = len(path) + len(data)
+            transactions[-1].append(messages.check(path) if same else messages.set_data(path, data))
+        results = await self._connection.call(*map(messages.multi, transactions))
+        if any(isinstance(one, Exception) for result in results for one in result):
+            return False
+        for grant, node in nodes:
+            node.ttl = min(grant.ttl, ttl_max)
+            node.keep_until(sent_at + node.ttl)
+            if node.deleting:
+                answers[grant.owner] = Gone("expired", "its ttl was over before it was renewed")
+                continue
+            answers[grant.owner] = granted(grant.name, grant.owner, grant.fence, node.ttl, sent_at)
+        return True

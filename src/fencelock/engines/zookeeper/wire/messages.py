@@ -1,0 +1,228 @@
+"""The requests and replies of ZooKeeper's client protocol: those of kazoo, given types.
+
+kazoo is written without types, and its client decides things that are ours to decide: it hides
+the session timeout that was negotiated, keeps requests while it is cut off and sends them later,
+and needs most of a session to leave a server that is frozen. So we use its messages and errors,
+and the connection is our own. Read in kazoo 2.11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+_kazoo: Any = import_module("kazoo.protocol.serialization")
+_security: Any = import_module("kazoo.security")
+_errors: Any = import_module("kazoo.exceptions")
+
+Acl: TypeAlias = Sequence[object]
+
+OPEN: Acl = _security.OPEN_ACL_UNSAFE
+CREATOR: Acl = _security.CREATOR_ALL_ACL
+CREATOR_AND_READERS: Acl = [*_security.CREATOR_ALL_ACL, *_security.READ_ACL_UNSAFE]
+
+ServerError: type[Exception] = _errors.ZookeeperError
+NoNode: type[Exception] = _errors.NoNodeError
+Unimplemented: type[Exception] = _errors.UnimplementedError
+EXPECTED = (
+    NoNode,
+    Unimplemented,
+    _errors.NodeExistsError,
+    _errors.NotEmptyError,
+    _errors.BadVersionError,
+)
+"""Errors that the recipe understands, and gets as replies; any other is a surprise."""
+
+
+class Request(Protocol):
+    """One message to the server, which knows how to read its reply."""
+
+    type: int
+
+    def serialize(self) -> bytes | bytearray: ...
+
+
+class Batch:
+    """Requests that are sent together, and their replies."""
+
+    __slots__ = ("_on_done", "lost", "missing", "replies")
+
+    def __init__(self, count: int, on_done: Callable[[], None]) -> None:
+        self.replies: list[Any] = [None] * count
+        self.missing = count
+        self.lost = False
+        """The connection broke before all were answered."""
+        self._on_done = on_done
+
+    def reply(self, index: int, value: object) -> None:
+        self.replies[index] = value
+        self.missing -= 1
+        if not self.missing:
+            self._on_done()
+
+    def lose(self) -> None:
+        if not self.is_done:
+            self.lost = True
+            self._on_done()
+
+    @property
+    def is_done(self) -> bool:
+        return self.lost or not self.missing
+
+
+Send: TypeAlias = Callable[[Sequence[Request], Batch], object]
+"""Sends requests at once, and does not wait for their replies."""
+Watcher: TypeAlias = Callable[[Send | None], None]
+"""Called once, when the watched node changes or goes; with None when the connection broke."""
+
+
+class Stat(NamedTuple):
+    """What the server knows about a node."""
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    session: int
+    """The session that an ephemeral node lives with, else 0."""
+    size: int
+    children: int
+    pzxid: int
+
+
+_EPHEMERAL_SEQUENTIAL, _CONTAINER = 3, 4
+_Message: TypeAlias = Callable[..., Request]
+
+_create: _Message = _kazoo.Create2
+_delete: _Message = _kazoo.Delete
+_exists: _Message = _kazoo.Exists
+_get_data: _Message = _kazoo.GetData
+_set_data: _Message = _kazoo.SetData
+_check_version: _Message = _kazoo.CheckVersion
+_get_children: _Message = _kazoo.GetChildren
+_auth: _Message = _kazoo.Auth
+
+sync: Callable[[str], Request] = _kazoo.Sync
+"""Have the server catch up with its leader before it answers what comes next."""
+multi: Callable[[Sequence[Request]], Request] = _kazoo.Transaction
+"""All or nothing. Answered with a list; where it failed, the errors stand in it."""
+
+PING: Request = _kazoo.PingInstance
+CLOSE: Request = _kazoo.CloseInstance
+
+
+class _CreateContainer(_kazoo.Create2):  # type: ignore[misc]  # kazoo has no types
+    type = 19
+
+
+_create_container: _Message = _CreateContainer
+
+_WRITES = {
+    message.type
+    for message in (
+        _kazoo.Create2,
+        _CreateContainer,
+        _kazoo.Delete,
+        _kazoo.SetData,
+        _kazoo.Transaction,
+    )
+}
+
+
+def is_write(request: Request) -> bool:
+    """Whether its reply proves that a majority of the ensemble took part."""
+    return request.type in _WRITES
+
+
+def create(path: str, data: bytes, acl: Acl) -> Request:
+    """Make an ephemeral sequential node. Answered with its path and its Stat."""
+    return _create(path, data, acl, _EPHEMERAL_SEQUENTIAL)
+
+
+def create_persistent(path: str, acl: Acl) -> Request:
+    """Make an empty node that stays."""
+    return _create(path, b"", acl, 0)
+
+
+def create_container(path: str, acl: Acl) -> Request:
+    """Make an empty node that the server removes some time after its last child has gone."""
+    return _create_container(path, b"", acl, _CONTAINER)
+
+
+def delete(path: str) -> Request:
+    return _delete(path, -1)
+
+
+def exists(path: str) -> Request:
+    """Answered with a Stat, or None."""
+    return _exists(path, None)
+
+
+def get_data(path: str, watcher: Watcher | None = None) -> Request:
+    """Answered with data and Stat. The watch is set only where the node exists."""
+    return _get_data(path, watcher)
+
+
+def set_data(path: str, data: bytes, version: int = -1) -> Request:
+    return _set_data(path, data, version)
+
+
+def check(path: str) -> Request:
+    """That a node exists; only inside ``multi``."""
+    return _check_version(path, -1)
+
+
+def get_children(path: str) -> Request:
+    """Answered with the names of all children."""
+    return _get_children(path, None)
+
+
+def authenticate(scheme: str, credential: str) -> Request:
+    return _auth(0, scheme, credential)
+
+
+def connect(zxid: int, timeout_ms: int, session: int, password: bytes) -> bytes:
+    """The first message of a connection."""
+    return bytes(_kazoo.Connect(0, zxid, timeout_ms, session, password, False).serialize())
+
+
+def read_connected(frame: bytes) -> tuple[int, int, bytes]:
+    """Timeout in milliseconds, session and password; a timeout of 0 says that it has expired."""
+    reply, _ = _kazoo.Connect.deserialize(frame, 0)
+    return reply.time_out, reply.session_id, reply.passwd
+
+
+def read_header(frame: bytes) -> tuple[int, int, int, int]:
+    """Number of the request, zxid, error code, and where the reply's body begins."""
+    (xid, zxid, code), offset = _kazoo.ReplyHeader.deserialize(frame, 0)
+    return xid, zxid, code, offset
+
+
+def read_event(frame: bytes, offset: int) -> str:
+    """The path of the node that was watched: it has changed, or is gone."""
+    event, _ = _kazoo.Watch.deserialize(frame, offset)
+    return str(event.path)
+
+
+def read_reply(request: Any, code: int, frame: bytes, offset: int) -> Any:
+    """What a request is answered with; errors of the server are values here."""
+    if code == NoNode.code and request.type == _kazoo.Exists.type:  # type: ignore[attr-defined]
+        return None
+    if code:
+        return _errors.EXCEPTIONS[code]() if code in _errors.EXCEPTIONS else ServerError(code)
+    if not hasattr(request, "deserialize"):
+        return None
+    reply: Any = request.deserialize(frame, offset)
+    if hasattr(reply, "czxid"):
+        return Stat(*reply)
+    return (reply[0], Stat(*reply[1])) if type(reply) is tuple else reply
+
+
+def watcher_of(request: Any) -> tuple[str, Watcher] | None:
+    """The path and the function of a request that watches."""
+    watcher = getattr(request, "watcher", None)
+    return None if watcher is None else (request.path, watcher)

@@ -1,0 +1,166 @@
+"""A ZooKeeper session as bytes in and bytes out: no sockets, no clocks, no threads.
+
+A session outlives its connections: ``connect`` begins a new one, ``connection_lost`` ends it, and
+the requests under way are lost then. A watcher is called when its node changes or goes, and also
+when the connection breaks, because the server would not tell us any more: it means "look again",
+never more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from . import messages
+from .messages import Batch, Request, Watcher
+
+WATCH_XID, PING_XID, AUTH_XID = -1, -2, -4
+XIDS = 2**31 - 1
+FRAME_MAX = 64 * 2**20  # no reply of ours is so long: a server that sends that is no ZooKeeper
+NOT_ZOOKEEPER = "the answer is not ZooKeeper's: is this its client port?"
+
+
+class SessionExpired(Exception):
+    """The server has forgotten the session; the next connection begins a new one."""
+
+
+class AuthFailed(Exception):
+    """The server does not believe who we are."""
+
+
+class ProtocolError(Exception):
+    """What came is not ZooKeeper's protocol."""
+
+
+class Session:
+    """A client's session, and the state of its present connection."""
+
+    def __init__(self, timeout_s: float, credentials: Sequence[tuple[str, str]]) -> None:
+        self.id = 0
+        self.timeout = timeout_s
+        """Seconds: what we want, and once connected what the server grants."""
+        self.connected = False
+        """The server has answered the present connection's first message."""
+        self.is_new = True
+        """The session began with the present connection."""
+        self._wanted_ms = int(timeout_s * 1000)
+        self._credentials = credentials
+        self._password = bytes(16)
+        self._zxid = 0
+        self._xid = 0
+        self._buffer = bytearray()
+        self._pending: deque[tuple[int, Request, Batch, int]] = deque()
+        self._watches: dict[str, set[Watcher]] = {}
+        self._following = bytearray()
+
+    def connect(self) -> bytes:
+        """Begin a connection: the bytes to send first, credentials included."""
+        self.connected = False
+        self.is_new = not self.id
+        self._buffer.clear()
+        self._following.clear()
+        first = messages.connect(self._zxid, self._wanted_ms, self.id, self._password)
+        proofs = [messages.authenticate(scheme, word) for scheme, word in self._credentials]
+        return _frame(first) + b"".join(_message(AUTH_XID, proof) for proof in proofs)
+
+    def send(self, requests: Sequence[Request], batch: Batch) -> bytes:
+        """The bytes of some requests, to be written at once and answered in order."""
+        parts: list[bytes] = []
+        for index, request in enumerate(requests):
+            self._xid = self._xid % XIDS + 1
+            self._pending.append((self._xid, request, batch, index))
+            parts.append(_message(self._xid, request))
+        return b"".join(parts)
+
+    def ping(self) -> bytes:
+        return _message(PING_XID, messages.PING)
+
+    def receive(self, data: bytes) -> bytes:
+        """Take what has come: replies go to their batches, events to their watchers.
+
+        Return the bytes of what the watchers send next, to be written at once.
+        """
+        self._read_frames(data)
+        following = bytes(self._following)
+        self._following.clear()
+        return following
+
+    def _read_frames(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        while len(buffer) >= 4:
+            size = int.from_bytes(buffer[:4], "big")
+            if size > FRAME_MAX:
+                raise ProtocolError(NOT_ZOOKEEPER)
+            if len(buffer) < 4 + size:
+                return
+            frame = bytes(buffer[4 : 4 + size])
+            del buffer[: 4 + size]
+            if self.connected:
+                self._read_frame(frame)
+            else:
+                self._read_connected(frame)
+
+    def connection_lost(self) -> None:
+        """Fail what is pending, and have all watchers look again."""
+        self.connected = False
+        pending, self._pending = self._pending, deque()
+        watches, self._watches = self._watches, {}
+        for _, _, batch, _ in pending:
+            batch.lose()
+        for watchers in watches.values():
+            for watcher in watchers:
+                watcher(None)
+
+    def unwatch(self, path: str, watcher: Watcher) -> None:
+        """Call a watcher no more; the server's own watch is spent with the next event."""
+        watchers = self._watches.get(path)
+        if watchers is not None:
+            watchers.discard(watcher)
+            if not watchers:
+                del self._watches[path]
+
+    def _read_connected(self, frame: bytes) -> None:
+        try:
+            timeout_ms, session, password = messages.read_connected(frame)
+        except Exception:
+            raise ProtocolError(NOT_ZOOKEEPER) from None
+        if timeout_ms <= 0:
+            self.id, self._password = 0, bytes(16)
+            raise SessionExpired
+        self.id, self._password, self.timeout = session, password, timeout_ms / 1000
+        self.connected = True
+
+    def _read_frame(self, frame: bytes) -> None:
+        xid, zxid, code, offset = messages.read_header(frame)
+        if xid == WATCH_XID:
+            path = messages.read_event(frame, offset)
+            for watcher in self._watches.pop(path, ()):
+                watcher(self._send_following)
+        elif xid == AUTH_XID:
+            if code:
+                raise AuthFailed
+        elif xid != PING_XID:
+            self._zxid = max(self._zxid, zxid)
+            self._read_reply(xid, code, frame, offset)
+
+    def _send_following(self, requests: Sequence[Request], batch: Batch) -> None:
+        self._following += self.send(requests, batch)
+
+    def _read_reply(self, xid: int, code: int, frame: bytes, offset: int) -> None:
+        if not self._pending or self._pending[0][0] != xid:
+            raise ProtocolError("an answer came out of order")
+        _, request, batch, index = self._pending.popleft()
+        reply = messages.read_reply(request, code, frame, offset)
+        if not code and (watch := messages.watcher_of(request)):
+            self._watches.setdefault(watch[0], set()).add(watch[1])
+        batch.reply(index, reply)
+
+
+def _frame(body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + body
+
+
+def _message(xid: int, request: Request) -> bytes:
+    head = xid.to_bytes(4, "big", signed=True) + request.type.to_bytes(4, "big", signed=True)
+    return _frame(head + request.serialize())

@@ -1,0 +1,51 @@
+"""Wake a thread that waits for sockets: a pipe that is closed once and never written to after.
+
+The number of a closed descriptor belongs to whoever opens the next one, a connection perhaps: so
+waking and closing exclude each other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+
+class WakeupPipe:
+    """Written to by any thread, polled by one."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.RLock()  # a client may be collected, and wake, at any moment
+        self.descriptor = -1
+        """To be polled for reading, once opened."""
+        self._write_end = -1
+
+    def open(self) -> int:
+        """Make the pipe; return what to poll."""
+        with self._mutex:
+            self.descriptor, self._write_end = os.pipe()
+            os.set_blocking(self._write_end, False)
+            return self.descriptor
+
+    def wake(self) -> None:
+        """Wake the thread that polls; nothing when none does."""
+        if sys.is_finalizing():
+            return  # that thread stands still, and perhaps it has the mutex
+        with self._mutex:
+            if self._write_end >= 0:
+                try:
+                    os.write(self._write_end, b"!")
+                except BlockingIOError:
+                    pass  # full: it was woken often enough
+
+    def drain(self) -> None:
+        """Read what was written: the thread is awake."""
+        os.read(self.descriptor, 4096)
+
+    def close(self) -> None:
+        """Nobody polls any more."""
+        with self._mutex:
+            if self._write_end >= 0:
+                os.close(self.descriptor)
+                os.close(self._write_end)
+                self.descriptor = self._write_end = -1
