@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_layers import Module, read_tree
+from tests.unit.test_layers import Module, imports_of, read_tree
 
 SOURCE = Path(__file__).parents[2] / "src"
 PACKAGE = SOURCE / "fencelock"
@@ -72,7 +72,8 @@ RETIRED = {
     "talks",
     "warden",
 }
-GERUND = re.compile(r"(?<!str)ing$")
+GERUND = re.compile(r"ing$")
+NOUNS = {"listing", "pending"}  # a list of locks; what is still to be confirmed
 STATEMENT = re.compile(r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE|GET_LOCK)\b")
 BYTES_AND_SOCKETS = {"asyncio", "select", "selectors", "socket", "ssl", "struct"}
 WIRES = {"wire", "messages"}  # folders of an engine that know bytes
@@ -156,7 +157,9 @@ def test_names_are_words_of_the_trade() -> None:
 
 def test_a_module_of_an_engine_is_a_noun() -> None:
     files = [*ENGINES.rglob("*.py"), *(PACKAGE / "_client").glob("*.py")]
-    assert [str(file) for file in files if GERUND.search(file.stem)] == []
+    assert [
+        str(file) for file in files if GERUND.search(file.stem) and file.stem not in NOUNS
+    ] == []
 
 
 def test_no_class_is_cut_in_two_by_inheritance() -> None:
@@ -188,10 +191,12 @@ def test_no_class_is_cut_in_two_by_inheritance() -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    graph: dict[str, set[str]] = {}
-    for module in tree():
-        if module.file.name != "__init__.py":  # a package is loaded before what lies in it
-            graph[module.name] = {one.target for one in module.imports}
+    known = {module.name: module.file for module in tree()}
+    graph = {
+        name: {one.target for one in imports_of(file, name, known, with_types=False)}
+        for name, file in known.items()
+        if file.name != "__init__.py"  # a package is loaded before what lies in it
+    }
     found = [name for name in graph if reaches(graph, name)]
     assert found == []
 

@@ -119,10 +119,13 @@ def name_of(file: Path, source: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports_of(file: Path, name: str, known: dict[str, Path]) -> Iterator[Import]:
+def imports_of(
+    file: Path, name: str, known: dict[str, Path], *, with_types: bool = True
+) -> Iterator[Import]:
     is_package = file.name == "__init__.py"
     package = name if is_package else name.rpartition(".")[0]
-    for node in walk(ast.parse(file.read_bytes(), str(file)), skip_type_checking=is_package):
+    tree = ast.parse(file.read_bytes(), str(file))
+    for node in walk(tree, skip_type_checking=is_package or not with_types):
         match node:
             case ast.Import(names=names):
                 yield from (Import(alias.name, node.lineno) for alias in names)

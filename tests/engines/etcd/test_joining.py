@@ -11,6 +11,7 @@ from fencelock import AcquireTimeout, FencelockError, OutcomeUnknown, aio
 from fencelock.engines.etcd import cluster
 from fencelock.engines.etcd.engine import CROWDED, EtcdEngine
 from fencelock.engines.etcd.messages import replies, requests
+from fencelock.engines.etcd.wire import WORK
 from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
@@ -29,7 +30,7 @@ def overhear(client: aio.Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
 
     async def listening(*arguments: Any) -> bytes:
         answer = await call(*arguments)
-        if arguments[1] == cluster.WORK:
+        if arguments[1] == WORK:
             method = arguments[2]
             heard.append((method, method == requests.TXN and replies.succeeded(answer)))
         return answer

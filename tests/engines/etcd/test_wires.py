@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from fencelock import Unavailable
-from fencelock.engines.etcd.cluster import WORK
 from fencelock.engines.etcd.messages.requests import RANGE
+from fencelock.engines.etcd.wire import WORK
 from fencelock.engines.etcd.wire.aio import AioWire
 from fencelock.wires.grpc.call import RpcError
 from tests.faults.flavors import SOON, Lab, run

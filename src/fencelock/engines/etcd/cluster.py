@@ -26,11 +26,11 @@ from ...world import World
 from ..options import REQUEST_TIMEOUT_S, common, tls
 from .messages import replies, requests
 from .messages.requests import AUTHENTICATE, RANGE, TXN, WATCH
+from .wire import WORK
 
 PORT = 2379
 OPTIONS = common("prefix", "request_timeout", "tls", "ca", "cert", "key")
 
-WORK, RENEWAL = 0, 1  # channels to each member: a renewal never queues behind other work
 TRY_MIN_S = 0.5
 SILENCE_S = 0.6  # a caller's own time may be over long before that of a request
 

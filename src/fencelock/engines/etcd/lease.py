@@ -21,10 +21,11 @@ from ...model import drift
 from ...wires.single_flight import SingleFlight
 from ...world import Job, World
 from . import prebuilt_txn
-from .cluster import RENEWAL, Cluster, LeaseGone
+from .cluster import Cluster, LeaseGone
 from .messages import replies, requests
 from .messages.requests import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, TXN
 from .prebuilt_txn import KeyTransactions
+from .wire import RENEWAL
 
 if TYPE_CHECKING:
     from .own_keys import OwnKey

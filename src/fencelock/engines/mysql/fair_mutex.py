@@ -14,7 +14,7 @@ from ...world import Signal, World
 LOOK_S = 0.1  # how often who waits looks whether a turn was lost
 
 
-class Turn:
+class Permit:
     """The right to be the only one."""
 
     __slots__ = ("__weakref__",)
@@ -26,25 +26,25 @@ class FairMutex:
     def __init__(self, world: World) -> None:
         self._world = world
         self._mutex = world.mutex()
-        self._turn: ReferenceType[Turn] | None = None
-        self._queue: deque[tuple[Signal, Turn]] = deque()
+        self._turn: ReferenceType[Permit] | None = None
+        self._queue: deque[tuple[Signal, Permit]] = deque()
 
-    def try_acquire(self) -> Turn | None:
+    def try_acquire(self) -> Permit | None:
         """Acquire it if nobody has it."""
         with self._mutex:
             if self._is_taken():
                 return None
-            turn = Turn()
+            turn = Permit()
             self._turn = ref(turn)
             return turn
 
     def _is_taken(self) -> bool:
         return self._turn is not None and self._turn() is not None
 
-    async def acquire(self, deadline: float) -> Turn | None:
+    async def acquire(self, deadline: float) -> Permit | None:
         """Wait for one's turn; None when the deadline came first."""
         with self._mutex:
-            turn = Turn()
+            turn = Permit()
             if not self._is_taken():
                 self._turn = ref(turn)
                 return turn
@@ -69,14 +69,14 @@ class FairMutex:
                         self._pass_on()
         return True
 
-    def _leave(self, signal: Signal, turn: Turn) -> bool:
+    def _leave(self, signal: Signal, turn: Permit) -> bool:
         with self._mutex:
             if (signal, turn) not in self._queue:
                 return False
             self._queue.remove((signal, turn))
             return True
 
-    def release(self, turn: Turn) -> None:
+    def release(self, turn: Permit) -> None:
         """Pass it on to the next."""
         with self._mutex:
             if self._turn is not None and self._turn() is turn:

@@ -11,7 +11,7 @@ from ....wires.grpc.server import Server
 from ....wires.grpc.stream_aio import AioStream
 from ....wires.grpc.tls import Tls, context_of
 from ....wires.single_flight_aio import AioSingleFlight
-from ..cluster import WORK
+from . import WORK
 
 CONNECT_S = 3.0  # for a stream
 

@@ -17,7 +17,7 @@ from ....errors import OutcomeUnknown, Unavailable
 from ....wires.disconnect_monitor import Hangups
 from ....world import World
 from ..errors import refused
-from ..fair_mutex import FairMutex, Turn
+from ..fair_mutex import FairMutex, Permit
 from ..get_lock import GetLockSql, identity_lock
 from ..settings import Settings
 from .codec import Reply, ServerError
@@ -75,7 +75,7 @@ class LentSession(NamedTuple):
     """A session, and the turn on it: nobody else uses it for as long as somebody knows this."""
 
     session: Session
-    turn: Turn
+    turn: Permit
 
 
 class SessionPool:
@@ -158,7 +158,7 @@ class SessionPool:
                 session.mutex.release(turn)
         return None
 
-    def _keep(self, session: Session, turn: Turn) -> bool:
+    def _keep(self, session: Session, turn: Permit) -> bool:
         """Whether a session that was locked can be used; one that is over is dropped."""
         fresh = self._world.now() - session.used_at < FRESH_S
         given_up = session.connection.is_closed
