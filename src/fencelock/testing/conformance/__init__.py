@@ -23,8 +23,8 @@ engine does not promise raises NotApplicable, which pytest and unittest report a
 
 from __future__ import annotations
 
-from .check import Broken, Check, NotApplicable
-from .context import FLAVORS, CheckContext, Flavor
+from .check import FLAVORS, Broken, Check, Flavor, NotApplicable
+from .context import CheckContext
 from .runner import Report, Result, Target, checks, run, run_all
 
 __all__ = [

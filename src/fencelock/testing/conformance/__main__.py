@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from traceback import format_exception
 
 from ...errors import FencelockError
-from .context import FLAVORS
+from .check import FLAVORS
 from .runner import Report, checks, run_all
 
 

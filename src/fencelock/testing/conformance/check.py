@@ -7,19 +7,22 @@ by people who did not write it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 from unittest import SkipTest
 
 from ...errors import FencelockError
 
 if TYPE_CHECKING:
     from ...aio import Lock
-    from .context import CheckContext, Flavor
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 
-Body: TypeAlias = "Callable[[CheckContext], Coroutine[Any, Any, None]]"
+Flavor: TypeAlias = Literal["sync", "asyncio"]
+FLAVORS: tuple[Flavor, ...] = ("sync", "asyncio")
+
+Body: TypeAlias = Callable[[Any], Coroutine[Any, Any, None]]
+"""A coroutine function of a CheckContext."""
 
 
 class Broken(AssertionError):
@@ -39,15 +42,13 @@ class Check(NamedTuple):
     body: Body
     needs: tuple[str, ...] = ()
     """Traits (fence, fifo, push, durable) and optional verbs (revoke, scan) it is about."""
-    flavors: tuple[Flavor, ...] = ("sync", "asyncio")
+    flavors: tuple[Flavor, ...] = FLAVORS
 
     def __str__(self) -> str:
         return self.name
 
 
-def check(
-    *needs: str, flavors: tuple[Flavor, ...] = ("sync", "asyncio")
-) -> Callable[[Body], Check]:
+def check(*needs: str, flavors: tuple[Flavor, ...] = FLAVORS) -> Callable[[Body], Check]:
     """Make a check of a coroutine function: its name and docstring say what is promised."""
 
     def make(body: Body) -> Check:

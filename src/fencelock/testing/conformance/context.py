@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ... import aio, sync
 from ..._client.client import Core
@@ -15,13 +15,10 @@ from ...worlds.aio import AioWorld
 from ...worlds.threads import ThreadsWorld
 from ..faulty import Faults, FaultyEngine
 from .async_adapter import async_adapter
-from .check import Broken, Check, expect, give_back
+from .check import Broken, Check, Flavor, expect, give_back
 from .record import Record, recorded
 
 T = TypeVar("T")
-
-Flavor: TypeAlias = Literal["sync", "asyncio"]
-FLAVORS: tuple[Flavor, ...] = ("sync", "asyncio")
 
 TIMEOUT_S = 20.0  # how long a check waits for something that must happen
 LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is

@@ -14,8 +14,8 @@ from ...engines.url import parse
 from ...errors import UsageError
 from ...worlds import clock
 from ...worlds.threads import drive
-from .check import Check, NotApplicable
-from .context import FLAVORS, TIMEOUT_S, CheckContext, Flavor
+from .check import FLAVORS, Check, Flavor, NotApplicable
+from .context import TIMEOUT_S, CheckContext
 
 LIMIT = 5  # the longest that one check may take, in timeouts
 

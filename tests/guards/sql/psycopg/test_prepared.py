@@ -12,9 +12,7 @@ from tests.servers.pgbouncer import Pgbouncer
 from tests.servers.shared import shared
 
 
-def test_statements_that_were_dropped_are_prepared_again(
-    db: psycopg.Connection[Any], guard: SqlGuard
-) -> None:
+def test_statements_that_were_dropped_are_prepared_again(db: Any, guard: SqlGuard) -> None:
     for sql, alone in [("ROLLBACK", False), ("DISCARD ALL", True), ("DEALLOCATE ALL", True)]:
         prepare(guard, db, 7)
         db.autocommit = alone
