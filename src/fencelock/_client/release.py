@@ -58,16 +58,20 @@ async def free_again(
         # After a try without an answer, "not yours" most likely means that it was heard: unless the
         # lease was over before, and another may have come.
         return freed or (hold.loss is None and began < hold.valid_until())
-    if not unknown and (engine.commits or is_definite(error)):
-        raise error
-    pending.release(grant, partial(settle, pending, hold))
-    if not isinstance(error, FencelockError):
-        raise error  # Ctrl-C, or an exception of another signal handler: it is the caller's
-    raise OutcomeUnknown(
-        f"the release of {grant.name!r} was not confirmed ({error}): it goes on in the background "
-        f"(client.owed), and the lock frees itself within {grant.ttl:g} s at the latest",
-        until=grant.ttl,
-    ) from error
+    try:
+        if not unknown and (engine.commits or is_definite(error)):
+            raise error
+        pending.release(grant, partial(settle, pending, hold))
+        if not isinstance(error, FencelockError):
+            raise error  # Ctrl-C, or an exception of another signal handler: it is the caller's
+        raise OutcomeUnknown(
+            f"the release of {grant.name!r} was not confirmed ({error}): it goes on in the "
+            f"background (client.owed), and the lock frees itself within {grant.ttl:g} s at the "
+            "latest",
+            until=grant.ttl,
+        ) from error
+    finally:
+        del error  # its traceback has this frame: the two would keep alive what it broke off
 
 
 def settle(pending: Pending, hold: HoldState) -> None:
