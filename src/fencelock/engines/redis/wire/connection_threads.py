@@ -156,12 +156,19 @@ class ThreadsConnection(ThreadsStream):
             )
         return OutcomeUnknown(f"the connection to {where(self.node)} broke ({error})")
 
+    def release_turn(self) -> None:
+        """Release the turn; a call that was interrupted on its way out may have done so before."""
+        try:
+            self.turn.release()
+        except RuntimeError:
+            pass
+
     def leave(self) -> None:
         """Give the turn away."""
         if self.queue:
             self._appoint()
         else:
-            self.turn.release()
+            self.release_turn()
             if self.queue:  # somebody came between these two lines
                 self.step_in()
 
@@ -274,7 +281,7 @@ class ThreadsConnection(ThreadsStream):
                     first.leads = True
                     first.woken.release()
                     return
-            self.turn.release()
+            self.release_turn()
             if not self.queue or not self.turn.acquire(blocking=False):
                 return
 

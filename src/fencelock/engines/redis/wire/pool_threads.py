@@ -71,7 +71,7 @@ class ThreadsFastPath:
             if connection.queue:
                 connection.leave()
             else:
-                connection.turn.release()
+                connection.release_turn()
                 if connection.queue:
                     connection.step_in()
         return self._reach(payload, request_timeout)
@@ -141,9 +141,11 @@ class ThreadsPool:
             connection = ThreadsConnection(self._settings, node, node in self._sentinels, self.left)
             self._connections[node, purpose] = connection
             return connection
-        finally:
-            if mutex._is_owned():  # a signal may have come before anybody could note that it is
-                mutex.release()
+        finally:  # a signal handler may raise anywhere, here too
+            try:
+                _free(mutex)
+            finally:
+                _free(mutex)
 
     async def subscribe(self, node: Node, channel: str) -> ThreadsSubscription:
         connection = ThreadsConnection(self._settings, node, left=self.left)
@@ -169,3 +171,9 @@ class ThreadsPool:
         self._closed = True
         for node, _ in list(self._connections):
             self.drop(node)
+
+
+def _free(mutex: Any) -> None:
+    """Release a lock of this thread, however often it was interrupted before it could."""
+    while mutex._is_owned():
+        mutex.release()
