@@ -16,6 +16,7 @@ from types import FrameType, coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ..errors import UsageError
+from ..wires.thread_flag import ThreadFlag
 from ..world import NO_LIMIT, Adopted, Flavor, Job, Signal
 from . import clock
 from .host import HostWorld
@@ -83,7 +84,7 @@ class _Thread:
     def __init__(self, work: Coroutine[Any, Any, None], label: str) -> None:
         self._work = work
         self._label = label
-        self._ended = _Signal()
+        self._ended = ThreadFlag()
         self._ident = 0
         try:
             if threading.current_thread() is threading.main_thread():
@@ -126,40 +127,6 @@ class _Inline:
 
     async def close(self) -> None:
         """Nothing to let go of."""
-
-
-class _Signal:
-    """A flag that threads wait for. A lock is made by whoever does: most are set before."""
-
-    __slots__ = ("_flag", "_waiters")
-
-    def __init__(self) -> None:
-        self._flag = False
-        self._waiters: list[threading.Lock] = []
-
-    def set(self) -> None:
-        self._flag = True  # first: whoever comes to wait looks at it once it can be woken
-        if self._waiters:
-            for waiter in list(self._waiters):
-                try:
-                    waiter.release()
-                except RuntimeError:
-                    pass  # it was woken before, and has not left yet
-
-    def clear(self) -> None:
-        self._flag = False
-
-    def is_set(self) -> bool:
-        return self._flag
-
-    def wait(self, seconds: float | None) -> bool:
-        waiter = threading.Lock()
-        waiter.acquire()
-        self._waiters.append(waiter)
-        try:
-            return self._flag or waiter.acquire(timeout=-1 if seconds is None else seconds)
-        finally:
-            self._waiters.remove(waiter)
 
 
 class _Token:
@@ -239,10 +206,10 @@ class ThreadsWorld(HostWorld):
         return {**self.identity(), "thread": threading.current_thread().name}
 
     def signal(self) -> Signal:
-        return _Signal()
+        return ThreadFlag()
 
     async def wait(self, signal: Signal, deadline: float | None) -> bool:
-        assert isinstance(signal, _Signal)
+        assert isinstance(signal, ThreadFlag)
         if signal.is_set():
             return True
         moment = min(NO_LIMIT if deadline is None else deadline, self.limit())

@@ -11,6 +11,7 @@ import threading
 import psycopg
 
 from ...errors import FencelockError
+from ...wires.thread_flag import ThreadFlag
 from ...wires.wakeup_pipe import WakeupPipe
 from ...world import Job, Signal, World
 from ..timer import NEVER
@@ -27,7 +28,7 @@ class ThreadListener(Listener):
 
     def __init__(self, world: World, settings: Settings, sql: Statements) -> None:
         super().__init__(world, settings, sql)
-        self._waited_for = threading.Event()
+        self._waited_for = ThreadFlag()
         self._mutex = world.mutex()
         self._reading = threading.Lock()
         """Whoever reads from the connection has it."""
@@ -106,7 +107,7 @@ class ThreadListener(Listener):
                     self._waited_for.clear()
                     if len(self._waiters):  # somebody came just now, and may have set it before
                         self._waited_for.set()
-                    self._waited_for.wait()
+                    self._waited_for.wait(None)
             except (FencelockError, psycopg.Error, OSError):
                 self._reconnect_later()
         with self._reading:  # somebody may still be reading

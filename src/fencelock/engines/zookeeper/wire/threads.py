@@ -16,6 +16,7 @@ import weakref
 from typing import Any
 
 from ....errors import OutcomeUnknown, Unavailable
+from ....wires.thread_flag import ThreadFlag
 from ....world import NO_LIMIT, World
 from . import messages
 from .connection import RETRY_S, TRIES, Connection, Settings
@@ -35,9 +36,9 @@ class ThreadsConnection(Connection):
         super().__init__(settings, world)
         self._call_limit = world.limit
         self._mutex = threading.Lock()  # orders what is sent, and keeps the session's state whole
-        self._ready = threading.Event()
-        self._all_tried = threading.Event()  # every member once
-        self._retry_now = threading.Event()
+        self._ready = ThreadFlag()
+        self._all_tried = ThreadFlag()  # every member once
+        self._retry_now = ThreadFlag()
         self._socket: socket.socket | None = None
         self._reader: threading.Thread | None = None
         _connections.add(self)

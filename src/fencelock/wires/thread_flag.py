@@ -1,0 +1,43 @@
+"""An event for threads that a signal handler may interrupt.
+
+Not ``threading.Event``: an exception that a handler raises within it can leave its lock taken, or
+released twice, and then every thread that waits for it or sets it is stuck.
+"""
+
+from __future__ import annotations
+
+import threading
+
+
+class ThreadFlag:
+    """A flag that threads wait for. A lock is made by whoever does: most are set before."""
+
+    __slots__ = ("_flag", "_waiters")
+
+    def __init__(self) -> None:
+        self._flag = False
+        self._waiters: list[threading.Lock] = []
+
+    def set(self) -> None:
+        self._flag = True  # first: whoever comes to wait looks at it once it can be woken
+        if self._waiters:
+            for waiter in list(self._waiters):
+                try:
+                    waiter.release()
+                except RuntimeError:
+                    pass  # it was woken before, and has not left yet
+
+    def clear(self) -> None:
+        self._flag = False
+
+    def is_set(self) -> bool:
+        return self._flag
+
+    def wait(self, seconds: float | None) -> bool:
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        try:
+            return self._flag or waiter.acquire(timeout=-1 if seconds is None else seconds)
+        finally:
+            self._waiters.remove(waiter)
