@@ -14,13 +14,15 @@ from tests.cli.program import Program, children, end, eventually, line, watchdog
 ENDING = ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"]
 FORWARDED = [*ENDING, "SIGUSR1", "SIGUSR2"]
 
-# Says every signal that it gets, and ends when its stdin does.
+# Says every signal that it gets, and ends when its stdin does. Not with print(): a handler that
+# comes while "up" is printed would be refused a second entry into the same buffer.
 LISTENER = """
-import signal, sys
+import os, signal, sys
+def say(number, frame):
+    os.write(1, signal.Signals(number).name.encode() + b"\\n")
 for name in "HUP INT QUIT TERM USR1 USR2".split():
-    number = getattr(signal, "SIG" + name)
-    signal.signal(number, lambda number, frame: print(signal.Signals(number).name, flush=True))
-print("up", flush=True)
+    signal.signal(getattr(signal, "SIG" + name), say)
+os.write(1, b"up\\n")
 sys.stdin.read()
 """
 
