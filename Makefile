@@ -28,17 +28,20 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help run servers test torture check format bench build lock clean
+.PHONY: help run servers test test-all torture check format bench build lock clean
 
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
 	$(PY) -m fencelock.demo $(if $(UNSAFE),--unsafe)
 
 test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
-	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
+
+test-all: test  ## run the slow and rare ones as well: see tests/slow.py
+	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS)
 
 torture: $(VENV)/.dev servers  ## the long tests, some ten minutes: storms, and tortures of every engine
 	$(PY) -m tests.judge_torture.marathon --jobs $(JOBS) $(TORTURE_ARGS)

@@ -9,6 +9,7 @@ from collections.abc import Generator
 import hypothesis
 import pytest
 
+from tests import slow
 from tests.faults import grid
 from tests.servers.server import Missing
 
@@ -55,8 +56,10 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Have the outcome of each test say which hazard it shows, over which engine."""
+    """Have the outcome of each test say which hazard it shows, and mark what is slow."""
     grid.label(item)
+    if slow.is_slow(item):
+        item.add_marker("slow")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
