@@ -18,7 +18,7 @@ from fencelock.engines.memory import CLAIM_S, LOOK_S, Store
 
 if TYPE_CHECKING:
     from fencelock._client.hold_state import HoldState
-    from fencelock.engines.memory import _Record, _Waiter
+    from fencelock.engines.memory import Key, _Name, _Record, _Waiter
     from fencelock.model import Request
     from tests.sim.memory_run import Client, MemoryRun
 
@@ -30,6 +30,18 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
+def record_of(store: Store) -> _Record | None:
+    """Who has the lock, as the store has it."""
+    name = store.names.get(("lock", NAME))
+    return None if name is None else next(iter(name.records.values()), None)
+
+
+def queue_of(store: Store) -> list[str]:
+    """The owners that wait, as the store has them."""
+    name = store.names.get(("lock", NAME))
+    return [] if name is None else list(name.queue)
+
+
 class JudgedStore(Store):
     """The engine's store, with the judge beside it."""
 
@@ -37,14 +49,14 @@ class JudgedStore(Store):
         super().__init__(run.server)
         self.judge = run.judge
 
-    def give(self, name: str, who: Request | _Waiter, now: float, claimed: bool) -> _Record:
+    def give(self, name: _Name, who: Request | _Waiter, now: float, claimed: bool) -> _Record:
         record = super().give(name, who, now, claimed)
         self.judge.gave(record)
         return record
 
-    def leave(self, name: str, owner: str, now: float) -> bool:
+    def leave(self, key: Key, owner: str, now: float) -> bool:
         self.judge.left(owner)
-        return super().leave(name, owner, now)
+        return super().leave(key, owner, now)
 
 
 class Judge:
@@ -128,7 +140,7 @@ class Judge:
     def _see_that_it_is_true(
         self, tenure: HoldState, record: _Record, believed: float, expiry: float
     ) -> None:
-        is_kept = self._run.store.records.get(NAME) is record or record.owner in self.revoked
+        is_kept = record_of(self._run.store) is record or record.owner in self.revoked
         if not is_kept:  # a revoked holder may believe until it hears of it, or its time ends
             raise Violation(f"fence {record.fence} is believed in and no longer the engine's")
         if tenure.grant.fence != record.fence:
@@ -140,7 +152,7 @@ class Judge:
             )
 
     def _look_at_waiters(self, now: float) -> None:
-        record = self._run.store.records.get(NAME)
+        record = record_of(self._run.store)
         is_free = record is None or self._run.server.true_time(record.expires_at) <= now
         if not is_free or not any(self._is_undisturbed(*who) for who in self._arrived.items()):
             self._free_since = None
@@ -154,11 +166,11 @@ class Judge:
     def nothing_left(self) -> None:
         """Everybody has gone without trouble: the engine is as it was before."""
         store = self._run.store
-        if store.records or store.queues or store.signals:
-            left = [*store.records, *store.queues, *(owner[:6] for owner in store.signals)]
+        if store.names or store.signals:
+            left = [*store.names, *(owner[:6] for owner in store.signals)]
             raise Violation(f"all are gone and something is left behind: {left}")
 
     def request_timeout(self) -> float:
         """How long a newcomer may have to wait when all who still stand in the queue are dead."""
-        dead = len(self._run.store.queues.get(NAME, {}))
+        dead = len(queue_of(self._run.store))
         return dead * CLAIM_S + self._slowest_look

@@ -14,6 +14,7 @@ from ... import aio, sync
 _TWINS: dict[type[object], type[object]] = {
     sync.Client: aio.Client,
     sync.Lock: aio.Lock,
+    sync.RWLock: aio.RWLock,
     sync.Lease: aio.Lease,
     sync.Lost: aio.Lost,
 }

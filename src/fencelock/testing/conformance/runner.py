@@ -33,6 +33,7 @@ _PROMISES = (
     "closing",
     "contract",
     "queueing",
+    "sharing",
 )
 
 Target: TypeAlias = str | tuple[str, Mapping[str, object]]
