@@ -23,8 +23,8 @@ from fencelock.world import Signal
 from fencelock.worlds.threads import drive
 from tests.sim.edge import install
 from tests.sim.edge_fanout import Edge
-from tests.sim.model_redis import ModelRedis
 from tests.sim.judge import queue_of, record_of
+from tests.sim.model_redis import ModelRedis
 from tests.sim.network import Host, Network
 from tests.sim.nodes import Node
 

@@ -18,7 +18,7 @@ from fencelock.engines.memory import CLAIM_S, LOOK_S, Store
 
 if TYPE_CHECKING:
     from fencelock._client.hold_state import HoldState
-    from fencelock.engines.memory import Key, _Name, _Record, _Waiter
+    from fencelock.engines.memory import Key, _Name, _Record
     from fencelock.model import Request
     from tests.sim.memory_run import Client, MemoryRun
 
@@ -49,8 +49,8 @@ class JudgedStore(Store):
         super().__init__(run.server)
         self.judge = run.judge
 
-    def give(self, name: _Name, who: Request | _Waiter, now: float, claimed: bool) -> _Record:
-        record = super().give(name, who, now, claimed)
+    def give(self, name: _Name, request: Request, now: float, claimed: bool) -> _Record:
+        record = super().give(name, request, now, claimed)
         self.judge.gave(record)
         return record
 

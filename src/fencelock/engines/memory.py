@@ -42,30 +42,22 @@ from ..world import Signal, World
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 LOOK_S = 0.5  # the slow look that makes up for a push that never came
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead
-NEVER = float("inf")
 KINDS = ("lock", "semaphore", "rwlock")
 
 
 class _Record:
-    def __init__(self, who: Request | _Waiter, fence: int, now: float, claimed: bool) -> None:
-        self.owner = who.owner
-        self.ttl = who.ttl
-        self.meta = who.meta
-        self.share = who.share
+    def __init__(self, request: Request, fence: int, now: float, claimed: bool) -> None:
+        _, self.owner, self.ttl, self.meta, _, _, _, self.share = request
         self.fence = fence
         self.since = now
-        self.expires_at = now + (who.ttl if claimed else min(CLAIM_S, who.ttl))
+        self.expires_at = now + (self.ttl if claimed else min(CLAIM_S, self.ttl))
         self.claimed = claimed
 
 
 class _Waiter:
     def __init__(self, request: Request, now: float) -> None:
-        self.owner = request.owner
-        self.ttl = request.ttl
-        self.meta = request.meta
-        self.share = request.share
-        self.since = now
-        self.seen_at = now
+        self.request = request
+        self.since = self.seen_at = now
         self.lapsed = False
 
 
@@ -75,8 +67,6 @@ class _Name:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.free = limit
-        self.soonest = NEVER
-        """No record expires before."""
         self.records: dict[str, _Record] = {}
         self.queue: dict[str, _Waiter] = {}
 
@@ -87,16 +77,9 @@ class _Name:
             record.share = record.share._replace(slot=slot)
         self.records[record.owner] = record
         self.free -= units_of(record.share)
-        self.soonest = min(self.soonest, record.expires_at)
 
-    def remove(self, owner: str) -> _Record:
-        record = self.records.pop(owner)
-        self.free += units_of(record.share)
-        return record
-
-    def extend(self, record: _Record, ttl: float, now: float) -> None:
-        record.ttl, record.expires_at = ttl, now + ttl
-        self.soonest = min(self.soonest, record.expires_at)
+    def remove(self, owner: str) -> None:
+        self.free += units_of(self.records.pop(owner).share)
 
     def shrink(self, record: _Record, wanted: Share | None) -> None:
         """Keep no more than the units that its holder wants now: a writer becomes a reader."""
@@ -106,29 +89,26 @@ class _Name:
 
     def expire(self, now: float) -> None:
         """Take expired records away; who did not claim in time has lapsed."""
-        if now < self.soonest:
-            return
         for record in [r for r in self.records.values() if r.expires_at <= now]:
             self.remove(record.owner)
             if not record.claimed and record.owner in self.queue:
                 self.queue[record.owner].lapsed = True
-        self.soonest = min((r.expires_at for r in self.records.values()), default=NEVER)
 
-    def first(self, now: float) -> _Waiter | None:
-        """The waiter whose turn it is: the first that answers and was not handed anything yet."""
-        for waiter in list(self.queue.values()):
+    def first(self, now: float) -> Request | None:
+        """The request whose turn it is: the first that answers and was not handed anything yet."""
+        for owner, waiter in list(self.queue.items()):
             if now - waiter.seen_at > FORGET_S:
-                del self.queue[waiter.owner]
-            elif not waiter.lapsed and waiter.owner not in self.records:
-                return waiter
+                del self.queue[owner]
+            elif not waiter.lapsed and owner not in self.records:
+                return waiter.request
         return None
 
 
 Key = tuple[str, str]
+"""The kind of a name and the name: names of different kinds have nothing in common."""
 
 
 def key_of(name: str, share: Share | None) -> Key:
-    """Under which key a name is kept: names of different kinds have nothing in common."""
     return ("lock" if share is None else share.kind, name)
 
 
@@ -153,16 +133,16 @@ class Store:
 
     def hand_on(self, key: Key, name: _Name, now: float) -> None:
         """Give what is free to the first waiters that answer, and push to them."""
-        while name.queue and (waiter := name.first(now)) and units_of(waiter.share) <= name.free:
-            self.give(name, waiter, now, claimed=False)
-            if waiter.owner in self.signals:
-                self.signals[waiter.owner].set()
+        while name.queue and (first := name.first(now)) and units_of(first.share) <= name.free:
+            self.give(name, first, now, claimed=False)
+            if first.owner in self.signals:
+                self.signals[first.owner].set()
         if not name.queue and not name.records:
             self.names.pop(key, None)
 
-    def give(self, name: _Name, who: Request | _Waiter, now: float, claimed: bool) -> _Record:
+    def give(self, name: _Name, request: Request, now: float, claimed: bool) -> _Record:
         self.fence = next_fence(self.fence, self.wall_us())
-        record = _Record(who, self.fence, now, claimed)
+        record = _Record(request, self.fence, now, claimed)
         name.add(record)
         return record
 
@@ -188,15 +168,7 @@ class MemoryEngine(Engine):
 
     schemes = ("memory",)
     plain = True
-    traits = Traits(
-        safety="correctness",
-        scope="process",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=False,
-        shared=True,
-    )
+    traits = Traits("correctness", "process", fence=True, fifo=True, push=True, shared=True)
 
     def __init__(self, world: World, address: Address, store: Store | None = None) -> None:
         super().__init__(world, address)
@@ -218,9 +190,8 @@ class MemoryEngine(Engine):
                 name = store.names[key] = _Name(1 if share is None else share.limit)
             elif share is not None and name.limit != share.limit:
                 raise limits_differ(request.name, name.limit, share.limit)
-            if request.owner in name.queue:  # it looks: then it is not passed over
-                name.queue[request.owner].seen_at = now
-                name.queue[request.owner].lapsed = False
+            if (waiter := name.queue.get(request.owner)) is not None:
+                waiter.seen_at, waiter.lapsed = now, False  # it looks: then it is not passed over
                 store.hand_on(key, name, now)
             record = name.records.get(request.owner)
             if record is None:
@@ -229,7 +200,7 @@ class MemoryEngine(Engine):
                 record = store.give(name, request, now, claimed=True)
             record.claimed = True
             name.shrink(record, share)
-            name.extend(record, request.ttl, now)
+            record.ttl, record.expires_at = request.ttl, now + request.ttl
             name.queue.pop(request.owner, None)
             return granted(
                 request.name, request.owner, record.fence, request.ttl, now, record.share
@@ -240,9 +211,10 @@ class MemoryEngine(Engine):
             name.queue[request.owner] = _Waiter(request, now)
         queue = list(name.queue)
         position = queue.index(request.owner) if request.owner in name.queue else len(queue)
-        holder = next(iter(name.records.values()), None)
-        look_in = min(name.soonest - now, LOOK_S)
-        return Busy(look_in, position, request.queue, "" if holder is None else holder.meta)
+        first = min(name.records.values(), key=lambda record: record.expires_at, default=None)
+        if first is None:  # it fits, and somebody who waits comes first
+            return Busy(LOOK_S, position, request.queue)
+        return Busy(min(first.expires_at - now, LOOK_S), position, request.queue, first.meta)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
@@ -252,8 +224,8 @@ class MemoryEngine(Engine):
     def _extend(self, grant: Grant, now: float) -> Grant | Gone:
         name = self.store.current(key_of(grant.name, grant.share), now)
         record = None if name is None else name.records.get(grant.owner)
-        if name is not None and record is not None:
-            name.extend(record, grant.ttl, now)
+        if record is not None:
+            record.ttl, record.expires_at = grant.ttl, now + grant.ttl
             return granted(grant.name, grant.owner, grant.fence, grant.ttl, now, grant.share)
         if grant.owner in self.store.revoked:
             return Gone("revoked", self.store.revoked.pop(grant.owner))
@@ -278,16 +250,15 @@ class MemoryEngine(Engine):
     async def inspect(self, name: str) -> State:
         now = self.world.now()
         with self.store.mutex:
-            holders, waiters, limit = self._holdings([name], now), list[Waiting](), None
-            for kind in KINDS:
-                found = self.store.names.get((kind, name))
-                if found is not None:
-                    waiters += [
-                        Waiting(now - w.since, json.loads(w.meta), role_of(w.share))
-                        for w in found.queue.values()
-                    ]
-                    limit = found.limit if kind == "semaphore" else limit
-            return State(name, tuple(holders), tuple(waiters), limit)
+            holders, names = self._holdings([name], now), self.store.names
+            found = [names[kind, name] for kind in KINDS if (kind, name) in names]
+            waiters = [
+                Waiting(now - w.since, json.loads(w.request.meta), role_of(w.request.share))
+                for each in found
+                for w in each.queue.values()
+            ]
+            semaphore = names.get(("semaphore", name))
+            return State(name, tuple(holders), tuple(waiters), semaphore.limit if semaphore else None)
 
     async def revoke(self, name: str, reason: str) -> bool:
         now, store = self.world.now(), self.store
@@ -318,8 +289,7 @@ class MemoryEngine(Engine):
             found = self.store.current(key, now)
             for r in [] if found is None else found.records.values():
                 if r.claimed:
-                    age, left, slot = now - r.since, r.expires_at - now, r.share and r.share.slot
-                    meta, role = json.loads(r.meta), role_of(r.share)
+                    age, left, meta = now - r.since, r.expires_at - now, json.loads(r.meta)
+                    role, slot = role_of(r.share), r.share and r.share.slot
                     holdings.append(Holding(key[1], r.fence, r.ttl, age, left, meta, role, slot))
         return holdings
-
