@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from ... import aio, sync
 from ..._client.client import Core
 from ...engine import Address, Engine
+from ...errors import LeaseLost, Unavailable
 from ...model import Busy, Grant, Request
 from ...world import Job, Signal, World, sleep
 from ...worlds.aio import AioWorld
@@ -23,6 +24,7 @@ T = TypeVar("T")
 TIMEOUT_S = 20.0  # how long a check waits for something that must happen
 LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is
 BRIEF_S = 0.25  # a ttl whose end a check waits for
+SLOW_S = 4.0  # the same where the machine is slower than that
 CLOSE_S = 10.0
 
 
@@ -137,6 +139,23 @@ class CheckContext:
     def request(self, name: str, ttl: float = LONG_S) -> Request:
         """A wish to hold a name, as the core would send it to the engine."""
         return Request(name, self.world.owner(), ttl)
+
+    async def brief_lease(
+        self, client: aio.Client, on_lost: Callable[[LeaseLost], object] | None = None
+    ) -> aio.Lease:
+        """Acquire a lease that ends soon; later, where a busy machine needs longer to acquire it.
+
+        A grant that comes after its ttl is given back, which breaks no promise.
+        """
+        ttl = BRIEF_S
+        while True:
+            try:
+                lock = client.lock(self.name(), ttl=ttl, renew=False, on_lost=on_lost)
+                return await lock.acquire()
+            except Unavailable:
+                if ttl >= SLOW_S:
+                    raise
+                ttl *= 4
 
     async def enqueue(self, client: aio.Client, request: Request) -> tuple[Signal, Grant | Busy]:
         """Join the queue as a waiter does: watch, then acquire."""

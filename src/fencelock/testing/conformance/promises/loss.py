@@ -24,7 +24,7 @@ async def renewal_keeps_a_lease_past_its_ttl(context: CheckContext) -> None:
 async def an_unrenewed_lease_ends_and_says_so(context: CheckContext) -> None:
     """Without renewal a lease is lost when its ttl is over, and everything about it says so."""
     client, rival = await context.connect(), await context.connect()
-    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
+    lease = await context.brief_lease(client)
     expect(lease.ttl >= BRIEF_S, "a lease is shorter than was asked")
     expect(lease.remaining() <= lease.ttl, "a lease claims more time than its ttl")
     await context.until_lost(lease)
@@ -48,7 +48,7 @@ async def an_unrenewed_lease_ends_and_says_so(context: CheckContext) -> None:
 async def the_holder_knows_before_the_engine_does(context: CheckContext) -> None:
     """A holder stops believing in its lease before another can have the lock."""
     client, rival = await context.connect(), await context.connect()
-    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
+    lease = await context.brief_lease(client)
     async with rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout):
         expect(not lease, "two leases on one name were true at once")
 
@@ -98,8 +98,7 @@ async def on_lost_is_called_once(context: CheckContext) -> None:
     """The callback hears of the loss once, with the error, however often the lease is asked."""
     client = await context.connect()
     told: list[LeaseLost] = []
-    lock = client.lock(context.name(), ttl=BRIEF_S, renew=False, on_lost=told.append)
-    lease = await lock.acquire()
+    lease = await context.brief_lease(client, told.append)
     await context.until_lost(lease)
 
     async def called() -> bool:
@@ -148,7 +147,7 @@ async def revoking_a_free_lock_says_so(context: CheckContext) -> None:
 async def releasing_a_lost_lease_harms_nobody(context: CheckContext) -> None:
     """A holder that comes back late cannot free the lock of the one who has it now."""
     client, rival = await context.connect(), await context.connect()
-    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
+    lease = await context.brief_lease(client)
     other = given(await rival.lock(context.name(), ttl=LONG_S).try_acquire(timeout=context.timeout))
     expect(await lease.release() is False, "a lost lease says that it freed the lock")
     (shown,) = await rival.holders(context.name())
