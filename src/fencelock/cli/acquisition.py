@@ -25,6 +25,7 @@ SHOW_AFTER_S = 0.3  # a wait this short needs no words
 EVERY_S = 0.5
 CLEAR_S = 0.2  # the line is removed within this, or was not shown
 INTERRUPTED_S = 1.0  # after a signal, a server has this long to take our withdrawal
+AGAIN_S = 0.3  # and after a second one: timeout(1) sends each signal twice
 CLOSE_S = 5.0
 
 
@@ -47,7 +48,7 @@ def _close(client: Client, signals: Signals, within: float) -> None:
     """Close; a server that does not answer is waited for no longer than this."""
     until = clock.now() + (INTERRUPTED_S if signals.unanswered else within)
     try:
-        signals.call(client.close, until, label="close")
+        signals.call(client.close, until, AGAIN_S, label="close")
     except (Late, Interrupted):
         pass  # what could not be taken back ends with its ttl
 

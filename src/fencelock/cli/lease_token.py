@@ -65,9 +65,9 @@ def hand_over(client: Client, lease: Lease) -> Grant:
     return core.lifecycle.hand_over(hold)
 
 
-def packed(lease: Lease) -> str:
-    """The text of a lease that its client goes on to look after."""
-    return pack(lease._hold.grant)  # pyright: ignore[reportPrivateUsage]
+def grant_of(lease: Lease) -> Grant:
+    """The grant of a lease that its client goes on to look after."""
+    return lease._hold.grant  # pyright: ignore[reportPrivateUsage]
 
 
 def take_over(client: Client, grant: Grant) -> Lease:

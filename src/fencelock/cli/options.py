@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -76,7 +77,8 @@ def _text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"the name {text!a} is not valid UTF-8: a lock's name is a text") from None
+        given = ascii(os.fsencode(text))[1:]  # the bytes, as a shell would have them written
+        raise UsageError(f"the name {given} is not valid UTF-8: a lock's name is a text") from None
     return text
 
 

@@ -12,7 +12,7 @@ from ...model import Grant
 from .. import codes, terminal
 from ..codes import failure
 from ..durations import brief
-from ..lease_token import VARIABLE, hand_over, pack
+from ..lease_token import VARIABLE, grant_of, hand_over, pack
 from ..options import lock_arguments, lock_request
 from ..signals import Signals
 
@@ -49,7 +49,8 @@ def main(options: argparse.Namespace) -> int:
             check_excludes(client, options)
             check_portable(client, "fencelock acquire")
             lease = obtain(client, request, signals, renew=False)
-            _print(options, client, hand_over(client, lease))
+            _print(options, client, grant_of(lease))  # if nobody reads it, closing releases it
+            hand_over(client, lease)
     except NotAcquired as error:
         if not request.quiet:
             terminal.say(str(error))

@@ -147,9 +147,9 @@ class _Run:
         """What the watchdog needs to release the lock, should we be killed."""
         import json
 
-        from ..lease_token import VARIABLE, packed
+        from ..lease_token import VARIABLE, grant_of, pack
 
-        return json.dumps({VARIABLE: packed(lease), "FENCELOCK_URL": self._url()})
+        return json.dumps({VARIABLE: pack(grant_of(lease)), "FENCELOCK_URL": self._url()})
 
     def _url(self) -> str:
         url: str | None = self._request.options.url
