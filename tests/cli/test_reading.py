@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fencelock.cli import lease_token
 from fencelock.cli.acquisition import describe
+from fencelock.cli.clock import brief, seconds
 from fencelock.cli.codes import BadArguments
-from fencelock.cli.durations import brief, seconds
 from fencelock.cli.main import parser_of
 from fencelock.cli.run import run_request
 from fencelock.cli.run.kill_plan import KillPlan

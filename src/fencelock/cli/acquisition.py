@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..errors import FencelockError, Misconfigured, NotAcquired, OutcomeUnknown
 from ..model import Meta, Scalar, State
 from . import clock, terminal
-from .durations import brief
+from .clock import brief
 from .options import LockRequest, connected
 from .signals import Interrupted, Late, Signals
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..model import Holding, Meta, Waiting
 from . import terminal
 from .acquisition import who
-from .durations import brief
+from .clock import brief
 
 _OWN_WORDS = {"host", "pid", "thread", "task", "command"}
 

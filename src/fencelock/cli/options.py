@@ -11,8 +11,8 @@ from .._client.validation import check_name, check_prefix, check_ttl
 from ..errors import UsageError
 from ..model import Scalar
 from . import codes
+from .clock import seconds
 from .codes import BadArguments
-from .durations import seconds
 
 if TYPE_CHECKING:
     from ..sync import Client

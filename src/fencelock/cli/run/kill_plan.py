@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import NamedTuple
 
-from ..durations import brief
+from ..clock import brief
 
 MARGIN_S = 0.1  # how long before the end of the lease everything must be over
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from ...errors import UsageError
 from .. import codes
+from ..clock import brief, seconds
 from ..codes import BadArguments
-from ..durations import brief, seconds
 from ..options import LockRequest, lock_arguments, lock_request, number_of, optional
 from .kill_plan import MARGIN_S, KillPlan
 

@@ -24,8 +24,8 @@ import select
 import signal
 
 from .. import clock
+from .child import alive, find_by_pipe, send
 from .kill_plan import KillPlan, Watch
-from .process_group import alive, find_by_pipe, send
 
 QUIT_S = 1.0  # how long a watchdog may take to go home
 OVER_S = 2.0  # a command that was killed is gone within this, or the ttl has to end

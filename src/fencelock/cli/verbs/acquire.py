@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ...errors import NotAcquired
 from ...model import Grant
 from .. import codes, terminal
+from ..clock import brief
 from ..codes import failure
-from ..durations import brief
 from ..lease_token import VARIABLE, grant_of, hand_over, pack
 from ..options import lock_arguments, lock_request
 from ..signals import Signals

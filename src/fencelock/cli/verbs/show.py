@@ -8,7 +8,7 @@ import sys
 from ...model import Holding, State
 from .. import codes, terminal
 from ..acquisition import who
-from ..durations import brief
+from ..clock import brief
 from ..listing import holding_facts, table, waiting_facts, words_of
 from ..options import connected, name_of
 
