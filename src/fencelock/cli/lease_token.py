@@ -1,4 +1,4 @@
-"""A lease that a script carries from one command to the next.
+"""Pack a lease into a text that a script carries from one command to the next, and unpack it.
 
 The text holds the owner id and is therefore the right to renew and release: who has it has the
 lock. It goes to a variable of the script, never to a log.

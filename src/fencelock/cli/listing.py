@@ -1,4 +1,4 @@
-"""Holders and waiters as facts for programs and as tables for people."""
+"""Show holders and waiters as facts for programs and as tables for people."""
 
 from __future__ import annotations
 

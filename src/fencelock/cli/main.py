@@ -1,4 +1,4 @@
-"""Picks the verb, reads its arguments and turns errors into one line and an exit code.
+"""Pick the verb, read its arguments, and turn errors into one line and an exit code.
 
 A verb is a module with ``arguments(parser)`` and ``main(options) -> int``, and perhaps ``USAGE``
 and ``EPILOG``. Only the module of the verb that was asked for is imported: a cron wrapper starts

@@ -1,4 +1,4 @@
-"""Arguments that several verbs share, and their readers."""
+"""Add and read the arguments that several verbs share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see: lines on stderr, colors where they are wanted, and one live line.
+"""Print for people: lines on stderr, colors where they are wanted, and one live line.
 
 A standard stream that is closed is None in Python. Nobody is told about that: who closes stderr
 does not want to read.

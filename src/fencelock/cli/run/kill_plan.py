@@ -1,4 +1,4 @@
-"""When to send which signal to a command whose lease ends: values and arithmetic, no I/O."""
+"""Compute when to send which signal to a command whose lease ends: values only, no I/O."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class FileGuard:
         timeout: float = TIMEOUT_S,
         durable: bool = True,
     ) -> None:
-        claim(1, name or "any", epoch)  # refuses what is no epoch
+        claim(1, name or "any", epoch)  # refuses what is not an epoch
         self._path = os.path.realpath(path)  # so that all links to a file share its mark
         self._name, self._epoch = name, epoch
         self._timeout, self._durable = timeout, durable

@@ -45,7 +45,7 @@ def _two_holders(one: Tenure, other: Tenure, moment: float) -> Violation:
 
 
 def told_in_time(history: History, promises: Promises) -> list[Violation]:
-    """A holder that runs hears of its loss within its bound after the engine has moved on."""
+    """A holder that runs learns of its loss within its bound after the engine has moved on."""
     bound = promises.told_within
     if bound is None:
         return []

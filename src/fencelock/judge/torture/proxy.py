@@ -1,4 +1,4 @@
-"""A TCP proxy between a client and its server: what a network does to them, on demand.
+"""Run a TCP proxy between a client and its server that delays, blocks, cuts and loses on demand.
 
 It runs in a thread of its own on loopback and knows no protocol. What it counts is what can be
 seen on a wire: connections, bytes, and *requests*. A request is what a client sends after it was
@@ -22,7 +22,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeVar
 
 TO_SERVER = "to the server"
@@ -167,7 +166,7 @@ class Proxy:
         """Swallow the next answer of the server, to a request that has these bytes in it.
 
         Then that connection is reset, or stays open in silence for good: an answer that came later
-        would be taken for the lost one's. What a server pushes unasked is no answer.
+        would be taken for the lost one's. What a server pushes unasked is not an answer.
         """
         self._command(lambda: self._lose.extend([(to, then_cut)] * count))
 
@@ -209,12 +208,7 @@ class Proxy:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # Commands come from other threads; only the proxy's own thread touches its state.

@@ -115,7 +115,7 @@ def session_of(engine: Engine) -> float:
 
 def promised(traits: Traits | None, ttl: float, bound: bool = False) -> Promises:
     """What a run is held to. The lock of another library is held to what every lock is for: it
-    has one holder at a time while a lease lasts, and is to be had again. It tells of no loss.
+    has one holder at a time while a lease lasts, and can be acquired again. It reports no loss.
 
     Where a lock is bound to a session, its holder is told of the end with its next renewal.
     """

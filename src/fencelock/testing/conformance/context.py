@@ -1,4 +1,4 @@
-"""The context of a check: clients, names of its own, others at work, and waits that end."""
+"""Give a check its clients, names of its own, others at work, and waits that end."""
 
 from __future__ import annotations
 
