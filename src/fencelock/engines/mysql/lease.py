@@ -33,13 +33,7 @@ class LeaseEngine(MysqlEngine):
     """Locks as rows."""
 
     traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
+        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
     )
 
     @classmethod

@@ -52,15 +52,7 @@ class RowEngine(MysqlEngine):
     """Locks of transactions."""
 
     commits = True
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=True,
-        durable=False,
-        revoke=False,
-    )
+    traits = Traits("correctness", "network", fence=True, push=True, revoke=False)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

@@ -47,14 +47,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
 
     takes_keys = True
     traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=True,
-        durable=False,
-        revoke=False,
-        advice="use mode=lease",
+        "correctness", "network", fence=True, push=True, revoke=False, advice="use mode=lease"
     )
 
     def __init__(self, world: World, address: Address) -> None:
