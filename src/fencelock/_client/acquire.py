@@ -20,7 +20,7 @@ from collections import deque
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
-from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
+from ..world import GRACE_S, Signal, World, sleep
 from . import policy
 from .pending import Pending, grace, taken_back, unconfirmed, unwatch
 
@@ -79,11 +79,6 @@ class Waitlist:
         """Raise if the client was closed."""
         if self.closed:
             raise UsageError("this client was closed while it tried to acquire: connect again")
-
-
-def limit_of(started: float, timeout: float | None) -> float:
-    """The moment by which an attempt has ended, whatever the engine does."""
-    return NO_LIMIT if timeout is None else started + timeout + GRACE_S
 
 
 async def wait_for_lock(

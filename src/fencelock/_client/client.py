@@ -15,7 +15,19 @@ from typing import Generic, Protocol, TypeVar
 from .. import observe
 from ..engine import Address, Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, Unsupported, UsageError
-from ..model import Busy, Finding, Grant, Holding, Owed, Safety, State, Traits, granted, wished
+from ..model import (
+    Busy,
+    Finding,
+    Grant,
+    Holding,
+    Owed,
+    Request,
+    Safety,
+    State,
+    Traits,
+    granted,
+    wished,
+)
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
 from . import acquire
 from .hold_state import HoldState
@@ -214,13 +226,7 @@ class Core(Generic[L]):
         started = world.now()
         limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
-            try:
-                with world.until(limit):
-                    await self.ready()
-            except OutcomeUnknown as error:
-                raise Unavailable(
-                    f"the engine was not reached in time ({error}); nothing was asked for"
-                ) from error
+            await self._ready_by(limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
         name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key = spec
@@ -269,23 +275,41 @@ class Core(Generic[L]):
             waitlist.end(owner)
             return lease
         except BaseException as error:
-            # Whatever it is (a cancellation, an exception of a signal handler, no thread to be
-            # had): the engine may have granted what nobody gets. Errors of ours that come before
-            # the grant have been dealt with.
-            if hold is not None:
-                keeper.retire(hold)
             if hold is not None or not isinstance(error, FencelockError):
-                world.unbound()
-                if owner in waitlist.attempts:
-                    await pending.withdraw(
-                        request, grace(world, limit), waitlist.attempts, doubted=True, watched=True
-                    )
-                else:
-                    pending.go_on()
+                await self._undo(request, hold, limit)
             waitlist.end(owner)
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
+
+    async def _ready_by(self, limit: float) -> None:
+        try:
+            with self.world.until(limit):
+                await self.ready()
+        except OutcomeUnknown as error:
+            raise Unavailable(
+                f"the engine was not reached in time ({error}); nothing was asked for"
+            ) from error
+
+    async def _undo(self, request: Request, hold: HoldState | None, limit: float) -> None:
+        """Take back an attempt that has failed: the engine may have granted what nobody gets.
+
+        Whatever it failed by: a cancellation, an exception of a signal handler, no thread to be
+        had. Errors of ours that come before the grant have been dealt with.
+        """
+        if hold is not None:
+            self.keeper.retire(hold)
+        self.world.unbound()
+        if request.owner in self._waitlist.attempts:
+            await self.pending.withdraw(
+                request,
+                grace(self.world, limit),
+                self._waitlist.attempts,
+                doubted=True,
+                watched=True,
+            )
+        else:
+            self.pending.go_on()
 
     def _hint(self, name: str, about: str) -> None:
         """Say once what a wait that would never end looks like from here."""
