@@ -1,5 +1,5 @@
-"""The one waiting loop, for those whose first try did not do: subscribe, try again, wait with a
-deadline, take back.
+"""Wait for a lock that the first try did not get: subscribe, try again, wait with a deadline, take
+back.
 
 It serves every engine. A push means "look again", and looking is asking ``acquire`` once more for
 the same owner; engines answer that idempotently.
@@ -32,7 +32,7 @@ class Attempt:
 
 
 class Waitlist:
-    """Who tries through one client, so that closing it ends their waits.
+    """The attempts of one client, so that closing it ends their waits.
 
     An exception of a signal handler can come at any bytecode, and another one while the first is
     handled. So the list knows every attempt by something that lives in its call and nowhere else:
@@ -181,7 +181,7 @@ async def _look(
             try:
                 handed = engine.pushed_grant(request)
                 if handed is None:
-                    answer = await _ask(world, engine, request, limit)
+                    answer = await _acquire(world, engine, request, limit)
                 elif handed.valid_until > world.now():
                     return handed
                 else:
@@ -206,8 +206,8 @@ async def _look(
         signal.clear()
 
 
-async def _ask(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
-    """Ask for an answer that can be believed."""
+async def _acquire(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
+    """Call acquire until its answer can be believed."""
     try:
         answer = await engine.acquire(request)
     except OutcomeUnknown as error:

@@ -1,8 +1,8 @@
 """Open, acquire and close: one client, which ties a world, an engine and a keeper together.
 
-Here it opens, acquires and closes; what it does with a hold once it is granted is in
-``lease_lifecycle.py``. ``sync.py`` and ``aio.py`` are thin facades of both. Everything is
-``async def`` and asks only the World; under threads the facades run it with ``drive()``.
+Once a hold is granted, ``lease_lifecycle.py`` has it. ``sync.py`` and ``aio.py`` are thin facades
+of both. Everything is ``async def`` and asks only the World; under threads the facades run it with
+``drive()``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CLOSE_S = 5.0  # the longest that closing a client may take for its background w
 
 
 class HasHold(Protocol):
-    """What core needs of a lease: that it points to its hold."""
+    """A lease, as far as the client knows it: it points to its hold."""
 
     @property
     def _hold(self) -> HoldState: ...
@@ -61,7 +61,7 @@ L = TypeVar("L", bound=HasHold)
 
 
 class Core(Generic[L]):
-    """One client."""
+    """One client: opens the engine, acquires, and closes."""
 
     def __init__(
         self,
@@ -294,8 +294,8 @@ class Core(Generic[L]):
     async def _undo(self, request: Request, hold: HoldState | None, limit: float) -> None:
         """Take back an attempt that has failed: the engine may have granted what nobody gets.
 
-        Whatever it failed by: a cancellation, an exception of a signal handler, no thread to be
-        had. Errors of ours that come before the grant have been dealt with.
+        Whatever it failed by: a cancellation, an exception of a signal handler, no thread left.
+        Errors of ours that come before the grant have been dealt with.
         """
         if hold is not None:
             self.keeper.retire(hold)
