@@ -91,7 +91,7 @@ class _Thread:
                 _thread.start_new_thread(self._start, ())
             else:
                 self._start_here()
-        except RuntimeError:  # no thread to be had: the caller decides, the coroutine must not leak
+        except RuntimeError:  # no thread left: the caller decides, the coroutine must not leak
             work.close()
             raise
 
