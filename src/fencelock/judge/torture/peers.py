@@ -1,4 +1,4 @@
-"""Adapt the locks of other libraries, to show what a lock without a fence loses.
+"""Adapters of other libraries' locks: to see what a lock without a fence loses.
 
 Each is used as its own documents show, with a ttl where it takes one, and asked whether it is still
 held before the write wherever it can say so. None of them has a fence: nothing can refuse a holder
@@ -22,8 +22,8 @@ from .adapters import Doubt, Failed, FencelockAdapter, FencelockAsyncAdapter, Ho
 CHECKS_EVERY_S = 0.05  # how often they look for a lock that is held: the default is 0.1 s
 
 
-class OverRedisPy(LockAdapter):
-    """A library that takes redis-py's client."""
+class RedisAdapter(LockAdapter):
+    """A library whose locks are keys of Redis."""
 
     def __init__(self, url: str, **options: object) -> None:
         redis: Any = import_module("redis")
@@ -34,12 +34,12 @@ class OverRedisPy(LockAdapter):
         self._redis.close()
 
     def sweep(self, prefix: str) -> None:
-        """Remove the keys that have this in their names: the names are ours alone."""
+        """Delete the keys that have this in their names: the names are ours alone."""
         for key in self._redis.scan_iter(match=f"*{prefix}*"):
             self._redis.delete(key)
 
 
-class RedisPy(OverRedisPy):
+class RedisPy(RedisAdapter):
     """redis-py's Lock: ``SET NX PX``, no renewal unless the program extends it by hand."""
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
@@ -59,7 +59,7 @@ class RedisPy(OverRedisPy):
 
 
 class RedisPyHold(Hold):
-    """A lock of redis-py: it is not extended, so it ends at its ttl, which is not a loss."""
+    """A lock of redis-py: it is not extended, so it ends at its ttl, and that is no loss."""
 
     def __init__(self, lock: Any, ttl: float, errors: Any, until: float) -> None:
         self._lock = lock
@@ -86,7 +86,7 @@ class RedisPyHold(Hold):
         return True
 
 
-class PythonRedisLock(OverRedisPy):
+class PythonRedisLock(RedisAdapter):
     """python-redis-lock, with a ttl and with its thread that renews."""
 
     def __init__(self, url: str) -> None:
