@@ -10,8 +10,8 @@ import pytest
 
 from fencelock.engines.etcd.cluster import Stream
 from fencelock.wires.grpc import client_aio, stream_aio, stream_threads
+from fencelock.wires.grpc.client_threads import FrameSocket
 from fencelock.wires.grpc.server import Server
-from fencelock.wires.grpc.socket_threads import FrameSocket
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import free_port
 from tests.wires.grpc.peer import DATA, HEADERS, RESET, answer, begun, ended, refused

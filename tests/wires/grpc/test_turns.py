@@ -9,7 +9,7 @@ import pytest
 
 from fencelock.wires.grpc import client_threads
 from fencelock.wires.grpc.call import RpcError
-from fencelock.wires.grpc.socket_threads import FrameSocket
+from fencelock.wires.grpc.client_threads import FrameSocket
 from tests.faults.flavors import SOON
 from tests.wires.grpc.callers import Callers
 from tests.wires.grpc.peer import CALLS_MAX, HEADERS, answer

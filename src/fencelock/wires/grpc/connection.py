@@ -142,12 +142,11 @@ class Connection:
     def fail(self, why: str) -> None:
         """End all calls: the connection is no more."""
         self.leaving = self.leaving or why
-        calls = self.under_way()
-        self.calls.clear()
-        self._queue.clear()
-        for call in calls:  # the server acts on a request only once it has the whole of it
+        for call in self.under_way():  # the server acts on a request only once it has all of it
             unsent = not call.number or (bool(call.body) and not call.goes_on)
             call.end(RpcError("UNAVAILABLE", why, unsent))
+        self.calls.clear()  # last: if this is interrupted, the next one ends the others
+        self._queue.clear()
 
     def feed(self, data: bytes) -> None:
         """Take received bytes. Malformed means that the connection must be ended."""

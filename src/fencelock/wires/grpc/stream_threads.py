@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 
 from .call import Call, RpcError
+from .client_threads import FrameSocket
 from .connection import DEATH_S, SILENCE_S
 from .hpack import Malformed
 from .server import Server
-from .socket_threads import FrameSocket
 
 CONNECT_S = 3.0
 
