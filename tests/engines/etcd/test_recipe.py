@@ -11,7 +11,7 @@ from fencelock.engines.etcd import lease as lease_module
 from fencelock.engines.etcd.engine import EtcdEngine
 from fencelock.engines.etcd.messages import requests
 from fencelock.model import Busy, Request
-from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 

@@ -20,7 +20,8 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ...wires.grpc.call import Metadata, RpcError
+from ...wires.grpc.server import Metadata
+from ...wires.grpc.status import RpcError
 from ...wires.grpc.tls import Tls
 from ...world import World
 from ..options import REQUEST_TIMEOUT_S, common, tls

@@ -22,10 +22,10 @@ from time import monotonic
 from types import FrameType
 
 from ..socket_timeout import READ, poller, set_timeout, waits_in_kernel
-from .call import Call, RpcError, cannot_connect
-from .connection import PING_OUT, PONG_S, Connection
+from .connection import PING_OUT, PONG_S, Call, Connection
 from .hpack import Malformed
 from .server import Server
+from .status import RpcError, cannot_connect
 from .tls import Seal
 
 READ_MAX = 65_536

@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from .call import Call, RpcError
 from .client_threads import FrameSocket
-from .connection import DEATH_S, SILENCE_S
+from .connection import DEATH_S, SILENCE_S, Call
 from .hpack import Malformed
 from .server import Server
+from .status import RpcError
 
 CONNECT_S = 3.0
 
