@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import cast
 
 from ..buffered_protocol import Receiver
-from .connection import DEATH_S, PING_OUT, PONG_S, SILENCE_S, Call, Connection
+from .connection import DEATH_S, PING_OUT, PONG_S, SILENCE_S, Call, Connection, OnEnd, OnMessage
 from .hpack import Malformed
 from .server import Server
 from .status import RpcError, cannot_connect
@@ -195,9 +195,7 @@ class _StreamCall(Call):
 
     __slots__ = ("_on_end", "_on_message")
 
-    def __init__(
-        self, head: bytes, on_message: Callable[[bytes], None], on_end: Callable[[], None]
-    ) -> None:
+    def __init__(self, head: bytes, on_message: OnMessage, on_end: OnEnd) -> None:
         super().__init__(head, None, goes_on=True)
         self._on_message = on_message
         self._on_end = on_end
@@ -216,8 +214,8 @@ class AioStream:
         self,
         client: Awaitable[AioClient],
         head: bytes,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        on_message: OnMessage,
+        on_end: OnEnd,
     ) -> None:
         self._call = _StreamCall(head, on_message, on_end)
         self._early: list[bytes] = []

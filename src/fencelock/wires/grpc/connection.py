@@ -7,11 +7,15 @@ likes, because answers are read whole anyway; what we send keeps to the limits o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
+from typing import TypeAlias
 
 from .hpack import Malformed, read_block
 from .status import RpcError, refusal
+
+OnMessage: TypeAlias = Callable[[bytes], None]  # called with each message of a stream
+OnEnd: TypeAlias = Callable[[], None]  # called once when the stream has ended, however
 
 # Frames (RFC 9113, section 6): their types, flags, settings and error codes.
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE = 0, 1, 3, 4, 5

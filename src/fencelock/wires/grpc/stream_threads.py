@@ -7,10 +7,9 @@ that. A silent server is sent a ping now and then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from .client_threads import FrameSocket
-from .connection import DEATH_S, SILENCE_S, Call
+from .connection import DEATH_S, SILENCE_S, Call, OnEnd, OnMessage
 from .hpack import Malformed
 from .server import Server
 from .status import RpcError
@@ -38,8 +37,8 @@ class ThreadsStream:
         self,
         server: Server,
         head: bytes,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        on_message: OnMessage,
+        on_end: OnEnd,
     ) -> None:
         self._server = server
         self._call = _StreamCall(head)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ....wires.grpc.client_aio import AioClient, AioStream, connect
+from ....wires.grpc.connection import OnEnd, OnMessage
 from ....wires.grpc.server import Metadata, Server
 from ....wires.grpc.status import RpcError, cannot_connect
 from ....wires.grpc.tls import Tls, context_of
@@ -62,12 +63,7 @@ class AioWire:
         return client
 
     def stream(
-        self,
-        member: int,
-        method: str,
-        about: Metadata,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        self, member: int, method: str, about: Metadata, on_message: OnMessage, on_end: OnEnd
     ) -> AioStream:
         head = self._servers[member].headers[method, None, about]
         return AioStream(self._connected(member, WORK, CONNECT_S), head, on_message, on_end)

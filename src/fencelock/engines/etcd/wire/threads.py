@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic, sleep
 
 from ....wires.grpc.client_threads import ThreadsClient
+from ....wires.grpc.connection import OnEnd, OnMessage
 from ....wires.grpc.server import Metadata, Server
 from ....wires.grpc.status import RpcError, cannot_connect
 from ....wires.grpc.stream_threads import ThreadsStream
@@ -75,12 +76,7 @@ class ThreadsWire:
         return client
 
     def stream(
-        self,
-        member: int,
-        method: str,
-        about: Metadata,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        self, member: int, method: str, about: Metadata, on_message: OnMessage, on_end: OnEnd
     ) -> ThreadsStream:
         server = self._servers[member]
         return ThreadsStream(server, server.headers[method, None, about], on_message, on_end)
