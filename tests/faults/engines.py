@@ -122,8 +122,6 @@ STORES: dict[str, Store] = {
         lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
-        left_out=frozenset({"test_signal_exceptions.py"}),
-        why_left_out=STORMS,
     ),
     # A dead client keeps its place and its locks until its session ends: hence a short one.
     "zookeeper": Store(

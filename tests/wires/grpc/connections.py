@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 from fencelock.engines.etcd.cluster import Stream, Wire
 from fencelock.engines.etcd.wire.aio import AioWire
 from fencelock.engines.etcd.wire.threads import ThreadsWire
-from fencelock.wires.grpc import client_aio, client_threads, stream_aio, stream_threads
-from fencelock.wires.grpc.call import Metadata, RpcError
-from fencelock.wires.grpc.server import Server
+from fencelock.wires.grpc import client_aio, client_threads, stream_threads
+from fencelock.wires.grpc.server import Metadata, Server
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class ThreadsConnection:
         told: float | None = None,
         about: Metadata = (),
     ) -> bytes:
-        head = self._server.headers.block(f"/test/{method}", told, about)
+        head = self._server.headers[f"/test/{method}", told, about]
         return self.client.call(head, message, within)
 
     def usable(self) -> bool:
@@ -86,7 +86,7 @@ class AioConnection:
         told: float | None = None,
         about: Metadata = (),
     ) -> bytes:
-        head = self._server.headers.block(f"/test/{method}", told, about)
+        head = self._server.headers[f"/test/{method}", told, about]
         return await self.client.call(head, message, within)
 
     def usable(self) -> bool:
@@ -96,8 +96,8 @@ class AioConnection:
         async def given() -> client_aio.AioClient:
             return self.client
 
-        head = self._server.headers.block(f"/test/{method}", None, ())
-        return stream_aio.AioStream(given(), head, hear, end)
+        head = self._server.headers[f"/test/{method}", None, ()]
+        return client_aio.AioStream(given(), head, hear, end)
 
     def retire(self) -> None:
         self.client.retire()
@@ -109,7 +109,7 @@ class AioConnection:
 
 def threads_stream(server: Server, method: str, hear: Hear, end: End) -> Stream:
     return stream_threads.ThreadsStream(
-        server, server.headers.block(f"/test/{method}", None, ()), hear, end
+        server, server.headers[f"/test/{method}", None, ()], hear, end
     )
 
 

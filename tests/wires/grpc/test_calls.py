@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fencelock.wires.grpc import client_aio
-from fencelock.wires.grpc.call import CODES, RpcError
+from fencelock.wires.grpc.status import CODES, RpcError
 from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.connections import AioConnection, Connection, connection_to, refusal
 from tests.wires.grpc.server import GrpcServer

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.connections import beside, connection_to, refusal, wire_to
 from tests.wires.grpc.peer import DATA, HEADERS, answer, begun, farewell

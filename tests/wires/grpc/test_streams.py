@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from fencelock.engines.etcd.cluster import Stream
-from fencelock.wires.grpc import client_aio, stream_aio, stream_threads
+from fencelock.wires.grpc import client_aio, stream_threads
+from fencelock.wires.grpc.client_threads import FrameSocket
 from fencelock.wires.grpc.server import Server
-from fencelock.wires.grpc.socket_threads import FrameSocket
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import free_port
 from tests.wires.grpc.connections import Connection, beside, connection_to
@@ -36,11 +36,11 @@ class Listener:
     def open(self, lab: Lab, address: str) -> Stream:
         """A stream to a server that has not been connected to."""
         server = Server.at(address, None)
-        head = server.headers.block("/test/flow", None, ())
+        head = server.headers["/test/flow", None, ()]
         if lab.flavor == "sync":
             return stream_threads.ThreadsStream(server, head, self.news.append, self.end)
         line = client_aio.connect(server, SOON)
-        return stream_aio.AioStream(_closing(line), head, self.news.append, self.end)
+        return client_aio.AioStream(_closing(line), head, self.news.append, self.end)
 
 
 async def _closing(line: Coroutine[Any, Any, client_aio.AioClient]) -> client_aio.AioClient:
