@@ -115,8 +115,6 @@ STORES: dict[str, Store] = {
             "order": "serves waiters in no order",
             "waiters": "keeps no queue",
         },
-        left_out=frozenset({"test_signal_exceptions.py"}),
-        why_left_out=STORMS,
     ),
     "etcd": Store(
         lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
