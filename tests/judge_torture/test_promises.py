@@ -34,7 +34,8 @@ def test_a_lock_without_a_fence_is_held_to_what_needs_none() -> None:
     [
         ("postgresql://h/db", False),
         ("postgresql://h/db?mode=advisory", True),
-        ("mysql://h/db?mode=row", True),
+        ("postgresql://h/db?mode=row", True),
+        ("mysql://h/db?mode=advisory", True),
         ("mariadb://h/db?mode=lease", False),
         ("redis://h/0", False),
     ],

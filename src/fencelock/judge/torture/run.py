@@ -99,10 +99,8 @@ def with_session(url: str, ttl: float) -> str:
 
 def is_session_bound(address: Address) -> bool:
     """Whether the server frees a lock as soon as the connection of its holder has ended."""
-    modes = ("advisory", "row")
-    return address.scheme in ("postgresql", "mysql", "mariadb") and (
-        address.options.get("mode") in modes
-    )
+    modes = {"postgresql": ("advisory", "row"), "mysql": ("advisory",), "mariadb": ("advisory",)}
+    return address.options.get("mode") in modes.get(address.scheme, ())
 
 
 def session_of(engine: Engine) -> float:
