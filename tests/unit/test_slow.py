@@ -1,4 +1,4 @@
-"""What ``make test`` leaves out is there: a test that was renamed is not forgotten, nor run twice."""
+"""What ``make test`` leaves out is there: a test that was renamed is not forgotten."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 import fencelock
 from fencelock.engines.mysql.wire import transaction_pool
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 from tests.servers.mariadb import SqlServer
 
 
@@ -162,8 +162,9 @@ def test_a_transaction_that_was_ended_nevertheless_is_a_lost_lease(
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
-        lease = await client.lock("stock", ttl=1.5).acquire()
+        lease = await client.lock("stock", ttl=60).acquire()
         await do(lease, f"ALTER TABLE {data} COMMENT 'DDL commits'")
+        make_due(lease)
         assert await lease.lost.wait(10)
         assert await lease.release() is False
 
@@ -173,12 +174,15 @@ def test_a_transaction_that_was_ended_nevertheless_is_a_lost_lease(
 def test_a_holder_that_uses_its_connection_is_renewed_all_the_same(
     flavor: str, server: SqlServer, table: str
 ) -> None:
-    """A statement that takes longer than the ttl does not end the lease."""
+    """A statement that takes long does not keep renewals from the server."""
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), mode="row", table=table)
-        async with client.lock("stock", ttl=2.5) as lease:
-            await do(lease, "SELECT SLEEP(4)")
+        async with client.lock("stock", ttl=60) as lease:
+            working = lab.start(do(lease, "SELECT SLEEP(1)"))
+            for _ in range(3):
+                await lab.until_renewed(lease)
+            await working.result()
             lease.check()
 
     run(flavor, scenario)
