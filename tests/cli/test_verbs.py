@@ -87,7 +87,7 @@ def test_watch_ends_with_its_reader(program: Program) -> None:
 
 
 def test_hold_lasts_until_stdin_closes(program: Program) -> None:
-    process = program.start("hold", "a", "--ttl", "1s")
+    process = program.start("hold", "a", "--ttl", "30s")
     word, name, fence = line(process).split()
     assert (word, name) == ("held", "a")
     with program.client() as client:
@@ -99,12 +99,12 @@ def test_hold_lasts_until_stdin_closes(program: Program) -> None:
 
 
 def test_hold_ends_when_the_lease_is_lost_or_a_signal_comes(program: Program) -> None:
-    process = program.start("hold", "a", "--ttl", "1s")
+    process = program.start("hold", "a", "--ttl", "4s")
     line(process)
     assert program.run("revoke", "a", "--reason", "over", "--yes").returncode == 0
     assert process.wait(30) == 79
     assert "over" in end(process).stderr
-    process = program.start("hold", "a", "--ttl", "1s")
+    process = program.start("hold", "a", "--ttl", "30s")
     line(process)
     process.terminate()
     assert process.wait(30) == 143
