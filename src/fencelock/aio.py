@@ -174,7 +174,7 @@ class Client(ClientBase):
         """Decorate a function: each call holds the lock named by the template, filled from its
         arguments. It takes all options of ``lock``.
 
-        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
+        ``busy="skip"`` returns None instead of raising if the lock cannot be acquired in time.
         A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
         spec = self.lock("template", **options)._spec
@@ -266,7 +266,7 @@ class Lock(LockBase["Lease"]):
         return lease
 
     async def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
-        """Return a lease, or None when it is not had within the timeout (by default: at once)."""
+        """Return a lease, or None if it cannot be acquired in time (by default: at once)."""
         answer = await self._cores.here().attempt(self._spec, check_timeout(timeout))
         return None if isinstance(answer, Busy) else answer
 

@@ -2,8 +2,7 @@
 asyncio.
 
 Everything runs in the calling thread; the only thread of our own is the keeper's, and the embedded
-engine's listener while somebody waits. Each method is one line over ``client.py``: the thinking is
-there.
+engine's listener while somebody waits. Each method is one line over ``_client/client.py``.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def connect(url: str | None = None, **options: object) -> Client:
 class Client(ClientBase):
     """A connection to one engine.
 
-    Threads may share it; a forked child gets a link of its own on first use.
+    Threads may share it; a forked child gets a connection of its own on first use.
     """
 
     def lock(
@@ -103,7 +102,7 @@ class Client(ClientBase):
         """Decorate a function: each call holds the lock named by the template, filled from its
         arguments. It takes all options of ``lock``.
 
-        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
+        ``busy="skip"`` returns None instead of raising if the lock cannot be acquired in time.
         A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
         spec = self.lock("template", **options)._spec
@@ -182,7 +181,7 @@ class Lock(LockBase["Lease"]):
         return lease
 
     def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
-        """Return a lease, or None when it is not had within the timeout (by default: at once)."""
+        """Return a lease, or None if it cannot be acquired in time (by default: at once)."""
         answer = drive(self._cores.here().attempt(self._spec, check_timeout(timeout)))
         return None if isinstance(answer, Busy) else answer
 

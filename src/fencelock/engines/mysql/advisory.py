@@ -64,7 +64,7 @@ class AdvisoryEngine(MysqlEngine):
     def traits_on(self, server: Server) -> Traits:
         traits = AdvisoryEngine.traits
         if server.is_cluster:
-            return traits._replace(safety="efficiency", advice=CLUSTER_ADVICE["advisory"])
+            return traits._replace(safety="efficiency", advice=CLUSTER_ADVICE)
         return traits
 
     def begin(self, server: Server) -> None:
