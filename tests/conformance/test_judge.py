@@ -158,7 +158,7 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "wrong_calls_are_refused_unsent": (fencelock._client.lock_options, "check_ttl", _accept),
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
-    "a_waiter_survives_a_short_outage": (acquire, "_ask", _give_up),
+    "a_waiter_survives_a_short_outage": (acquire, "_acquire", _give_up),
 }
 
 
