@@ -17,10 +17,10 @@ from fencelock.wires.grpc.client_threads import FrameSocket
 from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.callers import Callers
+from tests.wires.grpc.connections import connection_to
 from tests.wires.grpc.peer import DATA, HEADERS, answer, settings
 from tests.wires.grpc.script import Script
 from tests.wires.grpc.server import GrpcServer
-from tests.wires.grpc.ways import way_to
 
 
 def _strike(when: Callable[[], None]) -> Future[None]:
@@ -200,12 +200,14 @@ def _threads() -> int:
 @pytest.mark.parametrize("end", ["closed", "stopped"])
 def test_nothing_is_left_when_all_is_closed(flavor: str, end: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, server.address) as way:
+        async with connection_to(lab, server.address) as connection:
             ends: list[int] = []
-            streams = [way.stream("flow", lambda _: None, lambda: ends.append(1)) for _ in range(3)]
+            streams = [
+                connection.stream("flow", lambda _: None, lambda: ends.append(1)) for _ in range(3)
+            ]
             for stream in streams:
                 stream.send(b"hello")
-            jobs = [lab.start(way.call("linger", b"%d" % number)) for number in range(20)]
+            jobs = [lab.start(connection.call("linger", b"%d" % number)) for number in range(20)]
             for job in jobs:
                 await job.result()
             if end == "stopped":

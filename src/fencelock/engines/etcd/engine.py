@@ -43,13 +43,7 @@ class EtcdEngine(Engine):
     options: ClassVar = OPTIONS
     plain = True
     traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
+        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
     )
 
     def __init__(self, world: World, address: Address) -> None:

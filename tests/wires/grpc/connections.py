@@ -21,8 +21,8 @@ Hear = Callable[[bytes], None]
 End = Callable[[], None]
 
 
-class Way(Protocol):
-    """One line, and streams to the same server."""
+class Connection(Protocol):
+    """One connection for calls, and streams to the same server."""
 
     async def call(
         self,
@@ -44,7 +44,7 @@ class Way(Protocol):
     async def close(self) -> None: ...
 
 
-class ThreadsWay:
+class ThreadsConnection:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.client = client_threads.ThreadsClient(server, SOON)
@@ -73,10 +73,10 @@ class ThreadsWay:
         self.client.close()
 
 
-class AioWay:
-    def __init__(self, server: Server, line: client_aio.AioClient) -> None:
+class AioConnection:
+    def __init__(self, server: Server, client: client_aio.AioClient) -> None:
         self._server = server
-        self.client = line
+        self.client = client
 
     async def call(
         self,
@@ -113,21 +113,23 @@ def threads_stream(server: Server, method: str, hear: Hear, end: End) -> Stream:
     )
 
 
-async def connect(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> Way:
+async def connect(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> Connection:
     server = Server.at(address, tls)
     if lab.flavor == "sync":
-        return ThreadsWay(server)
-    return AioWay(server, await client_aio.connect(server, SOON))
+        return ThreadsConnection(server)
+    return AioConnection(server, await client_aio.connect(server, SOON))
 
 
 @asynccontextmanager
-async def way_to(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Way]:
+async def connection_to(
+    lab: Lab, address: str, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Connection]:
     """A connection that is closed at the end."""
-    way = await connect(lab, address, tls)
+    connection = await connect(lab, address, tls)
     try:
-        yield way
+        yield connection
     finally:
-        await way.close()
+        await connection.close()
 
 
 @asynccontextmanager
