@@ -65,4 +65,4 @@ class Callers:
         return calls
 
     def _settled(self, waiting: int) -> bool:
-        return self.waiting() == waiting and self.client.is_read
+        return self.waiting() == waiting and bool(self.client._reader)

@@ -77,7 +77,7 @@ def test_ctrl_c_in_the_thread_that_reads_ends_the_line() -> None:
 
         def when() -> None:
             side.next(HEADERS)
-            callers.until(lambda: callers.client.is_read)
+            callers.until(lambda: callers.client._reader)
             others.append(callers.start("any"))
             callers.until(lambda: callers.waiting() == 1)
 

@@ -95,7 +95,7 @@ class KeyTransactions:
         return value.join(around)
 
     def _frame(self, size: int, form: int) -> tuple[bytes, ...]:
-        """The bytes around a value: before it, and behind it; a queue needs it a second time."""
+        """Encode what stands around a value of this size; to join a queue it is sent twice."""
         tail = self._lease
         taking = self._start + protobuf.opening(2, size)
         for number in (2, 2):  # a put, among what is done when the comparison holds
@@ -137,7 +137,7 @@ class Keys:
         return found
 
     def contenders(self, name: str, pairs: Sequence[replies.KeyValue]) -> list[replies.KeyValue]:
-        """Who wants this name, first come first.
+        """Sort out the contenders for a name, first come first.
 
         Names keep their slashes, so ``a/b`` begins with ``a/``: its keys have one slash more.
         """
@@ -146,7 +146,7 @@ class Keys:
         return sorted(direct, key=lambda pair: pair.created)
 
     def name_of(self, pair: replies.KeyValue) -> str | None:
-        """The name that a key contends for, or None when it is no lock's: etcd has other users."""
+        """Return the name that a key contends for; None for a key that is no lock's."""
         name, slash, tail = pair.key[len(self.prefix) :].rpartition(b"/")
         theirs = tail == f"{pair.lease:x}".encode()
         if not (slash and name and pair.lease and (theirs or owner_of(pair.value))):
@@ -154,7 +154,7 @@ class Keys:
         return name.decode(errors="replace")
 
     def revocation(self, owner: str) -> bytes:
-        """The key of the reason for a revocation: no name of a lock begins with a zero byte."""
+        """Return the key of a revocation's reason: no name of a lock begins with a zero byte."""
         return self.prefix + b"\0revoked/" + owner.encode()
 
 
@@ -173,12 +173,12 @@ def delete_own(key: bytes, value: bytes, lease: int | None = None) -> bytes:
 
 
 def value_of(owner: str, since_us: int, meta: str) -> bytes:
-    """What a contender of ours says of itself."""
+    """Encode the value of a contender's key: its owner, since when, and what it says of itself."""
     return f'{{"owner":"{owner}","since_us":{since_us},"meta":{meta}}}'.encode()
 
 
 def read(value: bytes) -> dict[str, Any]:
-    """What a contender says of itself; those of other languages say nothing that we know."""
+    """Decode the value of a key; those of other languages say nothing that we know."""
     try:
         said = json.loads(value)
         if isinstance(said, dict) and {"owner", "since_us", "meta"} <= said.keys():

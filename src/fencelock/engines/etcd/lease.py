@@ -40,7 +40,7 @@ class Leases:
         self._cluster = cluster
         self._look = look
         self.on_expired: Callable[[OwnKey], None] = self.expect_late
-        """Told of each key that was taken away because nobody renewed it."""
+        """Called with each key that was deleted because nobody renewed it."""
         self._by_ttl: dict[int, Lease] = {}
         self.ready: dict[float, Lease] = {}
         """The lease that was used last for a ttl as callers wish it."""
@@ -52,7 +52,7 @@ class Leases:
         self._closing = False
 
     async def fresh(self, ttl: float) -> Lease:
-        """A lease for this ttl that has just begun or was just extended."""
+        """Return a lease for this ttl that has just begun or was just extended."""
         lease = await self._find(ceil(ttl))
         if len(self.ready) >= KEPT_MAX:
             self.ready.clear()
@@ -115,20 +115,20 @@ class Leases:
         raise Unavailable("the members of etcd take turns in failing. Try again")
 
     def end(self, lease: Lease) -> None:
-        """The lease is no more, and no key on it; who waited there looks again."""
+        """Forget a lease that is no more, and wake the waiters whose keys were on it."""
         lease.ended = True
         self._all.pop(lease, None)
         for own in list(lease.keys.values()):
             own.wake(self._world.now())
 
     def start(self) -> None:
-        """Look after the keys from now on."""
+        """Start the job that extends leases and deletes expired keys, unless it runs."""
         with self._mutex:
             if self.job is None and not self._closing:
                 self.job = self._world.spawn(self._run(), "fencelock-etcd")
 
     def expect_late(self, own: OwnKey) -> None:
-        """A key of ours may still appear: a request for it was not answered."""
+        """Have a key deleted that may still appear: a request for it was not answered."""
         own.lease.late_keys[own.key] = (own.value, NEVER)
 
     def close_nowait(self) -> None:

@@ -52,7 +52,7 @@ class Lease:
         self.late_keys: dict[bytes, tuple[bytes, float]] = {}
         """Keys that were withdrawn and may still appear with their value, and until when."""
         self.extension = (now, -1)
-        """The last extension: when it was asked for, and in which epoch of the cluster."""
+        """The last extension: when it was requested, and in which epoch of the cluster."""
         self.confirmed_in = _NO_EPOCH
         """The epoch in which the last extension was confirmed."""
         self.fresh_until = 0.0
@@ -60,7 +60,7 @@ class Lease:
         self.extended(now, -1)
 
     def extended(self, asked_at: float, epoch: int) -> None:
-        """A member has extended it."""
+        """Note that a member has extended it."""
         self.extension = (asked_at, epoch)
         self.confirmed_in = _NO_EPOCH  # second: see confirm()
         self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
@@ -76,8 +76,8 @@ class Lease:
         return not self.ended and now <= self.fresh_until < self.ends_at
 
     def confirm(self, epoch: int, extension: tuple[float, int]) -> bool:
-        """The member of an epoch has answered a linearizable request that was sent after this
-        extension: if it was the same member, the extension counts."""
+        """Count an extension if the member that made it has answered since: ``epoch`` is that of a
+        member that has answered a linearizable request sent after the extension."""
         asked_at, extended_in = extension
         if extended_in not in (epoch, -1):
             return False
@@ -89,7 +89,7 @@ class Lease:
         return True
 
     def _live_from(self, moment: float) -> None:
-        """The lease lasts its ttl from then on; holders on it give up a little earlier."""
+        """Have it last its ttl from then on; holders on it give up a little earlier."""
         self.alive_at = moment
         self.ends_at = moment + self.ttl
         self.valid_until = self.ends_at - drift(self.ttl)
@@ -141,15 +141,14 @@ class OwnKey:
         """The extension of its lease that was known when the last request was sent."""
 
     def grant(self, name: str, asked_at: float) -> Grant:
-        """The lock is ours, for as long as the etcd lease is known to last."""
+        """Make the grant: the lock is ours for as long as the etcd lease is known to last."""
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
         end = lease.valid_until
         return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end))
 
     def keep_queued(self, now: float, look_s: float) -> None:
-        """Keep it in the queue until somebody looks again, which takes so long at most for those
-        who are told that they are next."""
+        """Keep it in the queue until its waiter looks again; with a signal, within ``look_s``."""
         self.until = now + self.lease.ttl + (0.0 if self.signal is None else look_s)
 
     def wake(self, now: float) -> None:
@@ -209,12 +208,12 @@ class OwnKeys:
         return own
 
     def expect(self, owner: str, pair: KeyValue, lease: Lease, until: float) -> None:
-        """A key may be put on a lease of ours, and the answer be lost: it must not stay there."""
+        """Register a key that is about to be put on a lease of ours: the answer may be lost."""
         lease.keys[owner] = OwnKey(owner, pair.key, pair.value, lease, until)
         self._leases.start()
 
     def forget(self, own: OwnKey, certain: bool = False, keep_key: bool = False) -> None:
-        """The key is gone; unless that is certain, a late request may still bring it back."""
+        """Forget a key that is gone; unless that is certain, a late request may bring it back."""
         if certain:
             own.unanswered = 0
         if own.watch_id:
@@ -229,7 +228,7 @@ class OwnKeys:
             del self._by_key[key]
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
-        """What a transaction of the user's own has to compare: key, create revision, message."""
+        """Return what a transaction of the user has to compare: key, create revision, message."""
         own = self.by_owner.get(grant.owner)
         if own is None:
             raise UsageError(

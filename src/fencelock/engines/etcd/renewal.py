@@ -80,7 +80,7 @@ class Renewal:
         return answers
 
     async def _check(self, lease: Lease, grants: Sequence[Grant], first: bool) -> set[str]:
-        """Whose keys are still there with their own create revision; the first call extends."""
+        """Return whose keys are there with their own create revision; the first call extends."""
         own = self._own_keys.by_owner
         keys = {g.owner: (own[g.owner].key, g.fence) for g in grants if g.owner in own}
         same = [requests.equal(requests.CREATED, key, fence) for key, fence in keys.values()]
@@ -115,7 +115,7 @@ class Renewal:
         return granted(grant.name, grant.owner, grant.fence, lease.ttl, asked_at)
 
     async def _find(self, grant: Grant) -> replies.KeyValue | None:
-        """The key of a grant; read from etcd when another client has made it."""
+        """Return the key of a grant; read from etcd when another client has made it."""
         own = self._own_keys.by_owner.get(grant.owner)
         if own is None:
             return await self._queue.find(grant)
@@ -139,7 +139,7 @@ class Renewal:
         return replies.read_txn(reply).succeeded
 
     async def _gone(self, grant: Grant, lease: Lease) -> Gone:
-        """Why a key is not there any more."""
+        """Forget a key that is not there any more, and find out why."""
         own = self._own_keys.by_owner.get(grant.owner)
         if own is not None:
             self._own_keys.forget(own)

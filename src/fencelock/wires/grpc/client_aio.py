@@ -117,14 +117,14 @@ class AioClient(Receiver):
         self.close(str(exc or "the server closed the connection"))
 
     def _watch(self, due: float) -> None:
-        """Look by then, at the latest."""
+        """Set the timer to this moment, unless it is set to an earlier one."""
         if self._timer is not None:
             due = min(due, self._timer.when())
             self._timer.cancel()
         self._timer = self._loop.call_at(due, self._look)
 
     def _look(self) -> None:
-        """See whose time is up."""
+        """End the calls whose time is up."""
         self._timer = None
         now = self._loop.time()
         waiting = [call for call in self._frames.under_way() if isinstance(call, _AioCall)]
@@ -191,7 +191,7 @@ class AioClient(Receiver):
 
 
 class _StreamCall(Call):
-    """A call that tells of each message."""
+    """A call that passes each message on."""
 
     __slots__ = ("_on_end", "_on_message")
 
@@ -248,7 +248,7 @@ class AioStream:
 
 
 async def connect(server: Server, within: float) -> AioClient:
-    """A connection to a server; RpcError says why there is none."""
+    """Connect to a server; RpcError says why not."""
     host, port, tls, _ = server
     name = None if tls is None else host
     made = AioClient()

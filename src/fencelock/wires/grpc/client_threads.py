@@ -130,7 +130,7 @@ class FrameSocket:
         self._changing = True
 
     def _flush(self) -> None:
-        """Send all. Errors are for whoever reads to find."""
+        """Send all that is in ``out``. Errors are for whoever reads to find."""
         if not self.usable:
             return
         if self._pong_at and monotonic() >= self._pong_at:
@@ -223,11 +223,6 @@ class ThreadsClient:
                 self.close()
         return call.result()
 
-    @property
-    def is_read(self) -> bool:
-        """Whether somebody reads, and receives for all."""
-        return bool(self._reader)
-
     def _follow(self, call: _ThreadsCall, due: float) -> None:
         """Wait until another has read the answer, or there is none who reads."""
         call.wake = wake = threading.Lock()
@@ -295,7 +290,7 @@ class ThreadsClient:
                     self._reader.pop(True, None)
 
     def is_alive(self) -> bool:
-        """False if no call can begin here, such as after the server hung up unnoticed."""
+        """Return whether a call can begin here: the server may have hung up meanwhile."""
         if self._reader:
             self._see_reader()
         recently = monotonic() - self._used_at < LOOK_AGAIN_S

@@ -70,7 +70,7 @@ def unpadded(flags: int, payload: bytes) -> bytes:
 
 
 def reason_of(number: int) -> str:
-    """Why the server ended something."""
+    """Name an error code of HTTP/2."""
     return _REASONS[number] if number < len(_REASONS) else f"reason {number}"
 
 
@@ -105,7 +105,7 @@ class Call:
         self.window = 0
         """How many bytes the server would still take."""
         self.taken = 0
-        """How many bytes have come since the server was last told to go on."""
+        """How many bytes have come since the server was last granted a window."""
         self.rest = b""
         self.answer: bytes | None = None
         self.refused: RpcError | None = None
@@ -180,7 +180,7 @@ class Connection:
         return not self.calls and not self._queue
 
     def under_way(self) -> list[Call]:
-        """All calls that have not ended."""
+        """List all calls that have not ended."""
         return [*self.calls.values(), *self._queue]
 
     def open(self, call: Call) -> None:
@@ -321,11 +321,11 @@ class Connection:
             call.goes_on, call.body = False, b""  # nothing more is to be said
             self._drop(call)
             code = "CANCELLED" if reason == CANCEL else "UNAVAILABLE"
-            told = f"the server ended the call ({reason_of(reason)})"
-            call.end(RpcError(code, told, unsent=reason == REFUSED_STREAM))
+            details = f"the server ended the call ({reason_of(reason)})"
+            call.end(RpcError(code, details, unsent=reason == REFUSED_STREAM))
 
     def _on_goaway(self, payload: bytes) -> None:
-        """No more calls; those after the last that the server names were not begun."""
+        """Begin no more calls, and end those after the last that the server will act on."""
         last = int.from_bytes(payload[:4], "big") & INT31_MAX
         said = payload[8:200].decode("latin-1") or reason_of(int.from_bytes(payload[4:8], "big"))
         self.leaving = f"the server closes the connection ({said})"
@@ -376,7 +376,7 @@ class Connection:
             self.out.append(frame(DATA, flags, call.number, part))
 
     def _drop(self, call: Call) -> None:
-        """The server has said all about a call."""
+        """Forget a call that the server has ended."""
         if self.calls.pop(call.number, None) is None:
             return  # it was cancelled when its last message came
         if call.goes_on or call.body:

@@ -53,6 +53,6 @@ class Server(NamedTuple):
 
     @classmethod
     def at(cls, address: str, tls: ssl.SSLContext | None) -> Server:
-        """``address`` is ``host:port``, an IPv6 address in brackets."""
+        """Read an address: ``host:port``, an IPv6 address in brackets."""
         host, _, port = address.rpartition(":")
         return cls(host.strip("[]"), int(port), tls, HeaderBlocks(address, tls is not None))

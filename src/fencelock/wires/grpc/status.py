@@ -46,7 +46,7 @@ def cannot_connect(error: OSError) -> RpcError:
 
 
 def refusal(headers: Mapping[str, str]) -> RpcError | None:
-    """Return the error that the trailers of a call tell of; None for a success."""
+    """Return the error in the trailers of a call; None for a success."""
     status = headers.get("grpc-status")
     if status == "0":
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 
+from ..daemon_thread import start_daemon
 from .client_threads import FrameSocket
 from .connection import DEATH_S, SILENCE_S, Call, OnEnd, OnMessage
 from .hpack import Malformed
@@ -50,7 +51,7 @@ class ThreadsStream:
         """Messages to be sent once there is a connection."""
         self._closed = False
         try:
-            threading.Thread(target=self._run, name="fencelock-watch", daemon=True).start()
+            start_daemon(self._run, "fencelock-watch")
         except BaseException:  # of a signal handler: nobody knows this stream
             self._closed = True
             raise

@@ -41,7 +41,7 @@ class AioWire:
         return await client.call(head, request, within)
 
     async def _connected(self, member: int, channel: int, within: float) -> AioClient:
-        """A connection, which those who come meanwhile share; they may be cancelled, it goes on."""
+        """Connect, once for all who come meanwhile; they may be cancelled, it goes on."""
         key = (member, channel)
         client = self._clients.get(key)
         if client is not None and client.usable:

@@ -49,9 +49,9 @@ class ThreadsWire:
         return client.call(head, request, within)
 
     def _connect(self, key: tuple[int, int], due: float) -> ThreadsClient:
-        """A connection, which those who come meanwhile share.
+        """Connect, once for all who come meanwhile.
 
-        They look now and then whether it is there: a signal handler that raises could leave a lock
+        They look now and then whether that is done: a signal handler that raises could leave a lock
         locked that is taken within a time limit, but not one of a ``with``.
         """
         connecting = self._connect_locks.setdefault(key, threading.Lock())
