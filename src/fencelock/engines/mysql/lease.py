@@ -32,15 +32,7 @@ CLEAN_UP_MAX = 100
 class LeaseEngine(MysqlEngine):
     """Locks as rows."""
 
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-    )
+    traits = MysqlEngine.traits._replace(portable=True)
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
