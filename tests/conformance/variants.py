@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.cluster import Cluster
-from tests.servers.etcd import Etcd
+from tests.servers.etcd import brisk_etcd
 from tests.servers.mariadb import SqlServer, mariadb
 from tests.servers.mysql import mysql
 from tests.servers.pgbouncer import Pgbouncer
@@ -61,7 +61,7 @@ VARIANTS: dict[str, Where] = {
     "memory": lambda folder: (f"memory://conformance-{next(_number)}", {}),
     "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
     "etcd": lambda folder: (
-        shared(Etcd).url,
+        shared(brisk_etcd).url,
         {"prefix": f"conformance-{next(_number)}/"},
     ),
     "mariadb": sql(mariadb, "mariadb", "lease"),

@@ -10,9 +10,9 @@ import pytest
 from fencelock.engines.url import parse
 from fencelock.errors import Misconfigured, UsageError
 from fencelock.judge import Event, History, verdict
-from fencelock.judge.torture.expectations import is_session_bound, promised
 from fencelock.judge.torture.nemesis import FAULTS, Nemesis, read_faults
 from fencelock.judge.torture.peers import PEERS, check_library
+from fencelock.judge.torture.run import is_session_bound, promised
 from fencelock.model import Traits
 from fencelock.world import GRACE_S
 

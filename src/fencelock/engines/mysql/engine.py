@@ -21,7 +21,6 @@ class MysqlEngine(Engine):
     schemes = ("mysql", "mariadb")
     options: ClassVar = options.OPTIONS
     drivers = ("pymysql",)  # and aiomysql with asyncio: see _wire
-    traits = Traits("correctness", "network", fence=True, fifo=True, push=True, durable=True)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

@@ -32,7 +32,9 @@ CLEAN_UP_MAX = 100
 class LeaseEngine(MysqlEngine):
     """Locks as rows."""
 
-    traits = MysqlEngine.traits._replace(portable=True)
+    traits = Traits(
+        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
+    )
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
