@@ -21,7 +21,7 @@ HOLDER, FIRST, SECOND = [Request("seat", letter * 32, 60.0) for letter in "abc"]
 
 
 class Store:
-    """The tables of one test, asked in the words of the engine, one statement at a time."""
+    """The tables of one test, and the packets of the engine, run one statement at a time."""
 
     def __init__(self, server: SqlServer, table: str) -> None:
         with fencelock.connect(server.url(), table=table):
@@ -40,7 +40,7 @@ class Store:
         self.other.close()
 
     def ask(self, packet: str, connection: Any = None) -> list[Any]:
-        """The rows, or the insert id, for each statement. A bell that nobody has is not rung."""
+        """The rows, or the insert id, for each statement. Nobody's sleep is ended."""
         answers = []
         with (connection or self.connection).cursor() as cursor:
             for statement in packet.split(";"):
