@@ -23,12 +23,12 @@ from collections.abc import Sequence
 
 from ...engine import Address
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
+from ...model import Busy, Gone, Grant, Holding, Request, State, granted
 from ...world import World
 from .._sql.hold import Hold, renewal_timeout
 from .._sql.hold_expiry import HoldExpiry
 from .._sql.server_queue import LOOK_S, ServerQueue, ServerQueueEngine, Waiter
-from .engine import PostgresqlEngine
+from .engine import SESSION_BOUND, PostgresqlEngine
 from .held_locks import HeldLocks
 from .holder_table import HolderTable, columns
 from .keys import key_of
@@ -46,16 +46,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
     """The protocol of advisory locks."""
 
     takes_keys = True
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=True,
-        durable=False,
-        revoke=False,
-        advice="use mode=lease",
-    )
+    traits = SESSION_BOUND
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

@@ -32,14 +32,13 @@ from ...model import (
     Holding,
     Request,
     State,
-    Traits,
     Waiting,
     granted,
     renewed,
 )
 from ...world import Signal, World
 from .._sql.hold import renewal_timeout
-from .engine import PostgresqlEngine
+from .engine import LEASE, PostgresqlEngine
 from .listener import Listener
 from .rows import flag, holding, integer, number, string, words
 from .statements import Statements
@@ -55,15 +54,7 @@ class LeaseEngine(PostgresqlEngine):
     """The protocol of leased rows."""
 
     plain = True
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
-    )
+    traits = LEASE
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
