@@ -1,13 +1,12 @@
-"""Notices at once that the server has ended a session, while nobody asks anything over it.
+"""Notice at once that the server has closed a connection, while no request is under way on it.
 
-The kernel knows when the other side has closed a connection, or when it answers no more to what the
-kernel itself asks. One thread of a client waits for that word about all its sessions; what comes
-over them in the ordinary way does not wake it. Where the system has no ``epoll``, the next renewal
-finds out.
+The kernel knows when the other side has closed a connection, or no longer answers its keepalive
+probes. One thread of a client waits for that event on all its sessions (``EPOLLRDHUP``); data that
+arrives does not wake it. Where the system has no ``epoll``, the next renewal finds out.
 
-It listens to duplicates of the sockets: whoever uses a session may see its end first and close it,
-and then there would be nothing left to hear. So a session that is ended must be forgotten here, or
-the other side would not see that it was closed.
+It watches duplicates of the sockets: whoever uses a session may see its end first and close it, and
+then there would be no event. So a session that is closed must be forgotten here, or the other side
+would not see that it was closed.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ class Hangups:
                         pass  # the event loop is closed, and nobody holds anything any more
 
     def _ended(self, socket: int) -> Callable[[], None] | None:
-        """Whom to tell; nobody, if what we heard was meant for an earlier owner of the number."""
+        """The callback of a socket; None if the event was for an earlier owner of the number."""
         with self._mutex:
             ended = self._watched.get(socket)
             if ended is None:

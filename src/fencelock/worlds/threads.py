@@ -83,7 +83,7 @@ class _Thread:
         self._ident = 0
         try:
             start_daemon(self._run, label)
-        except RuntimeError:  # no thread to be had: the caller decides, the coroutine must not leak
+        except RuntimeError:  # no thread left: the caller decides, the coroutine must not leak
             work.close()
             raise
 

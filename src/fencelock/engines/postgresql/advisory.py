@@ -23,12 +23,12 @@ from collections.abc import Sequence
 
 from ...engine import Address
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...model import Busy, Gone, Grant, Holding, Request, State, granted
+from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import World
 from .._sql.hold import Hold, renewal_timeout
 from .._sql.hold_expiry import HoldExpiry
 from .._sql.server_queue import LOOK_S, ServerQueue, ServerQueueEngine, Waiter
-from .engine import SESSION_BOUND, PostgresqlEngine
+from .engine import PostgresqlEngine
 from .held_locks import HeldLocks
 from .holder_table import HolderTable, columns
 from .keys import key_of
@@ -46,7 +46,9 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
     """The protocol of advisory locks."""
 
     takes_keys = True
-    traits = SESSION_BOUND
+    traits = Traits(
+        "correctness", "network", fence=True, push=True, revoke=False, advice="use mode=lease"
+    )
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
 from ...errors import Misconfigured, Unavailable, Unsupported
-from ...model import Finding, Grant, Traits
+from ...model import Finding, Grant
 from ...world import World
 from .rows import string
 from .settings import OPTIONS, Settings, read_settings
@@ -21,28 +21,6 @@ from .statements import ADVISORY, LOCK_CLASS, Statement, qualified
 from .wire import Wire
 
 MAKES_MAX = 3  # how often the tables are made before it is said that they cannot be
-
-
-LEASE = Traits(
-    safety="correctness",
-    scope="network",
-    fence=True,
-    fifo=True,
-    push=True,
-    durable=True,
-    portable=True,
-)
-SESSION_BOUND = Traits(
-    safety="correctness",
-    scope="network",
-    fence=True,
-    fifo=False,
-    push=True,
-    durable=False,
-    revoke=False,
-    advice="use mode=lease",
-)
-"""Of locks that end with the session, or the transaction, that holds them."""
 
 
 class PostgresqlEngine(Engine):

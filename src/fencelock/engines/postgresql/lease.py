@@ -32,13 +32,14 @@ from ...model import (
     Holding,
     Request,
     State,
+    Traits,
     Waiting,
     granted,
     renewed,
 )
 from ...world import Signal, World
 from .._sql.hold import renewal_timeout
-from .engine import LEASE, PostgresqlEngine
+from .engine import PostgresqlEngine
 from .listener import Listener
 from .rows import flag, holding, integer, number, string, words
 from .statements import Statements
@@ -54,7 +55,9 @@ class LeaseEngine(PostgresqlEngine):
     """The protocol of leased rows."""
 
     plain = True
-    traits = LEASE
+    traits = Traits(
+        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
+    )
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:

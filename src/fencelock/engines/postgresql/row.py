@@ -20,12 +20,12 @@ from typing import Literal, cast
 
 from ...engine import Address
 from ...errors import FencelockError
-from ...model import Busy, Grant, Holding, Request, State
+from ...model import Busy, Grant, Holding, Request, State, Traits
 from ...world import World
 from .._sql import row_engine
 from .._sql.hold import TransactionHold, renewal_timeout
 from .._sql.row_engine import Locked
-from .engine import SESSION_BOUND, PostgresqlEngine
+from .engine import PostgresqlEngine
 from .keys import key_of
 from .rows import Rows, flag, holding, integer, number, string
 from .statements import ADVISORY, Statements, qualified
@@ -42,7 +42,9 @@ Fate = Literal["committed", "aborted", "in progress", "unknown"]
 class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
     """Locks of transactions."""
 
-    traits = SESSION_BOUND
+    traits = Traits(
+        "correctness", "network", fence=True, push=True, revoke=False, advice="use mode=lease"
+    )
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
