@@ -96,27 +96,16 @@ class Client(ClientBase):
         self,
         name: str,
         *,
-        ttl: float = DEFAULT_TTL_S,
-        timeout: float | None = None,
-        renew: bool = True,
-        max_hold: float | None = None,
-        on_lost: Callable[[LeaseLost], object] | None = None,
-        reentrant: bool = False,
-        safety: Safety | None = None,
-        meta: Meta | None = None,
-        key: int | None = None,
         busy: Literal["raise", "skip"] = "raise",
+        **options: Unpack[LockOptions],
     ) -> Callable[[Callable[P, R]], Callable[P, R | None]]:
         """Decorate a function: each call holds the lock named by the template, filled from its
-        arguments.
+        arguments. It takes all options of ``lock``.
 
         ``busy="skip"`` returns None instead of raising if the lock cannot be acquired in time.
         A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
-        spec = make_lock_spec(
-            "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
-        )
-        self._core.demand(spec.safety, spec.key)
+        spec = self.lock("template", **options)._spec
         check_busy(busy)
 
         def decorate(function: Callable[P, R]) -> Callable[P, R | None]:
@@ -125,7 +114,7 @@ class Client(ClientBase):
             def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 lock = Lock(self._cores, spec._replace(name=template.name(args, kwargs)))
                 skip = busy == "skip"
-                lease = lock.try_acquire(timeout=timeout) if skip else lock.acquire()
+                lease = lock.try_acquire(timeout=spec.timeout) if skip else lock.acquire()
                 if lease is None:
                     return None
                 with lease:

@@ -17,6 +17,8 @@ import sys
 import threading
 from collections.abc import Callable
 
+from .daemon_thread import start_daemon
+
 _HANGUP = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
 
 
@@ -38,6 +40,7 @@ class Hangups:
         self._duplicates: dict[Callable[[], None], int] = {}
         self._epoll: select.epoll | None = None
         self._stop = -1
+        self._runs = False
         self._closed = False
 
     def watch(self, socket: int, ended: Callable[[], None]) -> None:
@@ -48,9 +51,11 @@ class Hangups:
             if self._closed:
                 return
             if self._epoll is None:
-                self._epoll, self._stop = select.epoll(), os.eventfd(0)
-                self._epoll.register(self._stop, select.EPOLLIN)
-                threading.Thread(target=self._run, name="fencelock-hangups", daemon=True).start()
+                epoll, stop = select.epoll(), os.eventfd(0)
+                epoll.register(stop, select.EPOLLIN)
+                self._epoll, self._stop = epoll, stop
+            if not self._runs:  # the thread notes it, which no exception can interrupt
+                start_daemon(self._run, "fencelock-hangups")
             duplicate = os.dup(socket)
             self._watched[duplicate], self._duplicates[ended] = ended, duplicate
             self._epoll.register(duplicate, _HANGUP)
@@ -89,6 +94,10 @@ class Hangups:
         return self._closed or sys.is_finalizing()
 
     def _run(self) -> None:
+        with self._mutex:
+            if self._runs:  # it was started once more before it had begun
+                return
+            self._runs = True
         assert self._epoll is not None
         while True:
             for socket, _ in self._epoll.poll():
