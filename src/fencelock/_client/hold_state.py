@@ -64,6 +64,8 @@ class HoldState:
     """The engine may not know of the release: it can be asked again."""
     failed: RareAttribute[bool] = RareAttribute(False)
     """A block within another one of the same hold has raised."""
+    presumed: RareAttribute[bool] = RareAttribute(False)
+    """Its release was taken for done without a proof: see release.free_again."""
     signal: RareAttribute[Signal | None] = RareAttribute(None)
     """Made when somebody waits for the loss."""
 

@@ -24,6 +24,8 @@ from .loss_notify import tell_unreleased
 from .pending import Pending
 from .release import free, free_again, settle
 
+PRESUMED = "a request had no answer, and asked again the lock was gone: released, or revoked before"
+
 
 class LeaseLifecycle:
     """The holds of one client, in one process."""
@@ -95,7 +97,8 @@ class LeaseLifecycle:
         if observe.subscribers:
             held_s = world.now() - hold.grant.asked_at
             name, fence = hold.grant.name, hold.grant.fence
-            observe.emit(observe.Event("released", name, fence, seconds=held_s))
+            detail = PRESUMED if hold.presumed else ""
+            observe.emit(observe.Event("released", name, fence, detail, held_s))
         return freed
 
     def _release_by(self) -> float:

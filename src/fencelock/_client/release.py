@@ -38,6 +38,11 @@ async def free_again(
     What is not confirmed in time goes on in the background, and so its outcome is unknown even if
     nothing has happened yet. Only where a release commits work is a definite failure the caller's
     to know as such.
+
+    "Not yours" after a request without an answer does not say which came first: the
+    request took effect, or the lock had been revoked before it. The first is presumed, because the
+    second would have callers run their work again; the event ``released`` says that it is not
+    proved. In either case the lock is not held by us any more.
     """
     hold.owed = True
     grant, unknown = hold.grant, isinstance(error, OutcomeUnknown)
@@ -55,9 +60,9 @@ async def free_again(
             error = failure
             break
         settle(pending, hold)
-        # After a try without an answer, "not yours" most likely means that it was heard: unless the
-        # lease was over before, and another may have come.
-        return freed or (hold.loss is None and began < hold.valid_until())
+        # Not presumed if the lease was over before: then another may have come.
+        hold.presumed = not freed and hold.loss is None and began < hold.valid_until()
+        return freed or hold.presumed
     try:
         if not unknown and (engine.commits or is_definite(error)):
             raise error
