@@ -271,6 +271,8 @@ def test_with_json_a_busy_lock_and_a_wrong_line_are_objects_too(program: Program
         (["demo", "--url", "memory://"], "unrecognized arguments: --url"),
         (["schema", "mysql", "--url", "memory://"], "unrecognized arguments: --url"),
         (["completion", "bash", "--url", "memory://"], "unrecognized arguments: --url"),
+        (["run", "a", "--timeout", "1s", "--", "x"], "--timeout 1s: did you mean --wait? (see"),
+        (["run", "a", "--maxruntime=1s"], "did you mean --max-runtime? (write the command after"),
         (["aquire", "a"], "there is no verb 'aquire': did you mean acquire?"),
         (["rnu"], "there is no verb 'rnu': did you mean run?"),
         (["xyzzy"], "there is no verb 'xyzzy'; the verbs are run, ls"),

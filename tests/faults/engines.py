@@ -115,15 +115,11 @@ STORES: dict[str, Store] = {
             "order": "serves waiters in no order",
             "waiters": "keeps no queue",
         },
-        left_out=frozenset({"test_signal_exceptions.py"}),
-        why_left_out=STORMS,
     ),
     "etcd": Store(
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
-        left_out=frozenset({"test_signal_exceptions.py"}),
-        why_left_out=STORMS,
     ),
     # A dead client keeps its place and its locks until its session ends: hence a short one.
     "zookeeper": Store(

@@ -1,4 +1,4 @@
-"""The keeper: renews all leases of one client in the background, and decides that one is lost.
+"""Renew all leases of one client in the background, and decide that one is lost.
 
 * One keeper per client; it sleeps until the earliest moment at which some lease needs it.
 * What is due goes to the engine in one request, together with what is due soon.

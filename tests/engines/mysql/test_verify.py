@@ -90,6 +90,12 @@ def test_releasing_before_the_commit_is_warned_about(server: SqlServer, table: s
             client.lock("seat", timeout=10).acquire().release()
 
 
+def test_a_lease_has_no_connection_of_its_own(server: SqlServer, table: str) -> None:
+    with fencelock.connect(server.url(), table=table) as client, client.lock("seat") as lease:
+        with pytest.raises(fencelock.Unsupported, match=r"fencelock\.sql\.verify\(\)"):
+            _ = lease.connection
+
+
 def test_other_modes_cannot_be_asked(server: SqlServer, table: str) -> None:
     with fencelock.connect(server.url(), mode="advisory", table=table) as client:
         with client.lock("seat") as lease:

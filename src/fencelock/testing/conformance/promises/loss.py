@@ -1,4 +1,4 @@
-"""A lease either holds or says that it does not."""
+"""Check that a lease either holds or says that it does not."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def max_hold_ends_a_renewed_lease(context: CheckContext) -> None:
 
 @check()
 async def on_lost_is_called_once(context: CheckContext) -> None:
-    """The callback hears of the loss once, with the error, however often the lease is asked."""
+    """The callback is called once, with the error, however often the lease is checked."""
     client = await context.connect()
     told: list[LeaseLost] = []
     lock = client.lock(context.name(), ttl=BRIEF_S, renew=False, on_lost=told.append)
