@@ -41,7 +41,7 @@ def pytest_configure() -> None:
 def grace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no test fail because a server was kept from running for a second."""
     if patience.suits(request.node):
-        patience.be_patient(monkeypatch)
+        patience.be_patient(monkeypatch.setattr)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,13 +7,16 @@ meant to be late would learn that nobody knows. Tests of what happens then keep 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
-
-import pytest
+from typing import TYPE_CHECKING
 
 from fencelock._client import acquire, client, lease_lifecycle, pending
 from fencelock.engines.redis import engine as redis_engine
 from fencelock.worlds import aio_shield
+
+if TYPE_CHECKING:  # workers use this too, and should not take long to start
+    import pytest
 
 GRACE_S = 3.0
 FOLDERS = ("conformance/", "engines/", "faults/", "guards/")
@@ -28,10 +31,10 @@ USERS: tuple[ModuleType, ...] = (
 )
 
 
-def be_patient(patch: pytest.MonkeyPatch) -> None:
+def be_patient(patch: Callable[[object, str, object], None] = setattr) -> None:
     """Give engines this much time in this process."""
     for user in USERS:
-        patch.setattr(user, "GRACE_S", GRACE_S)
+        patch(user, "GRACE_S", GRACE_S)
 
 
 def suits(item: pytest.Item) -> bool:

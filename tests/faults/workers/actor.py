@@ -16,8 +16,6 @@ import threading
 import time
 from typing import Any
 
-import pytest
-
 from fencelock import FencelockError, LeaseLost, aio
 from fencelock.worlds import clock
 from tests.faults.flavors import Lab, make_due, run
@@ -119,5 +117,5 @@ async def serve(lab: Lab) -> None:
 
 
 if __name__ == "__main__":
-    be_patient(pytest.MonkeyPatch())
+    be_patient()
     run(sys.argv[1], serve)
