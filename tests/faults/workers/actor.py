@@ -20,6 +20,7 @@ from fencelock import FencelockError, LeaseLost, aio
 from fencelock.worlds import clock
 from tests.faults.flavors import Lab, make_due, run
 from tests.faults.resource import Resource
+from tests.patience import be_patient
 
 
 def say(**facts: object) -> None:
@@ -116,4 +117,5 @@ async def serve(lab: Lab) -> None:
 
 
 if __name__ == "__main__":
+    be_patient()
     run(sys.argv[1], serve)
