@@ -131,14 +131,17 @@ class Finding(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What an engine, as configured, promises. Used to refuse, to warn and to print the matrix."""
+    """What an engine, as configured, promises. Used to refuse, to warn and to print the matrix.
+
+    Of ``fence``, ``fifo``, ``push``, ``durable`` and ``portable`` only what is named is promised.
+    """
 
     safety: Safety
     scope: Literal["process", "machine", "network"]
-    fence: bool
-    fifo: bool
-    push: bool
-    durable: bool
+    fence: bool = False
+    fifo: bool = False
+    push: bool = False
+    durable: bool = False
     """Grants survive a restart of the engine."""
     advice: str = ""
     """What to change where a caller demands more than this."""

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from fencelock.cli import lease_token
 from fencelock.cli.acquisition import describe
+from fencelock.cli.clock import brief, seconds
 from fencelock.cli.codes import BadArguments
-from fencelock.cli.durations import brief, seconds
 from fencelock.cli.main import parser_of
-from fencelock.cli.run import run_request
 from fencelock.cli.run.kill_plan import KillPlan
+from fencelock.cli.verbs import run
 from fencelock.errors import UsageError
 from fencelock.model import FENCE_MAX, Grant, Holding, State, Waiting
 
@@ -96,8 +96,8 @@ def options_of(*words: str, command: tuple[str, ...] = ("true",)) -> Any:
     return options
 
 
-def read(*words: str, command: tuple[str, ...] = ("true",)) -> run_request.RunRequest:
-    return run_request.read(options_of(*words, command=command))
+def read(*words: str, command: tuple[str, ...] = ("true",)) -> run.RunRequest:
+    return run.read(options_of(*words, command=command))
 
 
 def test_an_order_has_safe_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Open, acquire and close: one client, which ties a world, an engine and a keeper together.
 
-Here it opens, acquires and closes; what it does with a hold once it is granted is in
-``lease_lifecycle.py``. ``sync.py`` and ``aio.py`` are thin facades of both. Everything is
-``async def`` and asks only the World; under threads the facades run it with ``drive()``.
+Once a hold is granted, ``lease_lifecycle.py`` has it. ``sync.py`` and ``aio.py`` are thin facades
+of both. Everything is ``async def`` and asks only the World; under threads the facades run it with
+``drive()``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ from typing import Generic, Protocol, TypeVar
 from .. import observe
 from ..engine import Address, Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, Unsupported, UsageError
-from ..model import Busy, Finding, Grant, Holding, Owed, Safety, State, Traits, granted, wished
+from ..model import (
+    Busy,
+    Finding,
+    Grant,
+    Holding,
+    Owed,
+    Request,
+    Safety,
+    State,
+    Traits,
+    granted,
+    wished,
+)
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
 from . import acquire
 from .hold_state import HoldState
@@ -31,7 +43,7 @@ CLOSE_S = 5.0  # the longest that closing a client may take for its background w
 
 
 class HasHold(Protocol):
-    """What core needs of a lease: that it points to its hold."""
+    """A lease, as far as the client knows it: it points to its hold."""
 
     @property
     def _hold(self) -> HoldState: ...
@@ -49,7 +61,7 @@ L = TypeVar("L", bound=HasHold)
 
 
 class Core(Generic[L]):
-    """One client."""
+    """One client: opens the engine, acquires, and closes."""
 
     def __init__(
         self,
@@ -214,13 +226,7 @@ class Core(Generic[L]):
         started = world.now()
         limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
-            try:
-                with world.until(limit):
-                    await self.ready()
-            except OutcomeUnknown as error:
-                raise Unavailable(
-                    f"the engine was not reached in time ({error}); nothing was asked for"
-                ) from error
+            await self._ready_by(limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
         name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key = spec
@@ -272,23 +278,41 @@ class Core(Generic[L]):
             waitlist.attempts.pop(owner, None)
             return lease
         except BaseException as error:
-            # Whatever it is (a cancellation, an exception of a signal handler, no thread to be
-            # had): the engine may have granted what nobody gets. Errors of ours that come before
-            # the grant have been dealt with.
-            if hold is not None:
-                keeper.retire(hold)
             if hold is not None or not isinstance(error, FencelockError):
-                world.unbound()
-                if owner in waitlist.attempts:
-                    await pending.withdraw(
-                        request, grace(world, limit), waitlist.attempts, doubted=True, watched=True
-                    )
-                else:
-                    pending.go_on()
+                await self._undo(request, hold, limit)
             waitlist.attempts.pop(owner, None)
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
+
+    async def _ready_by(self, limit: float) -> None:
+        try:
+            with self.world.until(limit):
+                await self.ready()
+        except OutcomeUnknown as error:
+            raise Unavailable(
+                f"the engine was not reached in time ({error}); nothing was asked for"
+            ) from error
+
+    async def _undo(self, request: Request, hold: HoldState | None, limit: float) -> None:
+        """Take back an attempt that has failed: the engine may have granted what nobody gets.
+
+        Whatever it failed by: a cancellation, an exception of a signal handler, no thread left.
+        Errors of ours that come before the grant have been dealt with.
+        """
+        if hold is not None:
+            self.keeper.retire(hold)
+        self.world.unbound()
+        if request.owner in self._waitlist.attempts:
+            await self.pending.withdraw(
+                request,
+                grace(self.world, limit),
+                self._waitlist.attempts,
+                doubted=True,
+                watched=True,
+            )
+        else:
+            self.pending.go_on()
 
     def _hint(self, name: str, about: str) -> None:
         """Say once what a wait that would never end looks like from here."""

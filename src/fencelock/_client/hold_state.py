@@ -1,6 +1,6 @@
-"""The life of one hold: all state of a lease, kept apart from the object in the user's hands.
+"""The state of one hold, kept apart from the lease object in the user's hands.
 
-The keeper holds holds, the user holds a lease that points to one. So a lease that is dropped can
+The keeper refers to holds, the user to a lease that points to one. So a lease that is dropped can
 be collected, and its collection is seen. A hold ends once, in exactly one way: released or lost.
 """
 

@@ -1,4 +1,4 @@
-"""Giving a lock back, whatever becomes of the answer."""
+"""Release a lock, and ask again when no answer comes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pending import Pending, is_definite
 async def free(
     world: World, engine: Engine, pending: Pending, hold: HoldState, began: float
 ) -> bool:
-    """Ask the engine to free it, which begins now. No answer is resolved by asking again."""
+    """Release a hold; ``began`` is now. No answer is resolved by asking again."""
     try:
         freed = await engine.release(hold.grant)
     except BaseException as error:

@@ -124,9 +124,7 @@ class MemoryEngine(Engine):
 
     schemes = ("memory",)
     plain = True
-    traits = Traits(
-        safety="correctness", scope="process", fence=True, fifo=True, push=True, durable=False
-    )
+    traits = Traits("correctness", "process", fence=True, fifo=True, push=True)
 
     def __init__(self, world: World, address: Address, store: Store | None = None) -> None:
         super().__init__(world, address)

@@ -14,7 +14,7 @@ from tests.servers.proxy import Proxy
 BATCH = 250  # what the keeper renews at once
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
 def test_acquire_and_release_are_one_round_trip_each(
     flavor: str, mode: str, server: SqlServer, table: str
 ) -> None:

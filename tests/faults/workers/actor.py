@@ -18,7 +18,7 @@ from typing import Any
 
 from fencelock import FencelockError, LeaseLost, aio
 from fencelock.worlds import clock
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 from tests.faults.resource import Resource
 
 
@@ -87,6 +87,9 @@ class Actor:
 
     async def clocks(self) -> dict[str, float]:
         return {"wall": time.time(), "boot": clock.now(), "monotonic": time.monotonic()}
+
+    async def make_due(self, name: str) -> None:
+        make_due(self.leases[name])
 
     async def renew(self, name: str) -> None:
         await self.leases[name].renew()

@@ -26,7 +26,7 @@ class Callers:
         self.client = ThreadsClient(self._server, SOON)
 
     def call(self, method: str, message: bytes = b"", within: float = SOON) -> bytes:
-        head = self._server.headers.block(f"/test/{method}", None, ())
+        head = self._server.headers[f"/test/{method}", None, ()]
         return self.client.call(head, message, within)
 
     def start(self, method: str, within: float = SOON) -> Future[bytes]:

@@ -1,11 +1,11 @@
-"""When to send which signal to a command whose lease ends: values and arithmetic, no I/O."""
+"""Compute when to send which signal to a command whose lease ends: values only, no I/O."""
 
 from __future__ import annotations
 
 import signal
 from typing import NamedTuple
 
-from ..durations import brief
+from ..clock import brief
 
 MARGIN_S = 0.1  # how long before the end of the lease everything must be over
 

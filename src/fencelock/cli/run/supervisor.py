@@ -1,4 +1,4 @@
-"""Runs a command under a lease: feeds the watchdog, passes signals on, notices the end."""
+"""Run a command under a lease: feed the watchdog, forward signals, notice the end."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ...wires.grpc.call import Metadata, RpcError
+from ...wires.grpc.connection import OnEnd, OnMessage
+from ...wires.grpc.server import Metadata
+from ...wires.grpc.status import RpcError
 from ...wires.grpc.tls import Tls
 from ...world import World
 from ..options import REQUEST_TIMEOUT_S, common, tls
@@ -81,12 +83,7 @@ class Wire(Protocol):
         ...
 
     def stream(
-        self,
-        member: int,
-        method: str,
-        about: Metadata,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        self, member: int, method: str, about: Metadata, on_message: OnMessage, on_end: OnEnd
     ) -> Stream:
         """Open a stream; ``on_message`` gets each message, ``on_end`` is called once."""
         ...
@@ -211,7 +208,7 @@ class Cluster:
         if self.epoch == epoch:
             self.epoch = epoch + 1
 
-    def stream(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> Stream:
+    def stream(self, on_message: OnMessage, on_end: OnEnd) -> Stream:
         """Open a watch stream that ends when its member has no leader."""
         about = (*self._about, ("hasleader", "true"))
         return self.wire.stream(self.epoch % len(self.members), WATCH, about, on_message, on_end)

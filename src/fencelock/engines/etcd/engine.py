@@ -20,15 +20,13 @@ from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
-from . import prebuilt_txn
 from .cluster import OPTIONS, Cluster, LeaseGone
-from .keys import Keys, meta_text, owner_of
+from .keys import JOIN, TRY, Keys, attach, delete_own, meta_text, owner_of
 from .lease import Leases
 from .listing import Listing
 from .messages import replies
 from .messages.requests import TXN
 from .own_keys import OwnKey, OwnKeys
-from .prebuilt_txn import JOIN, TRY
 from .queue import Ahead, Queue
 from .renewal import Renewal
 from .watch import Watches
@@ -45,13 +43,7 @@ class EtcdEngine(Engine):
     options: ClassVar = OPTIONS
     plain = True
     traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
+        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
     )
 
     def __init__(self, world: World, address: Address) -> None:
@@ -96,8 +88,8 @@ class EtcdEngine(Engine):
         free after all, nothing has happened, and the queue is joined in a second step.
         """
         asked_at = self.world.now()
-        lease = self._leases.ready(request.ttl, asked_at)
-        if lease is None:
+        lease = self._leases.ready.get(request.ttl)
+        if lease is None or not lease.is_ready(asked_at):
             lease = await self._leases.fresh(request.ttl)
         lease.used_at = asked_at
         own = self._own_keys.take(request, lease)
@@ -228,8 +220,8 @@ class EtcdEngine(Engine):
         asked_at = self.world.now()
         lease = await self._leases.fresh(request.ttl)
         own = self._own_keys.adopt(request.owner, pair, lease)  # first: it may go unanswered
-        attach = prebuilt_txn.attach(pair.key, pair.created, lease.id)
-        if not replies.read_txn(await self._cluster.call(TXN, attach)).succeeded:
+        answer = await self._cluster.call(TXN, attach(pair.key, pair.created, lease.id))
+        if not replies.read_txn(answer).succeeded:
             self._own_keys.forget(own)
             return Busy(POLL_S)
         return await self._granted(request, own, asked_at)
@@ -240,7 +232,7 @@ class EtcdEngine(Engine):
         if own is None:
             return  # it was never sent, or it is certain that nothing is left of it
         try:
-            await self._cluster.call(TXN, prebuilt_txn.delete_own(own.key, own.value))
+            await self._cluster.call(TXN, delete_own(own.key, own.value))
         except BaseException:
             own.until = self.world.now()  # whoever looks after the leases tries on
             raise

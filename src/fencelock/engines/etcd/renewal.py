@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 from ...model import Gone, Grant, granted
 from ...world import World
-from . import prebuilt_txn
 from .cluster import Cluster, LeaseGone
-from .keys import Keys, owner_of
-from .lease import Lease, Leases
+from .keys import Keys, attach, owner_of
+from .lease import Leases
 from .listing import Listing
 from .messages import replies, requests
 from .messages.requests import LEASE_GRANT, RANGE, TXN
-from .own_keys import OwnKeys
+from .own_keys import Lease, OwnKeys
 from .queue import Queue
 
 CHECKS_MAX = 100  # comparisons in one transaction: etcd takes 128 by default
@@ -107,9 +106,8 @@ class Renewal:
         pair = await self._find(grant)
         if pair is None:
             return await self._gone(grant, lease)
-        attach = prebuilt_txn.attach(pair.key, grant.fence, lease.id)
         self._own_keys.expect(grant.owner, pair, lease, asked_at + lease.ttl)
-        reply = await self._cluster.call(TXN, attach)
+        reply = await self._cluster.call(TXN, attach(pair.key, grant.fence, lease.id))
         if not replies.read_txn(reply).succeeded:
             lease.keys.pop(grant.owner, None)
             return await self._gone(grant, lease)

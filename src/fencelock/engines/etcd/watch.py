@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from ...wires.grpc.call import RpcError
+from ...wires.grpc.status import RpcError
 from ...world import World
 from .cluster import Cluster, Stream
 from .messages import protobuf, replies, requests

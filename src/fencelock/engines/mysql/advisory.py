@@ -45,16 +45,7 @@ CONTENDED_MAX = 1000
 class AdvisoryEngine(MysqlEngine):
     """Locks of sessions."""
 
-    traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=True,
-        durable=False,
-        revoke=False,
-        scan=False,
-    )
+    traits = Traits("correctness", "network", fence=True, push=True, revoke=False, scan=False)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
@@ -73,7 +64,7 @@ class AdvisoryEngine(MysqlEngine):
     def traits_on(self, server: Server) -> Traits:
         traits = AdvisoryEngine.traits
         if server.is_cluster:
-            return traits._replace(safety="efficiency", advice=CLUSTER_ADVICE["advisory"])
+            return traits._replace(safety="efficiency", advice=CLUSTER_ADVICE)
         return traits
 
     def begin(self, server: Server) -> None:

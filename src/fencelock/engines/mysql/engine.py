@@ -67,13 +67,12 @@ class MysqlEngine(Engine):
     def connection(self, grant: Grant) -> object:
         raise Unsupported(
             f"mode={self.settings.mode} holds this lock without a transaction of its own: use "
-            "mode=row, or a connection of yours and fencelock.sql.verify() before it commits"
+            "a connection of yours, and in mode=lease fencelock.sql.verify() before it commits"
         )
 
     def verification(self, grant: Grant) -> Verification:
         raise Unsupported(
-            f"mode={self.settings.mode} cannot be asked within a transaction: use mode=lease, or "
-            "mode=row, where the lock and the data commit together"
+            f"mode={self.settings.mode} cannot be asked within a transaction: use mode=lease"
         )
 
 

@@ -33,27 +33,16 @@ class LeaseEngine(MysqlEngine):
     """Locks as rows."""
 
     traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
+        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
     )
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
-        """This is the default mode; the other two are engines of their own."""
-        mode = address.options.get("mode")
-        if mode == "advisory":
+        """This is the default mode; the other is an engine of its own."""
+        if address.options.get("mode") == "advisory":
             from .advisory import AdvisoryEngine
 
             return AdvisoryEngine
-        if mode == "row":
-            from .row import RowEngine
-
-            return RowEngine
         return cls
 
     def __init__(self, world: World, address: Address) -> None:

@@ -86,18 +86,6 @@ CREATE TABLE IF NOT EXISTS {t}_holders (
   meta VARBINARY(8192) NOT NULL
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
 """,
-    "rows": """\
--- mode=row: the row whose lock is the lock. What a holder writes is never committed.
-CREATE TABLE IF NOT EXISTS {t}_rows (
-  name VARBINARY(512) NOT NULL PRIMARY KEY,
-  owner VARBINARY(64) NOT NULL,
-  fence BIGINT NOT NULL,
-  ttl BIGINT NOT NULL,
-  since BIGINT NOT NULL,
-  used_at BIGINT NOT NULL,
-  meta VARBINARY(8192) NOT NULL
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
-""",
     "sequence": """\
 -- mode=advisory on MariaDB: the counter of fences, without a commit for each.
 /*M! CREATE SEQUENCE IF NOT EXISTS {t}_sequence MAXVALUE 9007199254740991 CACHE 1000 */;
@@ -121,14 +109,13 @@ CREATE DATABASE IF NOT EXISTS {DATABASE};
 NEEDED = {
     "lease": ("locks", "renewals", "waiters", "revoked", "fence"),
     "advisory": ("holders", "fence", "fences", "sequence"),
-    "row": ("rows",),
 }
 
 
 def schema(table: str = TABLE) -> str:
     """All tables as SQL text for a migration; it can be run again."""
     prefix = check_table(table)
-    own = [_TABLES[name].format(t=prefix) for name in (*NEEDED["lease"], *NEEDED["row"])]
+    own = [_TABLES[name].format(t=prefix) for name in NEEDED["lease"]]
     return "\n".join([*own, _advisory()])
 
 

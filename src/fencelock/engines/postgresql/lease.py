@@ -56,13 +56,7 @@ class LeaseEngine(PostgresqlEngine):
 
     plain = True
     traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
+        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
     )
 
     @classmethod

@@ -43,14 +43,7 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
     """Locks of transactions."""
 
     traits = Traits(
-        safety="correctness",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=True,
-        durable=False,
-        revoke=False,
-        advice="use mode=lease",
+        "correctness", "network", fence=True, push=True, revoke=False, advice="use mode=lease"
     )
 
     def __init__(self, world: World, address: Address) -> None:

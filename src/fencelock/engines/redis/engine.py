@@ -61,14 +61,7 @@ class RedisEngine(Engine):
     drivers = ("redis", "hiredis")
     plain = True
     traits = Traits(
-        safety="efficiency",
-        scope="network",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=False,
-        portable=True,
-        advice=ADVICE,
+        "efficiency", "network", fence=True, fifo=True, push=True, portable=True, advice=ADVICE
     )
 
     def __init__(self, world: World, address: Address) -> None:

@@ -59,16 +59,7 @@ class RedlockEngine(Engine):
     schemes = ("redlock",)
     options: ClassVar = OPTIONS
     drivers = ("redis", "hiredis")
-    traits = Traits(
-        safety="efficiency",
-        scope="network",
-        fence=True,
-        fifo=False,
-        push=False,
-        durable=False,
-        portable=True,
-        advice=ADVICE,
-    )
+    traits = Traits("efficiency", "network", fence=True, portable=True, advice=ADVICE)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

@@ -35,13 +35,7 @@ class SqliteEngine(Engine):
     plain = True
     options: ClassVar = {**common("request_timeout"), "push": switch("push")}
     traits = Traits(
-        safety="correctness",
-        scope="machine",
-        fence=True,
-        fifo=True,
-        push=True,
-        durable=True,
-        portable=True,
+        "correctness", "machine", fence=True, fifo=True, push=True, durable=True, portable=True
     )
 
     @classmethod

@@ -43,9 +43,7 @@ class ZooKeeperEngine(Engine):
     drivers = ("kazoo",)
     options: ClassVar = options.READERS
     plain = True
-    traits = Traits(
-        safety="correctness", scope="network", fence=True, fifo=True, push=True, durable=True
-    )
+    traits = Traits("correctness", "network", fence=True, fifo=True, push=True, durable=True)
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import psycopg
 
 from ....errors import FencelockError
+from ....wires.daemon_thread import start_daemon
 from ....wires.disconnect_monitor import Hangups
 from ....wires.wakeup_pipe import WakeupPipe
 from ..errors import Refused, lost, refusal
@@ -25,7 +26,7 @@ class Poller:
         self._sent: dict[int, tuple[ThreadConnection, Callable[[Rows | Exception], None]]] = {}
         self._poll = new_poll()
         self._wakeup = WakeupPipe()
-        self._thread: threading.Thread | None = None
+        self._runs = False
         self._closed = False
         self.hangups = Hangups()
 
@@ -35,12 +36,8 @@ class Poller:
             socket = connection.pgconn.socket
             self._sent[socket] = (connection, done)
             self._poll.register(socket, READABLE)
-            if self._thread is None:
-                self._poll.register(self._wakeup.open(), READABLE)
-                self._thread = threading.Thread(
-                    target=self._run, name="fencelock-poller", daemon=True
-                )
-                self._thread.start()
+            if not self._runs:  # the thread notes it, which no exception can interrupt
+                start_daemon(self._run, "fencelock-poller")
         self._wakeup.wake()
 
     def forget(self, connection: ThreadConnection) -> None:
@@ -57,6 +54,11 @@ class Poller:
         self._wakeup.wake()
 
     def _run(self) -> None:
+        with self._mutex:
+            if self._runs:  # it was started once more before it had begun
+                return
+            self._poll.register(self._wakeup.open(), READABLE)
+            self._runs = True
         while not self._closed:
             for socket, _ in self._poll.poll():
                 if socket == self._wakeup.descriptor:

@@ -1,4 +1,4 @@
-"""Fences only grow."""
+"""Check that fences only grow."""
 
 from __future__ import annotations
 

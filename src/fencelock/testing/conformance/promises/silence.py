@@ -1,4 +1,4 @@
-"""An engine that falls silent: calls end in time, a doubt is told, and nothing is left behind."""
+"""Check a silent engine: calls end in time, a doubt is reported, nothing is left behind."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def _is_unknown(
 ) -> None:
     """The call ends although the engine does not answer, and what is owed can be seen.
 
-    What is waited for is that it ends at all before the engine answers: this is no test of speed.
+    What is waited for is that it ends at all before the engine answers: speed is not tested.
     """
     await job.end(timeout + GRACE_S + context.timeout)
     expect(
