@@ -42,24 +42,15 @@ class Waitlist:
     def __init__(self) -> None:
         self.closed = False
         self.attempts: dict[str, tuple[Request, weakref.ref[Attempt]]] = {}
-        """By owner, those that have not yet got their lease or been taken back."""
-        self._gone: deque[object] = deque()
+        """By owner, those that have not yet got their lease or been taken back. Whoever begins one
+        puts it in, and takes it out when it has got its lease or left nothing behind."""
+        self.gone: deque[object] = deque()
         """Calls that have ended. A callback of C fills it: no exception comes between."""
         self.signals: dict[Signal, None] = {}  # in the order in which they came
 
-    def begin(self, request: Request) -> Attempt:
-        """A call begins that will end its attempt, or be gone."""
-        attempt = Attempt()
-        self.attempts[request.owner] = (request, weakref.ref(attempt, self._gone.append))
-        return attempt
-
-    def end(self, owner: str) -> None:
-        """An attempt has got its lease, or left nothing behind."""
-        self.attempts.pop(owner, None)
-
     def adopt(self, pending: Pending) -> None:
         """Have the attempts taken back whose calls are gone."""
-        gone = len(self._gone)
+        gone = len(self.gone)
         if gone:  # each step may be the last one, and then the next caller begins anew
             pending.go_on()
             for owner, (request, attempt) in list(self.attempts.items()):
@@ -67,7 +58,7 @@ class Waitlist:
                     pending.withdraw_later(request)
                     self.attempts.pop(owner, None)
             for _ in range(gone):
-                self._gone.popleft()
+                self.gone.popleft()
 
     def close(self) -> None:
         """End all waits."""

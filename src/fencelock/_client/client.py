@@ -240,9 +240,11 @@ class Core(Generic[L]):
         request = wished(name, owner, ttl, about, timeout != 0, key)
         engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
         hold: HoldState | None = None
-        attempt = waitlist.begin(request)
+        attempt = acquire.Attempt()
+        waitlist.attempts[owner] = (request, weakref.ref(attempt, waitlist.gone.append))
         try:
-            waitlist.adopt(pending)
+            if waitlist.gone:
+                waitlist.adopt(pending)
             try:
                 with world.until(limit):
                     answer: Grant | Busy | OutcomeUnknown = await engine.acquire(request)
@@ -251,14 +253,15 @@ class Core(Generic[L]):
             if not isinstance(answer, Grant) or answer.valid_until <= world.now():
                 if isinstance(answer, Busy):
                     if timeout == 0:
-                        waitlist.end(owner)
+                        waitlist.attempts.pop(owner, None)
                         return answer
-                    self._hint(name, about)
+                    if not self._hinted:
+                        self._hint(name, about)
                 answer = await acquire.wait_for_lock(
                     world, engine, waitlist, pending, request, timeout, limit, answer
                 )
                 if isinstance(answer, Busy):
-                    waitlist.end(owner)
+                    waitlist.attempts.pop(owner, None)
                     return answer
             grant = answer if len(keeper.holds) < MANY else self._share_times(answer)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
@@ -272,12 +275,12 @@ class Core(Generic[L]):
             if observe.subscribers:
                 waited = world.now() - started
                 observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
-            waitlist.end(owner)
+            waitlist.attempts.pop(owner, None)
             return lease
         except BaseException as error:
             if hold is not None or not isinstance(error, FencelockError):
                 await self._undo(request, hold, limit)
-            waitlist.end(owner)
+            waitlist.attempts.pop(owner, None)
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
@@ -313,10 +316,10 @@ class Core(Generic[L]):
 
     def _hint(self, name: str, about: str) -> None:
         """Say once what a wait that would never end looks like from here."""
-        if self._hinted or len(self.keeper) > MANY:
+        why, holds = self.world.stalls(), self.keeper.holds
+        if len(holds) > MANY:
             return
-        why = self.world.stalls()
-        if not why and any(t.grant.name == name and t.meta == about for t in self.keeper.held()):
+        if not why and holds and any(t.grant.name == name and t.meta == about for t in list(holds)):
             why = (
                 f"it waits for {name!r}, which it holds itself: release that lease first, or "
                 "acquire with reentrant=True"

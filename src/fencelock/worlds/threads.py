@@ -177,6 +177,7 @@ class ThreadsWorld(HostWorld):
         self._state = state = _ThreadState()
         self.who: Callable[[], Hashable] = partial(getattr, state, "token")
         self.limit: Callable[[], float] = partial(getattr, state, "limit")
+        self.until: Callable[[float], AbstractContextManager[object]] = partial(_Until, state)
         self._inline = _Inline()
 
     def stalls(self) -> str:
@@ -201,9 +202,6 @@ class ThreadsWorld(HostWorld):
     def unbound(self) -> None:
         self._state.block = None
         self._state.limit = NO_LIMIT
-
-    def until(self, moment: float) -> AbstractContextManager[object]:
-        return _Until(self._state, moment)
 
     async def gather(
         self,

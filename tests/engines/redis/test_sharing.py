@@ -46,7 +46,10 @@ class NoOther:
     def request_now(self, *_: object) -> object:
         raise Stale
 
-    def left(self) -> float:
+    def now(self) -> float:
+        return 0.0
+
+    def limit(self) -> float:
         return float("inf")
 
 
