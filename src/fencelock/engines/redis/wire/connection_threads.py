@@ -319,7 +319,7 @@ class ThreadsConnection(ThreadsStream):
             error = self.unanswered(request_timeout, broken)
         except BaseException:
             self.close()
-            error = OutcomeUnknown(f"the thread that asked {self.node[0]} for all was interrupted")
+            error = _interrupted(self.node)
             self._remove(batch)
             raise
         finally:
@@ -341,6 +341,8 @@ class ThreadsConnection(ThreadsStream):
     def _deliver(
         self, leader: _Queued, batch: list[_Queued], replies: list[Any], error: Exception | None
     ) -> None:
+        if error is None and not replies:  # it was interrupted again before it could say so
+            error = _interrupted(self.node)
         start = 0
         for call in batch:
             if not call.told:
@@ -350,6 +352,10 @@ class ThreadsConnection(ThreadsStream):
                 if call is not leader:
                     call.woken.release()
             start += call.count
+
+
+def _interrupted(node: Node) -> OutcomeUnknown:
+    return OutcomeUnknown(f"the thread that asked {where(node)} for all was interrupted")
 
 
 class ThreadsSubscription:
