@@ -9,8 +9,9 @@ from collections.abc import Generator
 import hypothesis
 import pytest
 
-from tests import patience, slow
+from tests import slow
 from tests.faults import grid
+from tests.grace import concerns_it, lengthen_grace
 from tests.servers.server import Missing
 
 # Tests trust nobody but the certificates that they make. To read all those that the machine trusts
@@ -40,8 +41,8 @@ def pytest_configure() -> None:
 @pytest.fixture(autouse=True)
 def grace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no test fail because a server was kept from running for a second."""
-    if patience.suits(request.node):
-        patience.be_patient(monkeypatch.setattr)
+    if not concerns_it(request.node):
+        lengthen_grace(monkeypatch.setattr)
 
 
 @pytest.hookimpl(wrapper=True)

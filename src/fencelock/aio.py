@@ -177,7 +177,8 @@ class Client(ClientBase):
         ``busy="skip"`` returns None instead of raising if the lock cannot be acquired in time.
         A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
-        spec = self.lock("template", **options)._spec
+        lock = self.lock("template", **options)
+        spec = lock._spec  # pyright: ignore[reportPrivateUsage]
         check_busy(busy)
 
         def decorate(

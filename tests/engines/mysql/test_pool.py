@@ -77,9 +77,8 @@ def test_what_has_died_takes_no_room_whatever_a_signal_handler_raises_then() -> 
     """A WeakSet would count it for ever: its callback is where the handler is called."""
     room = Room()
     known = [Slot(), Slot()]
-    for slot in known:
-        room.add(slot)
-    del slot
+    room.add(known[0])
+    room.add(known[1])
     without_python(known.pop)
     assert len(room) == 1
     room.discard(known[0])

@@ -20,7 +20,7 @@ from fencelock import FencelockError, LeaseLost, aio
 from fencelock.worlds import clock
 from tests.faults.flavors import Lab, make_due, run
 from tests.faults.resource import Resource
-from tests.patience import be_patient
+from tests.grace import lengthen_grace
 
 
 def say(**facts: object) -> None:
@@ -117,5 +117,5 @@ async def serve(lab: Lab) -> None:
 
 
 if __name__ == "__main__":
-    be_patient()
+    lengthen_grace()
     run(sys.argv[1], serve)

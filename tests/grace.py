@@ -31,17 +31,17 @@ USERS: tuple[ModuleType, ...] = (
 )
 
 
-def be_patient(patch: Callable[[object, str, object], None] = setattr) -> None:
+def lengthen_grace(patch: Callable[[object, str, object], None] = setattr) -> None:
     """Give engines this much time in this process."""
     for user in USERS:
         patch(user, "GRACE_S", GRACE_S)
 
 
-def suits(item: pytest.Item) -> bool:
-    """Whether a test is about something else than the grace itself."""
+def concerns_it(item: pytest.Item) -> bool:
+    """Whether a test is about the grace itself, or uses no real server."""
     if not item.nodeid.removeprefix("tests/").startswith(FOLDERS):
-        return False
+        return True
     callspec = getattr(item, "callspec", None)
     check = callspec.params.get("check") if callspec is not None else None
     about_it = getattr(getattr(check, "body", None), "__module__", "").endswith(".silence")
-    return not about_it and not hasattr(getattr(item, "module", None), "GRACE_S")
+    return about_it or hasattr(getattr(item, "module", None), "GRACE_S")
