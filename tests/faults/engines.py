@@ -123,7 +123,7 @@ STORES: dict[str, Store] = {
     ),
     # A dead client keeps its place and its locks until its session ends: hence a short one.
     "zookeeper": Store(
-        lambda folder: f"{shared(ZooKeeper).fresh_url()}?session=2",
+        lambda folder: f"{shared(ZooKeeper).fresh_url()}?session=4",
         lacks={
             "server": "is cut off in tests/engines/zookeeper",
             "long": "keeps all locks of a client for as long as its session",

@@ -118,7 +118,7 @@ class Lab:
             await client.close()
 
 
-def make_due(lease: aio.Lease) -> None:
+def make_due(lease: aio.Lease | sync.Lease) -> None:
     """Have the keeper renew a lease now, so that no test needs one that a stall could outlast."""
     lease._hold.attend_at = lease._hold.grant.asked_at
     lease._core.keeper.wake()

@@ -310,8 +310,10 @@ def test_what_is_handed_to_one_who_has_left_is_given_back_at_once(
 
 
 def test_a_waiter_that_asks_again_through_another_client_keeps_its_place(
-    flavor: str, server: SqlServer, table: str
+    flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lease_sql, "CLAIM_US", 60_000_000)  # a stall would pass it over
+
     async def scenario(lab: Lab) -> None:
         client, other, third = [await lab.connect(server.url(), table=table) for _ in range(3)]
         for one in (other, third):  # both know of the queue
