@@ -33,7 +33,7 @@ def takes_over(program: Program, *manners: str) -> list[str]:
     """Freeze a wrapper and let another run; return what the log says, in order."""
     log = program.folder / "log"
     words = (sys.executable, "-c", WORKER, str(log), *manners)
-    frozen = program.start("run", "a", "--ttl", "2s", "--grace", "300ms", "--", *words)
+    frozen = program.start("run", "a", "--ttl", "8s", "--grace", "300ms", "--", *words)
     assert line(frozen) == "up"
     frozen.send_signal(signal.SIGSTOP)
     following = program.run("run", "a", "-w", "30s", "-c", f"echo began >> {log}")

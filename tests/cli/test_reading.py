@@ -104,7 +104,7 @@ def test_an_order_has_safe_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FENCELOCK_LEASE_FD", raising=False)
     found = read(command=("/usr/bin/backup", "--password", "x"))
     assert (found.lock.name, found.lock.ttl, found.lock.timeout) == ("a", 30.0, None)
-    assert found.plan == KillPlan(signal.SIGTERM, True, 5.0)
+    assert found.plan == KillPlan(signal.SIGTERM, True, 5.0, margin=1.0)
     assert found.lock.busy_code == 75
     assert found.lock.meta == {"command": "backup"}
     assert found.max_runtime is None
@@ -118,7 +118,7 @@ def test_an_order_takes_every_option() -> None:
     assert (found.lock.timeout, found.lock.busy_code, found.lock.ttl) == (60.0, 3, 10.0)
     assert (found.grace, found.max_runtime) == (1.0, 3600.0)
     assert found.lock.meta == {"command": "true", "a": "b=c", "d": ""}
-    assert found.plan == KillPlan(signal.SIGUSR1, False, 1.0)
+    assert found.plan == KillPlan(signal.SIGUSR1, False, 1.0, margin=0.5)
     assert found.lock.quiet
     assert read("-n").lock.timeout == 0
     assert read("--skip-ok").lock.busy_code == 0

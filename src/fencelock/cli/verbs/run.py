@@ -15,7 +15,7 @@ from ..clock import brief, seconds
 from ..codes import BadArguments
 from ..options import LockRequest, lock_arguments, lock_request, number_of, optional
 from ..run.child import CannotRun
-from ..run.kill_plan import MARGIN_S, KillPlan
+from ..run.kill_plan import KillPlan, margin
 from ..run.supervisor import Outcome, Supervisor
 from ..run.watchdog import Watchdog
 from ..signals import Interrupted, Signals
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 GRACE_S = 5.0
 USAGE = "fencelock run NAME [options] -- CMD [ARG ...]"
 EPILOG = f"""\
-The command is stopped before the lease can end: TERM at its end - grace - {MARGIN_S:g}s, KILL at
-its end - {MARGIN_S:g}s, by a watchdog process of its own. The command finds
+The command is stopped before the lease can end: KILL is sent a twentieth of
+the ttl (100ms to 1s) before its end, and TERM a grace before that, by a
+watchdog process of its own. The command finds
 FENCELOCK_NAME, FENCELOCK_FENCE, FENCELOCK_TTL, FENCELOCK_URL and
 FENCELOCK_ENGINE (the URL without its password, for logs) in its environment,
 and in FENCELOCK_LEASE_FD the number of a pipe that reaches EOF when the lease
@@ -119,21 +120,21 @@ def _command(options: argparse.Namespace) -> list[str]:
 
 
 def _plan(how: str, grace: float, ttl: float) -> KillPlan:
-    if grace + MARGIN_S > ttl / 2:
+    spare, nested = margin(ttl), bool(os.environ.get("FENCELOCK_LEASE_FD"))
+    if grace + spare > ttl / 2:
         raise UsageError(
             f"a grace of {brief(grace)} leaves too little of a ttl of {brief(ttl)}: a lease is "
-            f"renewed at a third of it, so keep the grace and {brief(MARGIN_S)} below half of it"
+            f"renewed at a third of it, so keep the grace and {brief(spare)} below half of it"
         )
-    nested = bool(os.environ.get("FENCELOCK_LEASE_FD"))
     if how == "term":
-        return KillPlan(signal.SIGTERM, True, grace, nested)
+        return KillPlan(signal.SIGTERM, True, grace, nested, spare)
     if how == "kill":
-        return KillPlan(None, True, 0.0, nested)
+        return KillPlan(None, True, 0.0, nested, spare)
     if how == "warn":
-        return KillPlan(None, False, 0.0)
+        return KillPlan(None, False, 0.0, margin=spare)
     name = how.removeprefix("signal:").upper().removeprefix("SIG")
     if how.startswith("signal:") and f"SIG{name}" in signal.Signals.__members__:
-        return KillPlan(signal.Signals[f"SIG{name}"], False, grace)
+        return KillPlan(signal.Signals[f"SIG{name}"], False, grace, margin=spare)
     raise BadArguments(f"--on-lost is term, kill, warn or signal:NAME, not {how!r}")
 
 
