@@ -24,7 +24,14 @@ from tests.servers.redlock import Nodes
 from tests.servers.zookeeper import ZooKeeper
 
 ROUNDS = 2
-CALLS = ("try_acquire()", "acquire(timeout=0.5)", "asyncio.timeout(0.5)", "release()", "close()")
+CALLS = (
+    "try_acquire()",
+    "acquire(timeout=0.5)",
+    "asyncio.timeout(0.5)",
+    "inspect()",
+    "release()",
+    "close()",
+)
 
 
 class _Stopped:
@@ -98,6 +105,8 @@ def _threads(one: _Stopped) -> dict[str, float]:
         found["acquire(timeout=0.5)"] = _timed(lambda: lock.acquire(timeout=0.5))
     lease = client.lock("seat", ttl=30).acquire(timeout=30)
     with one.still():
+        found["inspect()"] = _timed(lambda: client.inspect("seat"))
+    with one.still():
         found["release()"] = _timed(lease.release)
     lease = client.lock("seat", ttl=30).acquire(timeout=30)
     with one.still():
@@ -121,6 +130,8 @@ async def _tasks(one: _Stopped) -> dict[str, float]:
             lambda: asyncio.wait_for(lock.acquire(), 0.5)
         )
     lease = await lock.acquire(timeout=30)
+    with one.still():
+        found["inspect()"] = await _timed_aio(lambda: client.inspect("seat"))
     with one.still():
         found["release()"] = await _timed_aio(lease.release)
     lease = await lock.acquire(timeout=30)

@@ -11,6 +11,7 @@ import pytest
 
 from tests import slow
 from tests.faults import grid
+from tests.grace import concerns_it, lengthen_grace
 from tests.servers.server import Missing
 
 # Tests trust nobody but the certificates that they make. To read all those that the machine trusts
@@ -35,6 +36,13 @@ def pytest_configure() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture(autouse=True)
+def grace(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no test fail because a server was kept from running for a second."""
+    if not concerns_it(request.node):
+        lengthen_grace(monkeypatch.setattr)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -45,14 +45,6 @@ class _AdvisoryAio(OnSql, OursAio):
         return f"{self.place}?mode=advisory"
 
 
-class _RowThreads(OnSql, Ours):
-    works = frozenset({"pair", "threads", "handoff"})
-    needs = ("pymysql",)
-
-    def url(self) -> str:
-        return f"{self.place}?mode=row"
-
-
 def _lease(server: str) -> Targets:
     return {
         "pair": (Target("wall_us", "at most", 1.3, f"upsert by hand {server}"),),
@@ -129,13 +121,3 @@ class AdvisoryAioMariadb(OnMariadb, _AdvisoryAio):
 class AdvisoryAioMysql(OnMysql, _AdvisoryAio):
     name = "fencelock mysql advisory asyncio"
     targets: ClassVar = _advisory_aio("mysql")
-
-
-class RowThreadsMariadb(OnMariadb, _RowThreads):
-    name = "fencelock mariadb row"
-    targets: ClassVar = {"handoff": TURNS}
-
-
-class RowThreadsMysql(OnMysql, _RowThreads):
-    name = "fencelock mysql row"
-    targets: ClassVar = {"handoff": TURNS}

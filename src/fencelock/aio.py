@@ -193,27 +193,17 @@ class Client(ClientBase):
         self,
         name: str,
         *,
-        ttl: float = DEFAULT_TTL_S,
-        timeout: float | None = None,
-        renew: bool = True,
-        max_hold: float | None = None,
-        on_lost: Callable[[LeaseLost], object] | None = None,
-        reentrant: bool = False,
-        safety: Safety | None = None,
-        meta: Meta | None = None,
-        key: int | None = None,
         busy: Literal["raise", "skip"] = "raise",
+        **options: Unpack[LockOptions],
     ) -> Callable[[Callable[P, Awaitable[R]]], Callable[P, Coroutine[Any, Any, R | None]]]:
         """Decorate a function: each call holds the lock named by the template, filled from its
-        arguments.
+        arguments. It takes all options of ``lock``.
 
-        ``busy="skip"`` returns None instead of raising when the lock is not had within the timeout.
+        ``busy="skip"`` returns None instead of raising if the lock cannot be acquired in time.
         A function with a parameter ``lease`` gets the lease there; callers cannot pass one.
         """
-        spec = make_lock_spec(
-            "template", ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
-        )
-        self._demand(spec)
+        lock = self.lock("template", **options)
+        spec = lock._spec  # pyright: ignore[reportPrivateUsage]
         check_busy(busy)
 
         def decorate(
@@ -224,7 +214,7 @@ class Client(ClientBase):
             async def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
                 lock = Lock(self._cores, spec._replace(name=template.name(args, kwargs)))
                 skip = busy == "skip"
-                lease = await (lock.try_acquire(timeout=timeout) if skip else lock.acquire())
+                lease = await (lock.try_acquire(timeout=spec.timeout) if skip else lock.acquire())
                 if lease is None:
                     return None
                 async with lease:
@@ -302,7 +292,7 @@ class Lock(LockBase["Lease"]):
         return lease
 
     async def try_acquire(self, *, timeout: float | None = 0) -> Lease | None:
-        """Return a lease, or None when it is not had within the timeout (by default: at once)."""
+        """Return a lease, or None if it cannot be acquired in time (by default: at once)."""
         answer = await self._cores.here().attempt(self._spec, check_timeout(timeout))
         return None if isinstance(answer, Busy) else answer
 

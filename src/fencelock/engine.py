@@ -154,7 +154,7 @@ class Engine(ABC):
     async def wait(self, signal: Signal, deadline: float) -> None:
         """Let the one who waits wait, until its signal is set or the deadline has passed.
 
-        An engine whose pushes the waiting thread can hear by itself does so here.
+        An engine whose pushes the waiting thread can read by itself does so here.
         """
         await self.world.wait(signal, deadline)
 

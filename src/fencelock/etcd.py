@@ -1,4 +1,4 @@
-"""Guarding one's own writes to etcd with a lease, in the same transaction.
+"""Guard writes to etcd with a lease, in the same transaction.
 
     comparison = fencelock.etcd.compare(lease)
 

@@ -1,4 +1,4 @@
-"""What fencelock tells the outside while it works: events for logs, metrics and tests.
+"""Events for logs, metrics and tests.
 
 ``subscribe(function)`` has the function called with every ``Event``; it must be quick and may be
 called from any thread. Warnings also go to the logger ``fencelock``. With nobody subscribed an

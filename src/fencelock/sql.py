@@ -1,4 +1,4 @@
-"""A lease and a transaction of the caller's own, in the database that keeps the locks.
+"""Verify a lease inside the caller's own transaction, in the database that keeps the locks.
 
     with client.lock("stock:42") as lease, connection.transaction():
         fencelock.sql.verify(connection, lease)

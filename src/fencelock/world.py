@@ -127,7 +127,7 @@ class World(Protocol):
         """Wait until the flag is set (True) or the deadline has passed (False)."""
         ...
 
-    def until(self, moment: float) -> AbstractContextManager[object]:
+    def until(self, moment: float, /) -> AbstractContextManager[object]:
         """Let no wait inside the block outlast a moment, and refuse a block within a block.
 
         Under threads and in the simulator every wait ends by ``limit()``, and whoever waited says

@@ -83,7 +83,6 @@ PLACES: dict[str, Place] = {
     "postgresql-row": Place(_postgresql, _sql("row"), portable=False, waiters=False),
     "mariadb": Place(_mariadb, _sql("lease")),
     "mariadb-advisory": Place(_mariadb, _sql("advisory"), portable=False, waiters=False),
-    "mariadb-row": Place(_mariadb, _sql("row"), portable=False, waiters=False),
     "mysql": Place(_mysql, _sql("lease")),
     "etcd": Place(_etcd, lambda server: f"{server.url}?prefix=cli-{next(_number)}/"),
     "zookeeper": Place(_zookeeper, lambda server: server.fresh_url(), portable=False),

@@ -136,9 +136,9 @@ def pids() -> Iterator[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def eventually(look: Callable[[], T], patience: float = SHOW_AFTER_S) -> T:
+def eventually(look: Callable[[], T], timeout: float = SHOW_AFTER_S) -> T:
     """Look again and again until it is true; the deadline is a failure."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     while True:
         found = look()
         if found:

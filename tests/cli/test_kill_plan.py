@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencelock.cli.run.kill_plan import MARGIN_S, KillPlan, Watch
+from fencelock.cli.run.kill_plan import MARGIN_MIN_S, KillPlan, Watch, margin
 
 TERM, KILL, USR1 = signal.SIGTERM, signal.SIGKILL, signal.SIGUSR1
 USUAL = KillPlan(TERM, True, 5.0)
@@ -18,7 +18,7 @@ def test_nothing_is_due_while_the_end_is_far() -> None:
     watch = Watch(USUAL)
     assert (watch.look(0.0), watch.next_at()) == ([], None)
     watch.until = 30.0
-    assert (watch.look(20.0), watch.next_at()) == ([], 30.0 - 5.0 - MARGIN_S)
+    assert (watch.look(20.0), watch.next_at()) == ([], 30.0 - 5.0 - MARGIN_MIN_S)
     watch.until = 40.0  # renewed
     assert (watch.look(26.0), watch.ended) == ([], False)
 
@@ -28,7 +28,7 @@ def test_term_comes_a_grace_before_the_end_and_kill_a_margin_before() -> None:
     watch.until = 30.0
     assert watch.look(24.95) == [TERM]
     assert watch.ended
-    assert watch.next_at() == pytest.approx(30.0 - MARGIN_S)
+    assert watch.next_at() == pytest.approx(30.0 - MARGIN_MIN_S)
     assert watch.look(29.0) == []
     assert watch.look(29.9) == [KILL]
     assert watch.look(30.0) == []
@@ -44,7 +44,7 @@ def test_a_loss_gives_the_grace_but_never_past_the_end() -> None:
     watch = Watch(USUAL)
     watch.until = 30.0
     assert watch.lose(28.0) == [TERM]
-    assert watch.kill_at == pytest.approx(30.0 - MARGIN_S)
+    assert watch.kill_at == pytest.approx(30.0 - MARGIN_MIN_S)
 
 
 def test_a_loss_that_is_noticed_late_still_gives_the_grace() -> None:
@@ -94,7 +94,7 @@ def test_whatever_happens_kill_comes_once_and_before_the_end(
     """Looked at often enough from early enough, all is over a margin before the end."""
     watch = Watch(KillPlan(TERM, True, grace))
     watch.until = until
-    now = until - MARGIN_S - grace - 1.0
+    now = until - MARGIN_MIN_S - grace - 1.0
     sent: list[tuple[float, int]] = []
     for turn, step in enumerate(looks):
         signals = watch.lose(now) if turn == lost_at else watch.look(now)
@@ -105,7 +105,7 @@ def test_whatever_happens_kill_comes_once_and_before_the_end(
     assert [number for _, number in sent] in ([], [TERM], [TERM, KILL])
     if now > until + 0.1:
         assert kills
-        assert kills[0] <= until - MARGIN_S + 0.05 + 1e-6
+        assert kills[0] <= until - MARGIN_MIN_S + 0.05 + 1e-6
 
 
 def test_words_say_what_was_done() -> None:
@@ -113,3 +113,7 @@ def test_words_say_what_was_done() -> None:
     assert KillPlan(None, True, 0.0).words() == "the command was killed"
     assert KillPlan(None, False, 0.0).words() == "the command goes on without it"
     assert KillPlan(USR1, False, 1.0).words() == "the command was sent USR1"
+
+
+def test_the_margin_grows_with_the_ttl_within_bounds() -> None:
+    assert [margin(ttl) for ttl in (0.5, 2.0, 10.0, 30.0, 600.0)] == [0.1, 0.1, 0.5, 1.0, 1.0]

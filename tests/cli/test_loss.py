@@ -33,7 +33,7 @@ def takes_over(program: Program, *manners: str) -> list[str]:
     """Freeze a wrapper and let another run; return what the log says, in order."""
     log = program.folder / "log"
     words = (sys.executable, "-c", WORKER, str(log), *manners)
-    frozen = program.start("run", "a", "--ttl", "2s", "--grace", "300ms", "--", *words)
+    frozen = program.start("run", "a", "--ttl", "8s", "--grace", "300ms", "--", *words)
     assert line(frozen) == "up"
     frozen.send_signal(signal.SIGSTOP)
     following = program.run("run", "a", "-w", "30s", "-c", f"echo began >> {log}")
@@ -69,7 +69,7 @@ def test_a_command_that_ignores_term_is_killed_before_the_next_begins(program: P
 
 def test_what_the_command_left_in_its_group_is_stopped_too(program: Program) -> None:
     line_ = "(trap '' TERM; while :; do sleep 0.01; done) & echo up; wait"
-    process = program.start("run", "a", "--ttl", "2s", "--grace", "200ms", "-c", line_)
+    process = program.start("run", "a", "--ttl", "4s", "--grace", "200ms", "-c", line_)
     assert line(process) == "up"
     assert program.run("revoke", "a", "--reason", "over", "--yes").returncode == 0
     assert process.wait(30) == 79
@@ -89,7 +89,7 @@ def test_what_is_done_on_a_loss_is_the_users_choice(
     how: str, code: int, said: str, program: Program
 ) -> None:
     script = "trap 'echo USR1; exit 0' USR1; echo up; read x; echo on"
-    words = ("run", "a", "--ttl", "3s", "--on-lost", how, "--status-fd", "2", "-c", script)
+    words = ("run", "a", "--ttl", "5s", "--on-lost", how, "--status-fd", "2", "-c", script)
     process = program.start(*words)
     assert line(process) == "up"
     assert program.run("revoke", "a", "--reason", "audit", "--yes").returncode == 0
@@ -114,7 +114,7 @@ def test_what_is_done_on_a_loss_is_the_users_choice(
 
 def test_a_shell_sees_the_end_of_the_lease_pipe(program: Program) -> None:
     script = 'echo up; cat "/dev/fd/$FENCELOCK_LEASE_FD"; echo "the pipe ended"'
-    process = program.start("run", "a", "--ttl", "1s", "--on-lost", "warn", "-c", script)
+    process = program.start("run", "a", "--ttl", "4s", "--on-lost", "warn", "-c", script)
     assert line(process) == "up"
     assert program.run("revoke", "a", "--reason", "over", "--yes").returncode == 0
     ran = end(process)
@@ -185,7 +185,7 @@ def test_a_removed_database_is_a_loss(program: Program) -> None:
 
 
 def test_renewal_carries_a_command_past_its_ttl(program: Program) -> None:
-    words = ("run", "a", "--ttl", "2s", "--status-fd", "2", "--", "sleep", "3.5")
+    words = ("run", "a", "--ttl", "4s", "--status-fd", "2", "--", "sleep", "5")
     ran = program.run(*words)
     assert ran.returncode == 0
     assert json.loads(ran.stderr)["renewals"] >= 2

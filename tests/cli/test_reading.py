@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from fencelock.cli import lease_token
 from fencelock.cli.acquisition import describe
+from fencelock.cli.clock import brief, seconds
 from fencelock.cli.codes import BadArguments
-from fencelock.cli.durations import brief, seconds
 from fencelock.cli.main import parser_of
-from fencelock.cli.run import run_request
 from fencelock.cli.run.kill_plan import KillPlan
+from fencelock.cli.verbs import run
 from fencelock.errors import UsageError
 from fencelock.model import FENCE_MAX, Grant, Holding, State, Waiting
 
@@ -96,15 +96,15 @@ def options_of(*words: str, command: tuple[str, ...] = ("true",)) -> Any:
     return options
 
 
-def read(*words: str, command: tuple[str, ...] = ("true",)) -> run_request.RunRequest:
-    return run_request.read(options_of(*words, command=command))
+def read(*words: str, command: tuple[str, ...] = ("true",)) -> run.RunRequest:
+    return run.read(options_of(*words, command=command))
 
 
 def test_an_order_has_safe_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FENCELOCK_LEASE_FD", raising=False)
     found = read(command=("/usr/bin/backup", "--password", "x"))
     assert (found.lock.name, found.lock.ttl, found.lock.timeout) == ("a", 30.0, None)
-    assert found.plan == KillPlan(signal.SIGTERM, True, 5.0)
+    assert found.plan == KillPlan(signal.SIGTERM, True, 5.0, margin=1.0)
     assert found.lock.busy_code == 75
     assert found.lock.meta == {"command": "backup"}
     assert found.max_runtime is None
@@ -118,7 +118,7 @@ def test_an_order_takes_every_option() -> None:
     assert (found.lock.timeout, found.lock.busy_code, found.lock.ttl) == (60.0, 3, 10.0)
     assert (found.grace, found.max_runtime) == (1.0, 3600.0)
     assert found.lock.meta == {"command": "true", "a": "b=c", "d": ""}
-    assert found.plan == KillPlan(signal.SIGUSR1, False, 1.0)
+    assert found.plan == KillPlan(signal.SIGUSR1, False, 1.0, margin=0.5)
     assert found.lock.quiet
     assert read("-n").lock.timeout == 0
     assert read("--skip-ok").lock.busy_code == 0

@@ -151,7 +151,7 @@ def test_kill_9_of_the_wrapper_before_it_could_name_the_command(program: Program
 
 
 def test_kill_9_of_the_watchdog_is_told_and_the_wrapper_stands_in(program: Program) -> None:
-    process = program.start("run", "a", "--ttl", "1s", "-c", "echo up; exec sleep 60")
+    process = program.start("run", "a", "--ttl", "4s", "-c", "echo up; exec sleep 60")
     assert line(process) == "up"
     os.kill(watchdog_of(process), signal.SIGKILL)
     assert process.stderr is not None
@@ -198,7 +198,7 @@ def test_closed_streams_are_closed_for_the_command_too(closed: list[int], progra
 
 def test_an_outer_wrapper_takes_the_inner_command_with_it(program: Program) -> None:
     inner = [sys.executable, "-m", "fencelock", "run", "b", "--", "sh", "-c", "echo $$; sleep 60"]
-    process = program.start("run", "a", "--ttl", "1s", "--", *inner)
+    process = program.start("run", "a", "--ttl", "4s", "--", *inner)
     command = int(line(process))
     with program.client() as client:
         assert [h.name for h in client.scan()] == ["a", "b"]

@@ -22,6 +22,7 @@ SAFE = {
     "no stale operation is accepted",
 }
 QUICK = ("--seconds", "3", "--ttl", "500ms", "--clients", "3")
+LONGER = ("--seconds", "6", "--ttl", "2s", "--clients", "4", "--faults", "pause")
 
 # An engine that takes a held lock away for whoever asks, and tells nobody: by somebody else, as it
 # would be found, in a package of its own.
@@ -111,7 +112,7 @@ def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
     )
     program.add_to_path(program.folder)
     url = f"stealing:///{program.folder}/stolen.db"
-    ran = program.run("torture", url, *QUICK, "--json", "--html", "page.html")
+    ran = program.run("torture", url, *LONGER, "--json", "--html", "page.html")
     facts = json.loads(ran.stdout)
     assert (ran.returncode, facts["passed"]) == (80, False), ran.stderr
     assert outcomes(facts)["never two holders"] == "violated"
@@ -121,7 +122,7 @@ def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
     stolen = [one for one in run["violations"] if one[0] == "one_holder"]
     assert {*stolen[0][4]} <= {*run["clients"]}, "the page frames whom a violation is about"
     assert "a promise was broken" in text
-    told = program.run("torture", url, *QUICK, "--seconds", "2")
+    told = program.run("torture", url, *LONGER)
     assert told.returncode == 80
     assert re.search(r"(?m)^  violated +never two holders", told.stdout)
     assert told.stdout.endswith("verdict: a promise was broken\n")

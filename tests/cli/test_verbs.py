@@ -87,7 +87,7 @@ def test_watch_ends_with_its_reader(program: Program) -> None:
 
 
 def test_hold_lasts_until_stdin_closes(program: Program) -> None:
-    process = program.start("hold", "a", "--ttl", "1s")
+    process = program.start("hold", "a", "--ttl", "30s")
     word, name, fence = line(process).split()
     assert (word, name) == ("held", "a")
     with program.client() as client:
@@ -99,12 +99,12 @@ def test_hold_lasts_until_stdin_closes(program: Program) -> None:
 
 
 def test_hold_ends_when_the_lease_is_lost_or_a_signal_comes(program: Program) -> None:
-    process = program.start("hold", "a", "--ttl", "1s")
+    process = program.start("hold", "a", "--ttl", "4s")
     line(process)
     assert program.run("revoke", "a", "--reason", "over", "--yes").returncode == 0
     assert process.wait(30) == 79
     assert "over" in end(process).stderr
-    process = program.start("hold", "a", "--ttl", "1s")
+    process = program.start("hold", "a", "--ttl", "30s")
     line(process)
     process.terminate()
     assert process.wait(30) == 143
@@ -271,6 +271,8 @@ def test_with_json_a_busy_lock_and_a_wrong_line_are_objects_too(program: Program
         (["demo", "--url", "memory://"], "unrecognized arguments: --url"),
         (["schema", "mysql", "--url", "memory://"], "unrecognized arguments: --url"),
         (["completion", "bash", "--url", "memory://"], "unrecognized arguments: --url"),
+        (["run", "a", "--timeout", "1s", "--", "x"], "--timeout 1s: did you mean --wait? (see"),
+        (["run", "a", "--maxruntime=1s"], "did you mean --max-runtime? (write the command after"),
         (["aquire", "a"], "there is no verb 'aquire': did you mean acquire?"),
         (["rnu"], "there is no verb 'rnu': did you mean run?"),
         (["xyzzy"], "there is no verb 'xyzzy'; the verbs are run, ls"),

@@ -10,15 +10,16 @@ import pytest
 
 import fencelock._client.lock_options
 import fencelock.sync
-from fencelock._client import acquire, loss_notify
+from fencelock._client import acquire, loss_notify, policy
 from fencelock._client.client import Core
 from fencelock._client.lease_lifecycle import LeaseLifecycle
 from fencelock.engine import Engine
 from fencelock.engines.memory import MemoryEngine
 from fencelock.errors import EngineError, Unavailable
-from fencelock.model import Request
+from fencelock.model import Busy, Grant, Request
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
+from fencelock.world import sleep
 from tests.conformance.broken import holding, ordering, showing
 
 TIMEOUT_S = 0.7  # a defect is waited for in vain: do not wait long
@@ -157,7 +158,7 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "wrong_calls_are_refused_unsent": (fencelock._client.lock_options, "check_ttl", _accept),
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
-    "a_waiter_survives_a_short_outage": (acquire, "_ask", _give_up),
+    "a_waiter_survives_a_short_outage": (acquire, "_acquire", _give_up),
 }
 
 
@@ -174,3 +175,34 @@ def test_every_check_can_fail() -> None:
     """A check that no defect can fail is a check of nothing."""
     failed = {name for _, name in PAIRS} | set(DEFECTS_ABOVE)
     assert failed == {check.name for check in conformance.checks()}
+
+
+class Stalls(MemoryEngine):
+    """Is answered too late for a brief ttl, as on a machine that has too much to do."""
+
+    left = 0
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        answer = await super().acquire(request)
+        if Stalls.left:
+            Stalls.left -= 1
+            await sleep(self.world, 1.1 * request.ttl)
+        return answer
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "an_unrenewed_lease_ends_and_says_so",
+        "the_holder_knows_before_the_engine_does",
+        "releasing_a_lost_lease_harms_nobody",
+        "on_lost_is_called_once",
+        "fences_grow_across_expiry",
+    ],
+)
+def test_a_machine_that_stalls_breaks_no_promise(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stalls, "left", policy.UNKNOWN_TRIES)  # the client tries no more often
+    judge(name, engine=Stalls, timeout=20.0)
+    assert Stalls.left == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.cluster import Cluster
-from tests.servers.etcd import Etcd
+from tests.servers.etcd import brisk_etcd
 from tests.servers.mariadb import SqlServer, mariadb
 from tests.servers.mysql import mysql
 from tests.servers.pgbouncer import Pgbouncer
@@ -61,15 +61,13 @@ VARIANTS: dict[str, Where] = {
     "memory": lambda folder: (f"memory://conformance-{next(_number)}", {}),
     "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
     "etcd": lambda folder: (
-        shared(Etcd).url,
+        shared(brisk_etcd).url,
         {"prefix": f"conformance-{next(_number)}/"},
     ),
     "mariadb": sql(mariadb, "mariadb", "lease"),
     "mariadb mode=advisory": sql(mariadb, "mariadb", "advisory"),
-    "mariadb mode=row": sql(mariadb, "mariadb", "row"),
     "mysql": sql(mysql, "mysql", "lease"),
     "mysql mode=advisory": sql(mysql, "mysql", "advisory"),
-    "mysql mode=row": sql(mysql, "mysql", "row"),
     "postgresql": postgresql(),
     "postgresql push=no": postgresql(push=False),
     "postgresql pgbouncer": lambda folder: (shared(Pgbouncer).url(), {}),
@@ -93,9 +91,7 @@ VARIANTS: dict[str, Where] = {
 NOT_PROMISED = {
     "memory": {"durable"},
     "mariadb mode=advisory": {"durable", "fifo", "revoke", "scan"},
-    "mariadb mode=row": {"durable", "fifo", "revoke"},
     "mysql mode=advisory": {"durable", "fifo", "revoke", "scan"},
-    "mysql mode=row": {"durable", "fifo", "revoke"},
     "postgresql push=no": {"push"},
     "postgresql pgbouncer": {"push"},
     "postgresql mode=advisory": {"durable", "fifo", "revoke"},

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fencelock.engines import TABLE
-from tests.servers.etcd import Etcd
+from tests.servers.etcd import brisk_etcd
 from tests.servers.mariadb import mariadb
 from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
@@ -115,19 +115,15 @@ STORES: dict[str, Store] = {
             "order": "serves waiters in no order",
             "waiters": "keeps no queue",
         },
-        left_out=frozenset({"test_signal_exceptions.py"}),
-        why_left_out=STORMS,
     ),
     "etcd": Store(
-        lambda folder: f"{shared(Etcd).url}?prefix=faults-{next(_number)}/",
+        lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
-        left_out=frozenset({"test_signal_exceptions.py"}),
-        why_left_out=STORMS,
     ),
     # A dead client keeps its place and its locks until its session ends: hence a short one.
     "zookeeper": Store(
-        lambda folder: f"{shared(ZooKeeper).fresh_url()}?session=2",
+        lambda folder: f"{shared(ZooKeeper).fresh_url()}?session=4",
         lacks={
             "server": "is cut off in tests/engines/zookeeper",
             "long": "keeps all locks of a client for as long as its session",

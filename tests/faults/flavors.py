@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from fencelock import aio, sync
+from fencelock.model import Holding
 from fencelock.testing import faulty
 from fencelock.testing.faulty import Faults
 from fencelock.worlds import clock
@@ -24,7 +25,7 @@ from fencelock.worlds.threads import drive
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-SOON = 10.0  # seconds: far more than anything here takes, so that only a defect uses it up
+SOON = 30.0  # seconds: far more than anything here takes, so that only a defect uses it up
 LOOK = 0.002
 
 FLAVORS = ("sync", "asyncio")
@@ -92,17 +93,19 @@ class Lab:
                 raise Late(f"{count} waiters for {name!r} were not seen within {within:g} s")
             await self.let_pass(LOOK)
 
-    async def until_held(self, client: aio.Client, name: str) -> None:
-        """Wait until somebody holds a name."""
+    async def until_held(self, client: aio.Client, name: str) -> list[Holding]:
+        """Wait until somebody holds a name, and say who."""
         give_up = clock.now() + SOON
-        while not await client.holders(name):
+        while not (holders := await client.holders(name)):
             if clock.now() > give_up:
                 raise Late(f"no holder of {name!r} was seen within {SOON:g} s")
             await self.let_pass(LOOK)
+        return holders
 
     async def until_renewed(self, lease: aio.Lease, within: float = SOON) -> None:
-        """Wait until the keeper has renewed a lease once more."""
+        """Wait until the keeper has renewed a lease once more: at once, however long its ttl."""
         before = lease._hold.renewals
+        make_due(lease)
         await self.until(lambda: lease._hold.renewals > before, "a renewal", within)
         lease.check()
 
@@ -113,6 +116,12 @@ class Lab:
     async def close(self) -> None:
         for client in self._clients:
             await client.close()
+
+
+def make_due(lease: aio.Lease | sync.Lease) -> None:
+    """Have the keeper renew a lease now, so that no test needs one that a stall could outlast."""
+    lease._hold.attend_at = lease._hold.grant.asked_at
+    lease._core.keeper.wake()
 
 
 class ThreadsLab(Lab):

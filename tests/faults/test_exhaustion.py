@@ -14,7 +14,7 @@ from fencelock import Expired, LeaseLost, observe
 from fencelock.testing.faulty import Faults
 from tests.faults import disk
 from tests.faults.crew import Actor, Crew, Refused
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 
 ERRORS: dict[str, Callable[[], Exception]] = {
     "EMFILE": lambda: OSError(errno.EMFILE, "Too many open files"),
@@ -32,8 +32,9 @@ def test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client = await lab.connect(client_url, faults)
-        lease = await client.lock("seat", ttl=1.5, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         faults.fail(ERRORS[error], "renew")
+        make_due(lease)
         await lab.until(lambda: len(faults.seen("renew", "refused")) == 2, "two failed renewals")
         faults.heal()
         await lab.until(lambda: faults.seen("renew", "answered"), "a renewal that works again")
@@ -53,6 +54,7 @@ def test_a_renewal_that_keeps_failing_ends_in_a_loss_that_says_why(
         client = await lab.connect(client_url, faults)
         lease = await client.lock("seat", ttl=0.5).acquire()
         faults.fail(ERRORS["EMFILE"], "renew")
+        make_due(lease)
         assert await lease.lost.wait(timeout=10)
         with pytest.raises(Expired, match="Too many open files"):
             lease.check()
@@ -68,7 +70,7 @@ def test_a_process_without_free_descriptors_goes_on_renewing(
     if not hasattr(resource, "prlimit"):
         pytest.skip("setting the limits of a live process needs Linux (prlimit)")
     holder = crew.actor(flavor, shared_url)
-    holder.acquire("seat", ttl=0.9)
+    holder.acquire("seat", ttl=60)
     wait_for_renewals(holder, 1)
     _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
@@ -89,6 +91,7 @@ def test_a_process_that_cannot_reach_its_file_for_want_of_descriptors_loses_the_
     _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
     database.rename(database.with_suffix(".old"))
+    holder.ask("make_due", name="seat")
     lost = holder.hear(event="lost", name="seat")
     assert "could not be renewed" in lost["reason"]
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))
@@ -98,6 +101,7 @@ def test_a_process_that_cannot_reach_its_file_for_want_of_descriptors_loses_the_
 def wait_for_renewals(actor: Actor, count: int) -> None:
     pause = threading.Event()
     for _ in range(1000):
+        actor.ask("make_due", name="seat")
         status = actor.ask("status", name="seat")
         assert status["held"], status["reason"]
         if status["renewals"] >= count:
@@ -120,9 +124,10 @@ def test_a_keeper_that_gets_no_thread_tries_again(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(client_url, faults)
-        lease = await client.lock("seat", ttl=1.8).acquire()
+        lease = await client.lock("seat", ttl=60).acquire()
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse_to_start)
+            make_due(lease)
             assert failed.wait(10)
         await lab.until(lambda: faults.seen("renew", "answered"), "a renewal that works again")
         lease.check()
@@ -197,7 +202,7 @@ def test_a_lease_survives_a_disk_that_is_full_for_a_while(
     """H74: renewals fail while there is no room, and are tried again."""
     url = f"sqlite:///{small_disk / 'locks.db'}"
     holder, other = crew.actor(flavor, url), crew.actor(flavor, url)
-    holder.acquire("seat", ttl=4.0)
+    holder.acquire("seat", ttl=60)
     filler = disk.fill(small_disk)
     with pytest.raises(Refused, match="is full"):
         use_up(other)

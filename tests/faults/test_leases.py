@@ -10,7 +10,7 @@ import pytest
 from fencelock import AcquireTimeout, LeaseLost
 from fencelock.testing.faulty import Faults
 from fencelock.worlds import clock
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 
 
 def test_any_thread_or_task_may_release_a_lease_through_its_handle(flavor: str, url: str) -> None:
@@ -56,7 +56,8 @@ def test_no_renewal_counts_after_release_has_returned(
         told: list[LeaseLost] = []
         client, other = await lab.connect(url, faults), await lab.connect(url)
         faults.hang("renew", where="before" if where == "before" else "after")
-        lease = await client.lock("seat", ttl=0.9, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
+        make_due(lease)
         await lab.until(lambda: faults.seen("renew", "under way"), "a renewal under way")
         assert await lease.release() is True
         taken = await other.lock("seat", ttl=0.5, renew=False).acquire(timeout=0)
@@ -108,6 +109,7 @@ def test_a_lease_that_is_dropped_warns_and_is_renewed_no_more(
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(url, faults), await lab.connect(url)
         lease = await client.lock("seat", ttl=0.9).acquire()
+        make_due(lease)
         await lab.until(lambda: faults.seen("renew", "answered"), "a first renewal")
         renewals = len(faults.seen("renew"))
         with pytest.warns(ResourceWarning, match=r"'seat' was dropped without release\(\)"):

@@ -16,7 +16,7 @@ import pytest
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable, aio
 from fencelock._client import policy
 from tests.faults.crew import Crew
-from tests.faults.flavors import SOON, Lab, run
+from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.faults.network import Network
 from tests.servers.link import TO_CLIENT
 
@@ -139,8 +139,9 @@ def test_a_renewal_whose_answer_is_lost_on_its_way_keeps_the_lease(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client, other = await connect(lab, network)
-        lease = await client.lock("seat", ttl=3.0, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         network.proxy.lose_next_reply(then_cut=then_cut)
+        make_due(lease)
         await lab.until(lambda: network.proxy.lost, "a renewal whose answer is lost")
         await lab.until_renewed(lease)
         (holding,) = await other.holders("seat")
@@ -158,8 +159,9 @@ def test_a_break_of_the_network_shorter_than_the_ttl_costs_nothing(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client, _ = await connect(lab, network)
-        lease = await client.lock("seat", ttl=3.0, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         network.proxy.cut()
+        make_due(lease)
         await lab.until(lambda: lease._hold.failure, "a failed renewal")
         network.proxy.heal()
         await lab.until_renewed(lease)
@@ -206,8 +208,7 @@ def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
             pass
         network.proxy.block(TO_CLIENT)
         acquiring = lab.start(client.lock("seat", ttl=0.6, renew=False).acquire(timeout=SOON))
-        await lab.until_held(other, "seat")
-        (first,) = await other.holders("seat")
+        (first,) = await lab.until_held(other, "seat")
         taken = await other.lock("seat").acquire(timeout=10)
         await taken.release()
         network.proxy.heal()
@@ -250,6 +251,7 @@ def test_a_process_that_cannot_connect_for_want_of_descriptors_loses_the_lease_i
     _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
     network.proxy.reset()
+    holder.ask("make_due", name="seat")
     lost = holder.hear(event="lost", name="seat")
     assert "could not be renewed" in lost["reason"]
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))

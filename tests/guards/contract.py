@@ -108,7 +108,7 @@ def refuses_a_lease_that_knows_that_it_is_over(desk: Desk) -> None:
     with fencelock.connect("memory://") as client:
         released = client.lock(NAME).acquire()
         released.release()
-        lost = client.lock(NAME).acquire()
+        lost = client.lock(NAME, ttl=1.5).acquire()  # its next renewal hears of it
         client.revoke(NAME, "maintenance")
         assert lost.lost.wait(20)
         for lease in (released, lost):

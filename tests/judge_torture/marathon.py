@@ -42,9 +42,7 @@ PLACES: dict[str, Callable[[Path], str]] = {
     "postgresql mode=advisory": lambda _: shared(Postgresql).url("mode=advisory"),
     "postgresql mode=row": lambda _: shared(Postgresql).url("mode=row"),
     "mariadb mode=advisory": lambda _: f"{shared(mariadb).url('mariadb')}?mode=advisory",
-    "mariadb mode=row": lambda _: f"{shared(mariadb).url('mariadb')}?mode=row",
     "mysql mode=advisory": lambda _: f"{shared(mysql).url()}?mode=advisory&tls=no",
-    "mysql mode=row": lambda _: f"{shared(mysql).url()}?mode=row&tls=no",
     "zookeeper": lambda _: shared(ZooKeeper).fresh_url(),  # its session follows the ttl
     "redis beside redis-py": lambda _: shared(Redis).fresh_url(),
 }

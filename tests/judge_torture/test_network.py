@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fencelock.engines.url import parse
-from fencelock.judge.torture.expectations import with_session
 from fencelock.judge.torture.network import detour, why_not
+from fencelock.judge.torture.run import with_session
 
 
 @pytest.mark.parametrize(

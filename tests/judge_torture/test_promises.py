@@ -10,9 +10,9 @@ import pytest
 from fencelock.engines.url import parse
 from fencelock.errors import Misconfigured, UsageError
 from fencelock.judge import Event, History, verdict
-from fencelock.judge.torture.expectations import is_session_bound, promised
 from fencelock.judge.torture.nemesis import FAULTS, Nemesis, read_faults
 from fencelock.judge.torture.peers import PEERS, check_library
+from fencelock.judge.torture.run import is_session_bound, promised
 from fencelock.model import Traits
 from fencelock.world import GRACE_S
 
@@ -34,7 +34,8 @@ def test_a_lock_without_a_fence_is_held_to_what_needs_none() -> None:
     [
         ("postgresql://h/db", False),
         ("postgresql://h/db?mode=advisory", True),
-        ("mysql://h/db?mode=row", True),
+        ("postgresql://h/db?mode=row", True),
+        ("mysql://h/db?mode=advisory", True),
         ("mariadb://h/db?mode=lease", False),
         ("redis://h/0", False),
     ],

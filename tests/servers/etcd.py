@@ -90,6 +90,14 @@ class Etcd(Server):
         return f"etcd://{self.address}"
 
 
+def brisk_etcd() -> Etcd:
+    """One that grants leases of a second; by default it grants none that is shorter than two.
+
+    Its shortest lease is one and a half election timeouts, rounded up.
+    """
+    return Etcd(settings=("--election-timeout", "600"))
+
+
 class EtcdCluster(Group):
     """Three members. What they say to each other passes a network that can be cut."""
 

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from fencelock.judge.torture.proxy_connection import TO_CLIENT as TO_CLIENT
-from fencelock.judge.torture.proxy_connection import TO_SERVER as TO_SERVER
+from fencelock.judge.torture.proxy import TO_CLIENT as TO_CLIENT
+from fencelock.judge.torture.proxy import TO_SERVER as TO_SERVER

@@ -79,7 +79,7 @@ class SimFanout(Fanout[SimNode]):
             partial(self._received, node),
             lambda why: self._lost(node, connection, why),
         )
-        node.connection = connection
+        node.connection, node.connecting = connection, True
         connection.dial(lambda: self._connected(node))
         give_up = partial(self._give_up_dialing, node, connection)
         simulation = edge.network.simulation

@@ -7,11 +7,14 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import fencelock
 from fencelock import Misconfigured, Unsupported, engines
@@ -59,6 +62,20 @@ def test_every_engine_of_the_table_loads_and_knows_its_scheme(scheme: str) -> No
 def test_every_engine_of_the_table_has_an_extra_of_its_name(scheme: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert engines.find(scheme).schemes[0] in project["optional-dependencies"]
+
+
+@pytest.mark.parametrize("driver", ["redis", "kazoo", "pymysql", "aiomysql", "psycopg"])
+def test_a_driver_whose_insides_are_used_is_bounded_by_what_was_tested(driver: str) -> None:
+    """Its private names and modules may change: a version that nobody has read is not installed."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    wanted = [Requirement(text) for texts in extras.values() for text in texts]
+    bounds = {str(one.specifier) for one in wanted if one.name.lower() == driver}
+    assert len(bounds) == 1, "every extra has the same bounds"
+    bound = SpecifierSet(bounds.pop())
+    assert any(one.operator == "<" for one in bound)
+    assert version(driver) in bound
 
 
 # Not found

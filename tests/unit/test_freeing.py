@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from fencelock import Misconfigured, OutcomeUnknown, Unavailable
+from fencelock import Misconfigured, OutcomeUnknown, Unavailable, observe
 from fencelock._client import release
 from fencelock._client.hold_state import HoldState
+from fencelock._client.lease_lifecycle import PRESUMED
 from fencelock._client.pending import Pending
 from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine
 from fencelock.model import Grant, granted
+from fencelock.testing.faults import Faults
 from fencelock.worlds.threads import ThreadsWorld, drive
 
 
@@ -57,6 +59,27 @@ def test_not_yours_after_a_lost_answer_means_freed_only_if_it_was_ours(
 ) -> None:
     hold = HoldState(granted("seat", "me", 7, 30.0, 0.0), "", True, None, None, 0)
     assert drive(free(_Answers(*answers), hold, began)) is freed
+
+
+@pytest.mark.parametrize("what", ["answered", "its reply was lost", "revoked before"])
+def test_a_release_that_is_not_proved_to_be_ours_says_so(what: str) -> None:
+    events: list[observe.Event] = []
+    faults = Faults()
+    client = faults.client()
+    lease = client.lock("seat", ttl=30).acquire()
+    if what == "its reply was lost":
+        faults.lose_reply("release")
+    elif what == "revoked before":
+        assert client.revoke("seat", "maintenance")
+        faults.switches.lose_requests(1, "release")
+    unsubscribe = observe.subscribe(events.append)
+    try:
+        assert lease.release() is True
+    finally:
+        unsubscribe()
+        faults.close()
+    detail = "" if what == "answered" else PRESUMED
+    assert [(event.kind, event.detail) for event in events] == [("released", detail)]
 
 
 def test_the_end_of_a_limited_hold_is_an_end_too() -> None:

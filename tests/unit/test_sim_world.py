@@ -170,7 +170,9 @@ def test_what_belongs_to_another_world_is_refused() -> None:
 
     with Simulation(0) as simulation:
         simulation.start(foreign(), simulation.world("one"), "lost")
-        with pytest.raises(RuntimeError, match=r"one/lost#1 suspended on None, which is no verb"):
+        with pytest.raises(
+            RuntimeError, match=r"one/lost#1 suspended on None, which is not a verb"
+        ):
             simulation.run()
 
 

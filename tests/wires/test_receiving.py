@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.wires.buffered_protocol import ROOM, Receiver
+from fencelock.wires.buffered_protocol import BUFFER_BYTES, Receiver
 from tests.servers.tls import make_certificate
 
-SIZES = (1, ROOM - 1, ROOM, ROOM + 1, 3 * ROOM, 60)
+SIZES = (1, BUFFER_BYTES - 1, BUFFER_BYTES, BUFFER_BYTES + 1, 3 * BUFFER_BYTES, 60)
 
 
 class Ear(Receiver):
@@ -59,4 +59,4 @@ def test_what_is_sent_is_heard_once_and_stays_as_it_was(secure: bool, tmp_path: 
 
     heard = asyncio.run(listen())
     assert b"".join(heard) == b"".join(parts)
-    assert max(map(len, heard)) <= ROOM
+    assert max(map(len, heard)) <= BUFFER_BYTES

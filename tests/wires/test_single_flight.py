@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Hashable
 
 import pytest
 
 from fencelock import Unavailable
-from fencelock.wires.single_flight import SingleFlight
+from fencelock.wires.single_flight import SingleFlight, _Flight
 from fencelock.wires.single_flight_aio import AioSingleFlight
 from fencelock.worlds.aio import AioWorld
 from fencelock.worlds.threads import ThreadsWorld, drive
@@ -105,13 +106,52 @@ def test_threads_have_it_done_once() -> None:
     ]
     for thread in threads:
         thread.start()
-    while len(flights._flights["lease"].followers) < COUNT - 1:
+    while (flight := flights._flights["lease"]()) is None or len(flight.followers) < COUNT - 1:
         threading.Event().wait(0.01)
+    del flight
     gate.set()
     for thread in threads:
         thread.join(SOON)
     assert not any(thread.is_alive() for thread in threads)
     assert len(done) == 1
+
+
+def test_a_thread_that_is_interrupted_on_its_way_out_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flights, begun, gate = SingleFlight(ThreadsWorld()), threading.Event(), threading.Event()
+    end = flights._end
+
+    async def wait() -> None:
+        begun.set()
+        assert gate.wait(SOON)
+
+    def interrupted(key: Hashable, flight: _Flight) -> None:
+        if threading.current_thread() is leader:
+            raise KeyboardInterrupt
+        end(key, flight)
+
+    def leads() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            drive(flights.do("lease", wait))
+
+    async def work() -> None: ...
+
+    monkeypatch.setattr(flights, "_end", interrupted)
+    leader = threading.Thread(target=leads, daemon=True)
+    leader.start()
+    assert begun.wait(SOON)
+    follower = threading.Thread(target=lambda: drive(flights.do("lease", work)), daemon=True)
+    follower.start()
+    while (flight := flights._flights["lease"]()) is not None and not flight.followers:
+        threading.Event().wait(0.01)
+    del flight
+    gate.set()
+    for thread in (leader, follower):
+        thread.join(SOON)
+        assert not thread.is_alive()
+    drive(flights.do("lease", work))
+    assert flights._flights == {}
 
 
 def test_a_shared_task_goes_on_without_the_one_who_began_it() -> None:

@@ -1,5 +1,5 @@
-"""The one waiting loop, for those whose first try did not do: subscribe, try again, wait with a
-deadline, take back.
+"""Wait for a lock that the first try did not get: subscribe, try again, wait with a deadline, take
+back.
 
 It serves every engine. A push means "look again", and looking is asking ``acquire`` once more for
 the same owner; engines answer that idempotently.
@@ -20,7 +20,7 @@ from collections import deque
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
-from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
+from ..world import GRACE_S, Signal, World, sleep
 from . import policy
 from .pending import Pending, grace, taken_back, unconfirmed, unwatch
 
@@ -32,7 +32,7 @@ class Attempt:
 
 
 class Waitlist:
-    """Who tries through one client, so that closing it ends their waits.
+    """The attempts of one client, so that closing it ends their waits.
 
     An exception of a signal handler can come at any bytecode, and another one while the first is
     handled. So the list knows every attempt by something that lives in its call and nowhere else:
@@ -42,24 +42,15 @@ class Waitlist:
     def __init__(self) -> None:
         self.closed = False
         self.attempts: dict[str, tuple[Request, weakref.ref[Attempt]]] = {}
-        """By owner, those that have not yet got their lease or been taken back."""
-        self._gone: deque[object] = deque()
+        """By owner, those that have not yet got their lease or been taken back. Whoever begins one
+        puts it in, and takes it out when it has got its lease or left nothing behind."""
+        self.gone: deque[object] = deque()
         """Calls that have ended. A callback of C fills it: no exception comes between."""
         self.signals: dict[Signal, None] = {}  # in the order in which they came
 
-    def begin(self, request: Request) -> Attempt:
-        """A call begins that will end its attempt, or be gone."""
-        attempt = Attempt()
-        self.attempts[request.owner] = (request, weakref.ref(attempt, self._gone.append))
-        return attempt
-
-    def end(self, owner: str) -> None:
-        """An attempt has got its lease, or left nothing behind."""
-        self.attempts.pop(owner, None)
-
     def adopt(self, pending: Pending) -> None:
         """Have the attempts taken back whose calls are gone."""
-        gone = len(self._gone)
+        gone = len(self.gone)
         if gone:  # each step may be the last one, and then the next caller begins anew
             pending.go_on()
             for owner, (request, attempt) in list(self.attempts.items()):
@@ -67,7 +58,7 @@ class Waitlist:
                     pending.withdraw_later(request)
                     self.attempts.pop(owner, None)
             for _ in range(gone):
-                self._gone.popleft()
+                self.gone.popleft()
 
     def close(self) -> None:
         """End all waits."""
@@ -79,11 +70,6 @@ class Waitlist:
         """Raise if the client was closed."""
         if self.closed:
             raise UsageError("this client was closed while it tried to acquire: connect again")
-
-
-def limit_of(started: float, timeout: float | None) -> float:
-    """The moment by which an attempt has ended, whatever the engine does."""
-    return NO_LIMIT if timeout is None else started + timeout + GRACE_S
 
 
 async def wait_for_lock(
@@ -186,7 +172,7 @@ async def _look(
             try:
                 handed = engine.pushed_grant(request)
                 if handed is None:
-                    answer = await _ask(world, engine, request, limit)
+                    answer = await _acquire(world, engine, request, limit)
                 elif handed.valid_until > world.now():
                     return handed
                 else:
@@ -211,8 +197,8 @@ async def _look(
         signal.clear()
 
 
-async def _ask(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
-    """Ask for an answer that can be believed."""
+async def _acquire(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
+    """Call acquire until its answer can be believed."""
     try:
         answer = await engine.acquire(request)
     except OutcomeUnknown as error:

@@ -1,5 +1,4 @@
-"""The body of an ``async with``: cancelled when its lease is lost, so that the block raises
-LeaseLost.
+"""Cancel the body of an ``async with`` when its lease is lost, so that the block raises LeaseLost.
 
 The bookkeeping is that of ``asyncio.timeout``: our own cancellation is told from one that somebody
 else asked for by counting, and only ours is turned into LeaseLost.

@@ -1,8 +1,8 @@
 """Open, acquire and close: one client, which ties a world, an engine and a keeper together.
 
-Here it opens, acquires and closes; what it does with a hold once it is granted is in
-``lease_lifecycle.py``. ``sync.py`` and ``aio.py`` are thin facades of both. Everything is
-``async def`` and asks only the World; under threads the facades run it with ``drive()``.
+Once a hold is granted, ``lease_lifecycle.py`` has it. ``sync.py`` and ``aio.py`` are thin facades
+of both. Everything is ``async def`` and asks only the World; under threads the facades run it with
+``drive()``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,18 @@ from typing import Generic, Protocol, TypeVar
 from .. import observe
 from ..engine import Address, Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, Unsupported, UsageError
-from ..model import Busy, Finding, Grant, Holding, Owed, State, Traits, granted, wished
+from ..model import (
+    Busy,
+    Finding,
+    Grant,
+    Holding,
+    Owed,
+    Request,
+    State,
+    Traits,
+    granted,
+    wished,
+)
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
 from . import acquire
 from .hold_state import HoldState
@@ -32,7 +43,7 @@ CLOSE_S = 5.0  # the longest that closing a client may take for its background w
 
 
 class HasHold(Protocol):
-    """What core needs of a lease: that it points to its hold."""
+    """A lease, as far as the client knows it: it points to its hold."""
 
     @property
     def _hold(self) -> HoldState: ...
@@ -50,7 +61,7 @@ L = TypeVar("L", bound=HasHold)
 
 
 class Core(Generic[L]):
-    """One client."""
+    """One client: opens the engine, acquires, and closes."""
 
     def __init__(
         self,
@@ -220,13 +231,7 @@ class Core(Generic[L]):
         started = world.now()
         limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
-            try:
-                with world.until(limit):
-                    await self.ready()
-            except OutcomeUnknown as error:
-                raise Unavailable(
-                    f"the engine was not reached in time ({error}); nothing was asked for"
-                ) from error
+            await self._ready_by(limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
         name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share = spec
@@ -242,9 +247,11 @@ class Core(Generic[L]):
         request = wished(name, owner, ttl, about, timeout != 0, key, share)
         engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
         hold: HoldState | None = None
-        attempt = waitlist.begin(request)
+        attempt = acquire.Attempt()
+        waitlist.attempts[owner] = (request, weakref.ref(attempt, waitlist.gone.append))
         try:
-            waitlist.adopt(pending)
+            if waitlist.gone:
+                waitlist.adopt(pending)
             try:
                 with world.until(limit):
                     answer: Grant | Busy | OutcomeUnknown = await engine.acquire(request)
@@ -253,14 +260,15 @@ class Core(Generic[L]):
             if not isinstance(answer, Grant) or answer.valid_until <= world.now():
                 if isinstance(answer, Busy):
                     if timeout == 0:
-                        waitlist.end(owner)
+                        waitlist.attempts.pop(owner, None)
                         return answer
-                    self._hint(name, about)
+                    if not self._hinted:
+                        self._hint(name, about)
                 answer = await acquire.wait_for_lock(
                     world, engine, waitlist, pending, request, timeout, limit, answer
                 )
                 if isinstance(answer, Busy):
-                    waitlist.end(owner)
+                    waitlist.attempts.pop(owner, None)
                     return answer
             grant = answer if len(keeper.holds) < MANY else self._share_times(answer)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
@@ -276,23 +284,12 @@ class Core(Generic[L]):
             if observe.subscribers:
                 waited = world.now() - started
                 observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
-            waitlist.end(owner)
+            waitlist.attempts.pop(owner, None)
             return lease
         except BaseException as error:
-            # Whatever it is (a cancellation, an exception of a signal handler, no thread to be
-            # had): the engine may have granted what nobody gets. Errors of ours that come before
-            # the grant have been dealt with.
-            if hold is not None:
-                keeper.retire(hold)
             if hold is not None or not isinstance(error, FencelockError):
-                world.unbound()
-                if owner in waitlist.attempts:
-                    await pending.withdraw(
-                        request, grace(world, limit), waitlist.attempts, doubted=True, watched=True
-                    )
-                else:
-                    pending.go_on()
-            waitlist.end(owner)
+                await self._undo(request, hold, limit)
+            waitlist.attempts.pop(owner, None)
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
@@ -308,12 +305,41 @@ class Core(Generic[L]):
                     " release the read lock first, and look again at what it read"
                 )
 
+    async def _ready_by(self, limit: float) -> None:
+        try:
+            with self.world.until(limit):
+                await self.ready()
+        except OutcomeUnknown as error:
+            raise Unavailable(
+                f"the engine was not reached in time ({error}); nothing was asked for"
+            ) from error
+
+    async def _undo(self, request: Request, hold: HoldState | None, limit: float) -> None:
+        """Take back an attempt that has failed: the engine may have granted what nobody gets.
+
+        Whatever it failed by: a cancellation, an exception of a signal handler, no thread left.
+        Errors of ours that come before the grant have been dealt with.
+        """
+        if hold is not None:
+            self.keeper.retire(hold)
+        self.world.unbound()
+        if request.owner in self._waitlist.attempts:
+            await self.pending.withdraw(
+                request,
+                grace(self.world, limit),
+                self._waitlist.attempts,
+                doubted=True,
+                watched=True,
+            )
+        else:
+            self.pending.go_on()
+
     def _hint(self, name: str, about: str) -> None:
         """Say once what a wait that would never end looks like from here."""
-        if self._hinted or len(self.keeper) > MANY:
+        why, holds = self.world.stalls(), self.keeper.holds
+        if len(holds) > MANY:
             return
-        why = self.world.stalls()
-        if not why and any(t.grant.name == name and t.meta == about for t in self.keeper.held()):
+        if not why and holds and any(t.grant.name == name and t.meta == about for t in list(holds)):
             why = (
                 f"it waits for {name!r}, which it holds itself: release that lease first, or "
                 "acquire with reentrant=True"

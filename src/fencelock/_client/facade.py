@@ -1,4 +1,4 @@
-"""What the sync and the asyncio face share: everything that never waits.
+"""Base classes of the sync and asyncio API: everything that never waits.
 
 Methods that may wait are written by hand in ``sync.py`` and ``aio.py``, one line each, with equal
 signatures.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Cores(Protocol):
-    """Where a client finds the core for whoever calls: one for all, or one for each event loop."""
+    """The cores of a client: one for all threads, or one for each event loop."""
 
     closed: bool
 
@@ -208,6 +208,6 @@ class LostBase:
         return self.is_set()
 
 
-def _path(face: object) -> str:
-    module = type(face).__module__.replace(".sync", "")
-    return f"{module}.{type(face).__qualname__}"
+def _path(instance: object) -> str:
+    module = type(instance).__module__.replace(".sync", "")
+    return f"{module}.{type(instance).__qualname__}"

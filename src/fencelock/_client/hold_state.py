@@ -1,6 +1,6 @@
-"""The life of one hold: all state of a lease, kept apart from the object in the user's hands.
+"""The state of one hold, kept apart from the lease object in the user's hands.
 
-The keeper holds holds, the user holds a lease that points to one. So a lease that is dropped can
+The keeper refers to holds, the user to a lease that points to one. So a lease that is dropped can
 be collected, and its collection is seen. A hold ends once, in exactly one way: released or lost.
 """
 
@@ -68,6 +68,8 @@ class HoldState:
     """It was a write lock, and may be no more than a read lock by now."""
     reader: RareAttribute[Callable[[], object] | None] = RareAttribute(None)
     """A weak reference to the thread or task that reads under it."""
+    presumed: RareAttribute[bool] = RareAttribute(False)
+    """Its release was taken for done without a proof: see release.free_again."""
     signal: RareAttribute[Signal | None] = RareAttribute(None)
     """Made when somebody waits for the loss."""
 

@@ -1,4 +1,4 @@
-"""Words about who holds and who waits: made once, carried as JSON text, shown to whoever asks."""
+"""Describe holders and waiters: host, process, thread or task and the caller's meta, as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HolderMeta:
         """By the id of the thread or task, which must not be kept alive: a task has a result."""
 
     def text(self, words: Meta) -> str:
-        """Who asks, with their own words; one object for all leases that add none."""
+        """The JSON text of the caller and its meta; one object for all leases without meta."""
         if words:
             text = json.dumps({**self._facts(), **words})
             return text if len(text) <= META_BYTES_MAX else json.dumps(words)  # it fits alone
@@ -46,13 +46,13 @@ class HolderMeta:
 
 
 def read_meta(text: str) -> Meta:
-    """What was said about a holder."""
+    """Read the JSON text of a holder."""
     words: Meta = json.loads(text) if text else {}
     return words
 
 
-def _told(holder: str) -> str:
-    """What a holder says of itself, in words; another program may have written anything."""
+def _format(holder: str) -> str:
+    """Format a holder's meta for a message; another program may have written anything."""
     try:
         words: object = json.loads(holder or "{}")
     except ValueError:
@@ -63,8 +63,8 @@ def _told(holder: str) -> str:
 
 
 def not_in_time(name: str, timeout: float | None, busy: Busy) -> AcquireTimeout:
-    """Why a lock was not had, and what to do."""
-    held_by = shown(_told(busy.holder))
+    """Make the error that says who holds the lock, and what to do."""
+    held_by = shown(_format(busy.holder))
     ahead = f", {busy.position} waiting before us" if busy.position else ""
     return AcquireTimeout(
         f"{name!r} was not acquired in {timeout or 0:.3g} s: held by "

@@ -1,4 +1,4 @@
-"""The keeper: renews all leases of one client in the background, and decides that one is lost.
+"""Renew all leases of one client in the background, and decide that one is lost.
 
 * One keeper per client; it sleeps until the earliest moment at which some lease needs it.
 * What is due goes to the engine in one request, together with what is due soon.
@@ -117,10 +117,14 @@ class Keeper:
         """Renew one hold at the caller's wish; errors are the caller's."""
         await self._request([hold])
 
+    def wake(self) -> None:
+        """Look at all holds now."""
+        self._wake.set()
+
     def stop(self) -> None:
         """Renew no more."""
         self._closing = True
-        self._wake.set()
+        self.wake()
 
     async def close(self, deadline: float) -> None:
         """Stop, and wait for what is under way."""
@@ -252,7 +256,9 @@ class Keeper:
     def _take(self, batch: Sequence[HoldState], answers: Sequence[Grant | Gone]) -> None:
         for hold, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Gone):
-                self.lose(hold, answer.loss, answer.reason)
+                late = answer.loss == "expired" and self.expire_if_due(hold, self._world.now())
+                if not late:  # else its own clock knew before, and why
+                    self.lose(hold, answer.loss, answer.reason)
             elif not hold.ended:
                 _, shortest = self._asked[hold]
                 if answer.ttl > shortest:

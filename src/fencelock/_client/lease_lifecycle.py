@@ -25,6 +25,8 @@ from .loss_notify import tell_unreleased
 from .pending import Pending
 from .release import free, free_again, settle
 
+PRESUMED = "a request had no answer, and asked again the lock was gone: released, or revoked before"
+
 
 class LeaseLifecycle:
     """The holds of one client, in one process."""
@@ -76,8 +78,11 @@ class LeaseLifecycle:
             if hold.before_release is not None:
                 hold.before_release()
             self._forget(hold)
-        with world.until(limit if limit is not None else self._release_by()):
-            held, began = self.keeper.retire(hold), world.now()
+        began = world.now()
+        if limit is None:  # wires of asyncio know their own
+            limit = NO_LIMIT if world.cancels else began + policy.RELEASE_S
+        with world.until(limit):
+            held = self.keeper.retire(hold)
             if not held:  # its holder was told of a loss: then nothing may be kept
                 engine.mark_failed(hold.grant)
             if world.cancels:
@@ -96,12 +101,9 @@ class LeaseLifecycle:
         if observe.subscribers:
             held_s = world.now() - hold.grant.asked_at
             name, fence = hold.grant.name, hold.grant.fence
-            observe.emit(observe.Event("released", name, fence, seconds=held_s))
+            detail = PRESUMED if hold.presumed else ""
+            observe.emit(observe.Event("released", name, fence, detail, held_s))
         return freed
-
-    def _release_by(self) -> float:
-        """By when a release ends whose caller has set no limit; wires of asyncio know their own."""
-        return NO_LIMIT if self.world.cancels else self.world.now() + policy.RELEASE_S
 
     def _forget(self, hold: HoldState) -> None:
         """Let nobody enter a hold again. What is remembered may be a later one of the same."""

@@ -1,4 +1,4 @@
-"""What a caller may ask of a lock, checked before anything is sent."""
+"""The options of a lock, and the name template of a decorated function; checked before use."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ READ, WRITE = Share("rwlock", 1, READERS_MAX), Share("rwlock", READERS_MAX, READ
 
 
 def check_busy(busy: object) -> None:
-    """See that a decorated function knows what to do when the lock is not had."""
+    """Check what a decorated function does when the lock cannot be acquired."""
     if busy not in ("raise", "skip"):
         raise UsageError(f'busy must be "raise" or "skip", not {busy!r}')
 
@@ -146,7 +146,7 @@ class Template:
         self._wants_lease = len(others) < len(self._parameters)
         self._signature = inner.replace(parameters=others)
         if self._wants_lease:
-            self._place, self._named = _place_of_lease(self._parameters, function)
+            self._index, self._named = _index_of_lease(self._parameters, function)
         fields = _fields(text)
         for field in fields:
             root = field.partition(".")[0].partition("[")[0]
@@ -180,10 +180,10 @@ class Template:
         """Call the function as its caller did, with the lease where it wants one."""
         if not self._wants_lease:
             return self._function(*args, **kwargs)
-        if self._named and len(args) <= self._place:
+        if self._named and len(args) <= self._index:
             return self._function(*args, **{**kwargs, "lease": lease})
-        left_out = [parameter.default for parameter in self._parameters[len(args) : self._place]]
-        before, after = args[: self._place], args[self._place :]
+        left_out = [parameter.default for parameter in self._parameters[len(args) : self._index]]
+        before, after = args[: self._index], args[self._index :]
         return self._function(*before, *left_out, lease, *after, **kwargs)
 
     def awaitable(self, result: Any) -> Awaitable[Any]:
@@ -232,11 +232,11 @@ def _signature(function: Callable[..., Any]) -> Signature:
         ) from None
 
 
-def _place_of_lease(
+def _index_of_lease(
     parameters: Sequence[Parameter], function: Callable[..., Any]
 ) -> tuple[int, bool]:
     """How many positional arguments come before the lease, and whether it may be passed by name."""
-    place, lease = next((n, p) for n, p in enumerate(parameters) if p.name == "lease")
+    index, lease = next((n, p) for n, p in enumerate(parameters) if p.name == "lease")
     if lease.kind in (lease.VAR_POSITIONAL, lease.VAR_KEYWORD):
         raise UsageError(
             f"{_name_of(function)}() has the parameter {lease}, which takes more than one value: "
@@ -244,7 +244,7 @@ def _place_of_lease(
         )
     if lease.kind is lease.KEYWORD_ONLY:
         return sys.maxsize, True
-    return place, lease.kind is not lease.POSITIONAL_ONLY
+    return index, lease.kind is not lease.POSITIONAL_ONLY
 
 
 def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
@@ -268,13 +268,13 @@ def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
         )
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     if is_async and not asynchronous:
-        sort, client = "an async", "fencelock.aio.connect"
+        flavor, client = "an async", "fencelock.aio.connect"
     elif asynchronous and not is_async and _is_plain(function):
-        sort, client = "a plain", "fencelock.connect"
+        flavor, client = "a plain", "fencelock.connect"
     else:
         return
     raise UsageError(
-        f"{_name_of(function)}() is {sort} function: decorate it with {client}(…).locked"
+        f"{_name_of(function)}() is {flavor} function: decorate it with {client}(…).locked"
     )
 
 
@@ -300,7 +300,7 @@ def _unfinished(value: object) -> Literal["generator", "awaitable"] | None:
 
 
 def _stop(value: Any) -> str:
-    """See that nothing of it runs, and say so."""
+    """Close or cancel the work, and say which."""
     import inspect
 
     if inspect.isgenerator(value) or inspect.iscoroutine(value):

@@ -1,6 +1,6 @@
-"""How a loss is told to its holder, and what goes wrong to whoever watches.
+"""Tell a holder of its loss, and the log and subscribers of what went wrong.
 
-The keeper decides, here it is only said. Nothing that a listener does may reach back: a callback
+The keeper decides. Nothing that a listener does may reach back: a callback
 that raises, a log handler that takes seconds or an event loop that is closed must not keep the
 other holders from being told, nor their leases from being renewed.
 """
@@ -37,7 +37,7 @@ class Notifier:
             try:
                 self._job = self._world.spawn(self._run(), "fencelock-notices")
                 return
-            except Exception:  # no thread to be had, or the loop is closed: then here and now
+            except Exception:  # no thread left, or the loop is closed: then here and now
                 pass
         while (notice := self._next()) is not None:
             notice()
@@ -62,12 +62,12 @@ def tell_loss(world: World, notifier: Notifier, hold: HoldState, error: LeaseLos
         try:
             hold.hook()
         except Exception as failure:  # its loop is closed, say: the others must be told in time
-            notifier.tell(partial(_unheard, hold, failure))
+            notifier.tell(partial(_not_told, hold, failure))
     if hold.on_lost is not None:
         try:
             world.spawn(call_back(hold), "fencelock-on-lost")
         except Exception as failure:
-            notifier.tell(partial(_unheard, hold, failure))
+            notifier.tell(partial(_not_told, hold, failure))
     event = observe.Event("lost", error.name, error.fence, error.reason)
     notifier.tell(partial(observe.warn, str(error)), partial(observe.emit, event))
 
@@ -81,7 +81,7 @@ async def call_back(hold: HoldState) -> None:
         if isinstance(outcome, Awaitable):
             await outcome  # a coroutine function is welcome under asyncio
     except Exception as error:
-        _unheard(hold, error)
+        _not_told(hold, error)
 
 
 def tell_failure(notifier: Notifier, holds: Sequence[HoldState], error: Exception) -> None:
@@ -110,7 +110,7 @@ def _emit(events: Sequence[observe.Event]) -> None:
         observe.emit(event)
 
 
-def _unheard(hold: HoldState, error: Exception) -> None:
+def _not_told(hold: HoldState, error: Exception) -> None:
     name, fence = hold.grant.name, hold.grant.fence
     observe.warn(f"the holder of {name!r} could not be told of its loss: {error!r}")
     observe.emit(observe.Event("callback_failed", name, fence, repr(error)))

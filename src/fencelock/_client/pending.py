@@ -1,4 +1,4 @@
-"""What a client still owes its engine: attempts and releases that were not confirmed in time.
+"""Take back attempts and locks whose withdrawal or release was not confirmed in time.
 
 * An undo is recorded first and tried then: whatever interrupts the caller, the record stays.
 * The caller waits for it for a bounded time. One job of the client goes on in the background, with
@@ -28,7 +28,7 @@ ECHO_S = 2.0  # after which a request that had no answer has landed, or never wi
 
 
 class _Undo:
-    """One of them."""
+    """One request that takes back an attempt or a lock."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class Pending:
             self._idle.clear()
             try:
                 self._job = self._world.spawn(self._run(), "fencelock-pending")
-            except Exception as error:  # no thread to be had, or the loop is closed
+            except Exception as error:  # no thread left, or the loop is closed
                 observe.warn(f"what could not be undone is not tried again yet: {error!r}")
 
     async def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Giving a lock back, whatever becomes of the answer."""
+"""Release a lock, and ask again when no answer comes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pending import Pending, is_definite
 async def free(
     world: World, engine: Engine, pending: Pending, hold: HoldState, began: float
 ) -> bool:
-    """Ask the engine to free it, which begins now. No answer is resolved by asking again."""
+    """Release a hold; ``began`` is now. No answer is resolved by asking again."""
     try:
         freed = await engine.release(hold.grant)
     except BaseException as error:
@@ -38,6 +38,11 @@ async def free_again(
     What is not confirmed in time goes on in the background, and so its outcome is unknown even if
     nothing has happened yet. Only where a release commits work is a definite failure the caller's
     to know as such.
+
+    "Not yours" after a request without an answer does not say which came first: the
+    request took effect, or the lock had been revoked before it. The first is presumed, because the
+    second would have callers run their work again; the event ``released`` says that it is not
+    proved. In either case the lock is not held by us any more.
     """
     hold.owed = True
     grant, unknown = hold.grant, isinstance(error, OutcomeUnknown)
@@ -55,9 +60,9 @@ async def free_again(
             error = failure
             break
         settle(pending, hold)
-        # After a try without an answer, "not yours" most likely means that it was heard: unless the
-        # lease was over before, and another may have come.
-        return freed or (hold.loss is None and began < hold.valid_until())
+        # Not presumed if the lease was over before: then another may have come.
+        hold.presumed = not freed and hold.loss is None and began < hold.valid_until()
+        return freed or hold.presumed
     try:
         if not unknown and (engine.commits or is_definite(error)):
             raise error

@@ -1,4 +1,4 @@
-"""The rules for what callers may pass: each check returns the value, or says what is wrong with it.
+"""Check the arguments of callers: each check returns the value, or raises UsageError.
 
 All checks are made before anything is sent.
 """
@@ -26,11 +26,11 @@ def check_name(name: object) -> str:
         return name  # the hot path: plain text needs no encoding
     if not name:
         raise UsageError("a lock name must not be empty")
-    for place, char in enumerate(name):
+    for index, char in enumerate(name):
         if char < " " or "\x7f" <= char <= "\x9f":
             raise UsageError(
                 f"a lock name must not contain control characters: U+{ord(char):04X} "
-                f"stands at position {place} of {name[:80]!r}"
+                f"stands at position {index} of {name[:80]!r}"
             )
     try:
         size = len(name.encode())

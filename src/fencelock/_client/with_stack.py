@@ -1,4 +1,4 @@
-"""Which ``with`` block of a shared Lock belongs to whom.
+"""Find the lease that a ``with`` block of a shared Lock leaves.
 
 A Lock holds no lease, yet ``with lock as lease:`` must find its lease again on leaving. Blocks of
 one thread or task nest, so a stack for each is enough.
@@ -44,9 +44,9 @@ class WithStack(Generic[B]):
     def remove(self, block: B) -> None:
         """A block was left, or not entered after all: the innermost one of it is forgotten."""
         for who, stack in list(self._stacks.items()):
-            for place in range(len(stack) - 1, -1, -1):
-                if stack[place] is block:
-                    del stack[place]
+            for index in range(len(stack) - 1, -1, -1):
+                if stack[index] is block:
+                    del stack[index]
                     if not stack:
                         del self._stacks[who]
                     return

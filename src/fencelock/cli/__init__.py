@@ -9,8 +9,10 @@ from __future__ import annotations
 
 def entry() -> int:
     """The console script."""
-    from .main import main
-    from .signals import leave
+    try:
+        from .main import main
+        from .signals import leave
 
-    code = main()
-    return leave(code)
+        return leave(main())
+    except KeyboardInterrupt:  # before the modules were loaded: main() handles it from then on
+        return 130

@@ -1,4 +1,4 @@
-"""Acquires a lock for a verb, and shows a live line meanwhile: who holds it, who is ahead."""
+"""Acquire a lock for a verb, and show meanwhile who holds it and who is ahead, on one line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ..errors import FencelockError, Misconfigured, NotAcquired, OutcomeUnknown
 from ..model import Meta, Scalar, State
 from . import clock, terminal
-from .durations import brief
+from .clock import brief
+from .codes import failure
 from .options import LockRequest, connected
 from .signals import Interrupted, Late, Signals
 
@@ -25,6 +25,7 @@ SHOW_AFTER_S = 0.3  # a wait this short needs no words
 EVERY_S = 0.5
 CLEAR_S = 0.2  # the line is removed within this, or was not shown
 INTERRUPTED_S = 1.0  # after a signal, a server has this long to take our withdrawal
+AGAIN_S = 0.3  # and after a second one: timeout(1) sends each signal twice
 CLOSE_S = 5.0
 
 
@@ -47,7 +48,7 @@ def _close(client: Client, signals: Signals, within: float) -> None:
     """Close; a server that does not answer is waited for no longer than this."""
     until = clock.now() + (INTERRUPTED_S if signals.unanswered else within)
     try:
-        signals.call(client.close, until, label="close")
+        signals.call(client.close, until, AGAIN_S, label="close")
     except (Late, Interrupted):
         pass  # what could not be taken back ends with its ttl
 
@@ -99,6 +100,15 @@ def obtain(client: Client, request: LockRequest, signals: Signals, renew: bool =
     return lease
 
 
+def report_busy(error: NotAcquired, request: LockRequest, json: bool) -> int:
+    """Print that the lock was not acquired, for people or programs; return the exit code."""
+    if not request.quiet:
+        terminal.say(str(error))
+    if json:
+        terminal.emit(failure(error, request.busy_code))
+    return request.busy_code
+
+
 def give_back(lease: Lease, signals: Signals) -> bool:
     """Release; no longer than the lease lasts, and hardly longer than a signal."""
     until = clock.now() + max(lease.remaining(), INTERRUPTED_S)
@@ -130,12 +140,7 @@ class WaitStatus:
         if self._thread is not None:
             self._thread.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._done.set()
         if self._thread is not None:
             self._thread.join(CLEAR_S)

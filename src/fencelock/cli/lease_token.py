@@ -1,4 +1,4 @@
-"""A lease that a script carries from one command to the next.
+"""Pack a lease into a text that a script carries from one command to the next, and unpack it.
 
 The text holds the owner id and is therefore the right to renew and release: who has it has the
 lock. It goes to a variable of the script, never to a log.
@@ -65,9 +65,9 @@ def hand_over(client: Client, lease: Lease) -> Grant:
     return core.lifecycle.hand_over(hold)
 
 
-def packed(lease: Lease) -> str:
-    """The text of a lease that its client goes on to look after."""
-    return pack(lease._hold.grant)  # pyright: ignore[reportPrivateUsage]
+def grant_of(lease: Lease) -> Grant:
+    """The grant of a lease that its client goes on to look after."""
+    return lease._hold.grant  # pyright: ignore[reportPrivateUsage]
 
 
 def take_over(client: Client, grant: Grant) -> Lease:

@@ -1,4 +1,4 @@
-"""Holders and waiters as facts for programs and as tables for people."""
+"""Show holders and waiters as facts for programs and as tables for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..model import Holding, Meta, Waiting
 from . import terminal
 from .acquisition import who
-from .durations import brief
+from .clock import brief
 
 _OWN_WORDS = {"host", "pid", "thread", "task", "command"}
 

@@ -1,4 +1,4 @@
-"""Picks the verb, reads its arguments and turns errors into one line and an exit code.
+"""Pick the verb, read its arguments, and turn errors into one line and an exit code.
 
 A verb is a module with ``arguments(parser)`` and ``main(options) -> int``, and perhaps ``USAGE``
 and ``EPILOG``. Only the module of the verb that was asked for is imported: a cron wrapper starts
@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -66,13 +67,29 @@ def _filled(paragraph: str, width: int) -> str:
 class Parser(argparse.ArgumentParser):
     """A parser whose mistakes end like those of timeout(1), not with 2."""
 
+    hint = ""
+    """What most likely went wrong, for every message."""
+
+    def parse_args(  # type: ignore[override]  # only ever called with a list
+        self, words: list[str]
+    ) -> argparse.Namespace:
+        """Read the words; of an unknown option, name the one that was meant."""
+        options, rest = self.parse_known_args(words)
+        if rest:
+            known = [name for action in self.options() for name in action.option_strings]
+            asked = rest[0].partition("=")[0]
+            meant = ["--wait"] if asked == "--timeout" and "--wait" in known else []
+            meant += _closest(asked, known, 0.7) if asked.startswith("--") else []
+            advice = f": did you mean {meant[0]}?" if meant else ""
+            self.error(f"unrecognized arguments: {' '.join(rest)}{advice}")
+        return options
+
     def options(self) -> list[argparse.Action]:
         """What may be given, for completion."""
         return [action for action in self._actions if action.option_strings]
 
     def error(self, message: str) -> NoReturn:
-        hint = "write the command after --; " if self.prog == "fencelock run" else ""
-        raise BadArguments(f"{message} ({hint}see {self.prog} --help)")
+        raise BadArguments(f"{message} ({self.hint}see {self.prog} --help)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,7 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     json = "--json" in own and own[0] != "run"  # its stdout is the command's
     code = _guarded(words, verbose="-v" in own or "--verbose" in own, json=json)
     if code and own[:1] == ["acquire"] and "--shell" in own:
-        terminal.out(f"(exit {code})")  # or eval would swallow the failure
+        with suppress(OSError, FencelockError):  # nobody reads
+            terminal.out(f"(exit {code})")  # or eval would swallow the failure
     return _flushed(code)
 
 
@@ -99,21 +117,22 @@ def _guarded(words: list[str], verbose: bool, json: bool) -> int:
     except BrokenPipeError:
         return codes.SIGNALLED + 13
     except FencelockError as error:
-        terminal.say(str(error))
-        if verbose:
-            terminal.traceback(error)
-        if json:
-            terminal.emit(failure(error, codes.of(error)))
-        return codes.of(error)
+        return _failed(error, str(error), codes.of(error), verbose, json)
     except Exception as error:
-        terminal.say(
-            f"{type(error).__name__}: {error}" + ("" if verbose else " (-v shows the traceback)")
-        )
-        if verbose:
-            terminal.traceback(error)
-        if json:
-            terminal.emit(failure(error, codes.FAILED))
-        return codes.FAILED
+        hint = "" if verbose else " (-v shows the traceback)"
+        message = f"{type(error).__name__}: {error}{hint}"
+        return _failed(error, message, codes.FAILED, verbose, json)
+
+
+def _failed(error: Exception, message: str, code: int, verbose: bool, json: bool) -> int:
+    """Print an error for people, and for programs if they want it; return the exit code."""
+    terminal.say(message)
+    if verbose:
+        terminal.traceback(error)
+    if json:
+        with suppress(OSError, FencelockError):  # that stdout cannot be written was said above
+            terminal.emit(failure(error, code))
+    return code
 
 
 def _flushed(code: int) -> int:
@@ -131,6 +150,8 @@ def _dispatch(words: list[str]) -> int:
     if words and words[0] in VERBS:
         parser, verb = parser_of(words[0])
         rest = words[1:]
+        if words[0] == "run" and "--" not in rest:
+            parser.hint = "write the command after --; "
         options = parser.parse_args(rest[: rest.index("--")] if "--" in rest else rest)
         options.command = rest[rest.index("--") + 1 :] if "--" in rest else []
         if options.command and words[0] != "run":
@@ -153,10 +174,15 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _meant(word: str) -> str:
+    close = _closest(word.lower(), VERBS, 0.5)
+    return f": did you mean {close[0]}?" if close else f"; the verbs are {', '.join(VERBS)}"
+
+
+def _closest(word: str, known: Iterable[str], likeness: float) -> list[str]:
+    """The one word that is meant, if there is one so much alike."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word.lower(), VERBS, 1, 0.5)
-    return f": did you mean {close[0]}?" if close else f"; the verbs are {', '.join(VERBS)}"
+    return get_close_matches(word, list(known), 1, likeness)
 
 
 def parser_of(name: str) -> tuple[Parser, Any]:

@@ -1,8 +1,9 @@
-"""Arguments that several verbs share, and their readers."""
+"""Add and read the arguments that several verbs share."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,8 +11,8 @@ from .._client.validation import check_name, check_prefix, check_ttl
 from ..errors import UsageError
 from ..model import Scalar
 from . import codes
+from .clock import seconds
 from .codes import BadArguments
-from .durations import seconds
 
 if TYPE_CHECKING:
     from ..sync import Client
@@ -76,7 +77,8 @@ def _text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"the name {text!a} is not valid UTF-8: a lock's name is a text") from None
+        given = ascii(os.fsencode(text))[1:]  # the bytes, as a shell would have them written
+        raise UsageError(f"the name {given} is not valid UTF-8: a lock's name is a text") from None
     return text
 
 

@@ -1,4 +1,4 @@
-"""Signals to the wrapper: they end its wait, and while the command runs they are passed on.
+"""Handle signals to the wrapper: they end its wait, or are forwarded to the command.
 
 Python runs signal handlers only in the main thread, and only between two instructions: a main
 thread that sleeps in a driver, a socket or a lock runs none. So it never sleeps there. Calls to
@@ -20,7 +20,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Generic, TypeVar
 
 from . import clock
@@ -74,12 +74,7 @@ class Signals:
             self._before[number] = signal.signal(number, _note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         signal.set_wakeup_fd(self._old_fd)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() itself gave us

@@ -1,4 +1,4 @@
-"""What people see: lines on stderr, colors where they are wanted, and one live line.
+"""Print for people: lines on stderr, colors where they are wanted, and one live line.
 
 A standard stream that is closed is None in Python. Nobody is told about that: who closes stderr
 does not want to read.
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from ..errors import FencelockError
 from ..model import shown
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -55,9 +56,7 @@ def emit(facts: Mapping[str, object]) -> None:
 
 def out(line: str) -> None:
     """One line on stdout."""
-    stream: TextIO | None = sys.stdout
-    if stream is not None:
-        print(printable(line, stream), file=stream, flush=True)
+    lines([fitting(line)])
 
 
 def fitting(text: str) -> str:
@@ -68,13 +67,19 @@ def fitting(text: str) -> str:
 def lines(ready: Sequence[str]) -> None:
     """Lines on stdout that are printable already, and may be colored."""
     stream: TextIO | None = sys.stdout
-    if stream is not None:
+    if stream is None:
+        return
+    try:
         print("\n".join(ready), file=stream, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FencelockError(f"stdout cannot be written: {error.strerror}") from error
 
 
-def printable(text: str, stream: TextIO) -> str:
+def printable(text: str, stream: TextIO | None) -> str:
     """The text in what the stream can show, without control characters that move the cursor."""
-    encoding = stream.encoding or "ascii"
+    encoding = getattr(stream, "encoding", None) or "ascii"
     return shown(text).encode(encoding, "replace").decode(encoding)
 
 

@@ -1,4 +1,4 @@
-"""``python -m fencelock.demo``: the arguments, the folder of the run, and what is printed.
+"""``python -m fencelock.demo``: read the arguments, run the scenario, and print what happens.
 
 Exit codes: 0 the demo showed what it set out to show (with ``--unsafe``, the double sale), 1 it did
 not, 2 the arguments are wrong, 128 + n a signal ended it.  All text of the demo is ASCII; what else

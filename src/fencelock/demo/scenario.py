@@ -1,4 +1,4 @@
-"""The schedule of the demo: who is frozen when, and when it is woken.
+"""Run the workers of the demo: freeze one between its read and its write, and wake it late.
 
 Only the order of things is arranged here.  The lock, the processes, the signals and the store are
 real, and no worker knows which one will be frozen: it is stopped while its customer pays.  Each

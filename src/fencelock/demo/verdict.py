@@ -1,4 +1,4 @@
-"""The verdict: what really happened, by the store's own records and not by what the workers said.
+"""Judge what really happened, by the store's own records and not by what the workers said.
 
 Where the records do not show what the demo set out to show, the verdict says what is missing, and
 the demo fails.

@@ -1,4 +1,4 @@
-"""One process of the demo: sells seats to its customers, one after the other, under the lock.
+"""Be one process of the demo: sell seats to its customers, one after the other, under the lock.
 
 ``sell_seat`` is the part to read, and ``SeatStore`` is the resource.  What surrounds them tells the
 parent what happens, one line of JSON each, and waits for a line where the parent decides.

@@ -258,7 +258,9 @@ class MemoryEngine(Engine):
                 for w in each.queue.values()
             ]
             semaphore = names.get(("semaphore", name))
-            return State(name, tuple(holders), tuple(waiters), semaphore.limit if semaphore else None)
+            return State(
+                name, tuple(holders), tuple(waiters), semaphore.limit if semaphore else None
+            )
 
     async def revoke(self, name: str, reason: str) -> bool:
         now, store = self.world.now(), self.store

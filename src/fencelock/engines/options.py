@@ -131,7 +131,7 @@ COMMON: Mapping[str, Reader] = {
 
 
 def common(*names: str) -> dict[str, Reader]:
-    """The readers of these options, which mean the same for every engine."""
+    """Return the readers of these options, which mean the same for every engine."""
     return {name: COMMON[name] for name in names}
 
 
@@ -144,7 +144,7 @@ class TlsFiles(NamedTuple):
 
 
 def tls(options: Mapping[str, object], *, implied: bool = False) -> TlsFiles | None:
-    """The files for TLS, or None for a connection in plain text. A scheme may imply TLS."""
+    """Return the files for TLS, or None for plain text. A scheme may imply TLS."""
     ca, cert, key = (options.get(name) for name in ("ca", "cert", "key"))
     given = [name for name in ("ca", "cert", "key") if options.get(name) is not None]
     if not options.get("tls", implied or bool(given)):

@@ -14,7 +14,7 @@ _PLAIN = dict.fromkeys(map(ord, "/-_.~"))  # stands in a path as it is
 
 
 def default_url() -> str:
-    """The engine where none is named: ``FENCELOCK_URL``, else a file in the user's state folder."""
+    """Return the URL to use where none is given: ``FENCELOCK_URL``, else a file of the user's."""
     if (url := os.environ.get("FENCELOCK_URL")) is not None:
         if not url.strip():
             raise Misconfigured(
@@ -92,7 +92,7 @@ def _pairs(query: str) -> list[tuple[str, str]]:
 
 
 def _refuse_stray_at(rest: str) -> None:
-    """An @ behind the host part means a password with / or ? in it; nothing of it is repeated."""
+    """Refuse an @ behind the host part: a password has / or ? in it. Nothing of it is repeated."""
     netloc = rest.partition("?")[0].partition("/")[0]
     if netloc and "@" not in netloc and ":" in netloc and "@" in rest:
         raise Misconfigured(
@@ -115,6 +115,6 @@ def _host(text: str) -> tuple[str, int | None]:
 
 
 def _redact(url: str) -> str:
-    """A text that was meant to be a URL, without what may be a password."""
+    """Return a text that was meant to be a URL, without what may be a password."""
     _, at, tail = url.rpartition("@")
     return f"…@{tail}" if at else url

@@ -121,7 +121,7 @@ class Waiters:
             self.wake(owner)
 
     def pushed_grant(self, owner: str, ttl: float) -> tuple[int, float] | None:
-        """The fence that an owner was granted, and since when it holds at the latest; told once.
+        """Return, once, the fence that an owner was granted, and since when it holds at the latest.
 
         Its wait began, for the server, after we had asked for it: so the moment at which we asked
         and the length of the wait, on the server's clock, are never later than the grant, but for

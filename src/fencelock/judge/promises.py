@@ -1,4 +1,4 @@
-"""The promises that a run is judged by, with the bounds within which they are kept."""
+"""Name the promises that a run is judged by, and the bounds within which they are kept."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Promises(NamedTuple):
     guarded: bool = True
     """The resource refuses old fences, so that no acknowledged update is lost."""
     ttl: float = 0.0
-    """The longest time for which the engine keeps a lock for somebody who is not heard of."""
+    """The longest time for which the engine keeps a lock for a client that sends nothing."""
     slack: float = 0.0
     """Seconds by which the observer may have seen things too late."""
     told_within: float | None = None
-    """A holder that runs hears of its loss so soon after the engine has given the lock away."""
+    """A holder that runs learns of its loss so soon after the engine has given the lock away."""
     told_ttls: float = 0.0
     """And so many ttls of its lease later, where the engine may take a lease away early."""
     woken_within: float | None = None
     """A waiter gets a lock that is free so soon."""
     freed_within: float | None = None
-    """The lock is to be had so soon after the last holder was heard of."""
+    """The lock can be acquired so soon after the last request of its last holder."""
     grace: float | None = None
     """A call ends so soon after its caller's deadline or its cancellation."""
     undone_within: float | None = None

@@ -57,7 +57,7 @@ ARTICLES = (
     _Article(checkers.fences_grow, "fences strictly grow", "fence"),
     _Article(checkers.no_lost_update, "no acknowledged update is lost", "guarded"),
     _Article(checkers.nothing_stale, "no stale operation is accepted", "guarded"),
-    _Article(checkers.told_in_time, "a holder hears of its loss in time", "told_within"),
+    _Article(checkers.told_in_time, "a holder learns of its loss in time", "told_within"),
     _Article(checkers.nobody_sleeps, "nobody waits beside a free lock", "woken_within"),
     _Article(checkers.first_come_first_served, "first come, first served", "fifo"),
     _Article(checkers.no_orphan, "nothing is left behind", "freed_within"),

@@ -143,7 +143,7 @@ class Scheduler:
                 else:
                     if trap is not TRAP:
                         raise RuntimeError(
-                            f"{task.label} suspended on {trap!r}, which is no verb of World"
+                            f"{task.label} suspended on {trap!r}, which is not a verb of World"
                         )
         finally:
             self.current = None

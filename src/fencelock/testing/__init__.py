@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 __all__ = ["AioClock", "Clock", "Faults", "aio_client", "client", "conformance", "faulty", "lose"]
 
-_MODULES = {"conformance", "faulty"}
-_PLACES = {"Faults": "faults"}
+_MODULES = {"Faults": "faults", "conformance": "conformance", "faulty": "faulty"}
 
 
 def __getattr__(name: str) -> Any:
+    """Import what is asked for: the plugin loads this package in every run of pytest."""
     from importlib import import_module
 
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name in __all__:
-        value = getattr(import_module(f"{__name__}.{_PLACES.get(name, 'clients')}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_MODULES.get(name, 'clients')}")
+    globals()[name] = (
+        module if name == module.__name__.rpartition(".")[2] else getattr(module, name)
+    )
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -1,1 +1,1 @@
-"""What the wires of several engines share: like them it touches the machine and decides nothing."""
+"""I/O that the wires of several engines share. It decides nothing."""

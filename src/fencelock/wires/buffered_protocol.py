@@ -1,31 +1,31 @@
-"""Hearing a server on an event loop, into room that is kept.
+"""An asyncio protocol that reads into a reused buffer.
 
-A plain ``asyncio.Protocol`` is read for into a quarter of a megabyte that is made and given back
-each time. Depending on what else is in memory, the system has to be asked for that anew each time,
-and it takes longer than to read a lock's answer of some sixty bytes.
+For a plain ``asyncio.Protocol`` the loop allocates a quarter of a megabyte for each read. Depending
+on what else is in memory, the allocator asks the system for it each time, which takes longer than
+to read a lock's answer of some sixty bytes.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-ROOM = 65_536
+BUFFER_BYTES = 65_536
 
 
 class Receiver(asyncio.BufferedProtocol):
-    """What a Protocol is, in less time."""
+    """As ``asyncio.Protocol``: a subclass implements ``data_received``."""
 
-    _room: memoryview | None = None
+    _buffer: memoryview | None = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._room is None:
-            self._room = memoryview(bytearray(ROOM))
-        return self._room
+        if self._buffer is None:
+            self._buffer = memoryview(bytearray(BUFFER_BYTES))
+        return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        assert self._room is not None
-        self.data_received(bytes(self._room[:nbytes]))
+        assert self._buffer is not None
+        self.data_received(bytes(self._buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """Something has come."""
+        """Take what was read."""
         raise NotImplementedError

@@ -1,13 +1,12 @@
-"""Notices at once that the server has ended a session, while nobody asks anything over it.
+"""Notice at once that the server has closed a connection, while no request is under way on it.
 
-The kernel knows when the other side has closed a connection, or when it answers no more to what the
-kernel itself asks. One thread of a client waits for that word about all its sessions; what comes
-over them in the ordinary way does not wake it. Where the system has no ``epoll``, the next renewal
-finds out.
+The kernel knows when the other side has closed a connection, or no longer answers its keepalive
+probes. One thread of a client waits for that event on all its sessions (``EPOLLRDHUP``); data that
+arrives does not wake it. Where the system has no ``epoll``, the next renewal finds out.
 
-It listens to duplicates of the sockets: whoever uses a session may see its end first and close it,
-and then there would be nothing left to hear. So a session that is ended must be forgotten here, or
-the other side would not see that it was closed.
+It watches duplicates of the sockets: whoever uses a session may see its end first and close it, and
+then there would be no event. So a session that is closed must be forgotten here, or the other side
+would not see that it was closed.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ import select
 import sys
 import threading
 from collections.abc import Callable
+
+from .daemon_thread import start_daemon
 
 _HANGUP = getattr(select, "EPOLLRDHUP", 0) | getattr(select, "EPOLLONESHOT", 0)
 
@@ -39,6 +40,7 @@ class Hangups:
         self._duplicates: dict[Callable[[], None], int] = {}
         self._epoll: select.epoll | None = None
         self._stop = -1
+        self._runs = False
         self._closed = False
 
     def watch(self, socket: int, ended: Callable[[], None]) -> None:
@@ -49,9 +51,11 @@ class Hangups:
             if self._closed:
                 return
             if self._epoll is None:
-                self._epoll, self._stop = select.epoll(), os.eventfd(0)
-                self._epoll.register(self._stop, select.EPOLLIN)
-                threading.Thread(target=self._run, name="fencelock-hangups", daemon=True).start()
+                epoll, stop = select.epoll(), os.eventfd(0)
+                epoll.register(stop, select.EPOLLIN)
+                self._epoll, self._stop = epoll, stop
+            if not self._runs:  # the thread notes it, which no exception can interrupt
+                start_daemon(self._run, "fencelock-hangups")
             duplicate = os.dup(socket)
             self._watched[duplicate], self._duplicates[ended] = ended, duplicate
             self._epoll.register(duplicate, _HANGUP)
@@ -90,6 +94,10 @@ class Hangups:
         return self._closed or sys.is_finalizing()
 
     def _run(self) -> None:
+        with self._mutex:
+            if self._runs:  # it was started once more before it had begun
+                return
+            self._runs = True
         assert self._epoll is not None
         while True:
             for socket, _ in self._epoll.poll():
@@ -106,7 +114,7 @@ class Hangups:
                         pass  # the event loop is closed, and nobody holds anything any more
 
     def _ended(self, socket: int) -> Callable[[], None] | None:
-        """Whom to tell; nobody, if what we heard was meant for an earlier owner of the number."""
+        """The callback of a socket; None if the event was for an earlier owner of the number."""
         with self._mutex:
             ended = self._watched.get(socket)
             if ended is None:

@@ -5,12 +5,15 @@ It runs in the first caller, in either flavor. ``single_flight_aio.py`` runs it 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager
 from copy import copy
 from typing import Any, Protocol
 
 from ..errors import FencelockError, Unavailable
+
+LOOK_S = 1.0  # whoever runs a call may have been interrupted on its way out
 
 
 class Waits(Protocol):
@@ -24,13 +27,19 @@ class Waits(Protocol):
 
     def limit(self) -> float: ...
 
+    def now(self) -> float: ...
+
 
 class _Flight:
-    def __init__(self, limit: float) -> None:
-        self.followers: list[Any] = []
-        """The signals of those who wait for it."""
+    """One call, for as long as the function lives that runs it or waits for it."""
+
+    def __init__(self, limit: float, ended: Any) -> None:
         self.limit = limit
-        """The moment by which the caller that runs it has to end."""
+        """The moment by which the caller has to end."""
+        self.followers: list[_Flight] = []
+        """Those who wait for it, if it runs."""
+        self.ended = ended
+        """Set when the one that it waits for has ended, with its error."""
         self.error: FencelockError | None = None
 
 
@@ -40,7 +49,8 @@ class SingleFlight:
     def __init__(self, world: Waits) -> None:
         self._world = world
         self._mutex = world.mutex()
-        self._flights: dict[Hashable, _Flight] = {}
+        self._flights: dict[Hashable, weakref.ref[_Flight]] = {}
+        """Weakly: an exception of a signal handler may end a call at any bytecode."""
 
     async def do(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Run the work, or wait for whoever runs it under the same key.
@@ -48,32 +58,45 @@ class SingleFlight:
         Its error is raised for every follower that has no more time than the caller that ran it.
         That caller may have been cancelled: a follower looks for the result and calls again.
         """
-        world = self._world
-        own, signal = _Flight(world.limit()), world.signal()
+        own = _Flight(self._world.limit(), self._world.signal())
         try:
-            with self._mutex:
-                flight = self._flights.setdefault(key, own)
-                if flight is not own:
-                    flight.followers.append(signal)
-            if flight is own:
+            leader = self._join(key, own)
+            if leader() is own:
                 await work()
                 return
         except FencelockError as error:
             own.error = error
             raise
-        finally:  # a signal handler may raise anywhere, here too
-            try:
-                self._end(key, own)
-            finally:
-                self._end(key, own)
-        if not await world.wait(signal, None):
-            raise Unavailable("the caller's time is over; nothing was sent")
-        if flight.error is not None and world.limit() <= flight.limit:
-            raise copy(flight.error) from flight.error
+        finally:
+            self._end(key, own)
+        await self._follow(leader, own)
+
+    def _join(self, key: Hashable, own: _Flight) -> weakref.ref[_Flight]:
+        with self._mutex:
+            leader = self._flights.get(key)
+            flight = None if leader is None else leader()
+            if leader is None or flight is None:
+                leader = self._flights[key] = weakref.ref(own)
+            else:
+                flight.followers.append(own)
+            return leader
+
+    async def _follow(self, leader: weakref.ref[_Flight], follower: _Flight) -> None:
+        world = self._world
+        while not await world.wait(follower.ended, world.now() + LOOK_S):
+            if world.now() >= world.limit():
+                raise Unavailable("the caller's time is over; nothing was sent")
+            if leader() is None:
+                return
+        if follower.error is not None:
+            raise copy(follower.error) from follower.error
 
     def _end(self, key: Hashable, flight: _Flight) -> None:
         with self._mutex:
-            if self._flights.get(key) is flight:
+            leader = self._flights.get(key)
+            if leader is not None and leader() is flight:
                 del self._flights[key]
         for follower in flight.followers:
-            follower.set()
+            if follower.limit <= flight.limit:
+                follower.error = flight.error
+            follower.ended.set()

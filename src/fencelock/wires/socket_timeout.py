@@ -1,8 +1,9 @@
-"""How long a blocking socket waits. A limit in the kernel costs one system call for each read or
-write, where Python's own costs two.
+"""Limit how long a blocking socket waits.
+
+A limit in the kernel costs one system call for each read or write, where Python's own costs two.
 
 But such a limit begins anew with every signal that a handler takes, and a program whose timer ticks
-would wait for ever. Where that must not be, somebody waits for something to read first.
+would wait for ever. Where that must not be, ``waiting_for`` polls before the read.
 """
 
 from __future__ import annotations
@@ -18,30 +19,30 @@ READ, WRITE = 1, 4  # what select.poll calls POLLIN and POLLOUT, also where it d
 _IN_KERNEL = sys.platform != "win32"
 
 
-def waits_in_kernel(link: socket.socket) -> bool:
+def waits_in_kernel(sock: socket.socket) -> bool:
     """Whether the kernel's limits serve: TLS and the green threads of eventlet, which take poll
     away, have waits of their own."""
-    return _IN_KERNEL and type(link) is socket.socket and hasattr(select, "poll")
+    return _IN_KERNEL and type(sock) is socket.socket and hasattr(select, "poll")
 
 
-def set_timeout(link: socket.socket, seconds: float) -> None:
+def set_timeout(sock: socket.socket, seconds: float) -> None:
     """Have each read and write end after so long, by a BlockingIOError or a TimeoutError."""
-    if not waits_in_kernel(link):
-        link.settimeout(seconds)
+    if not waits_in_kernel(sock):
+        sock.settimeout(seconds)
         return
-    link.setblocking(True)
+    sock.setblocking(True)
     limit = struct.pack("ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
-def waiting_for(link: socket.socket) -> Callable[[float], bool]:
+def waiting_for(sock: socket.socket) -> Callable[[float], bool]:
     """A function for one thread at a time: wait so long for something to read, whatever signals
     come meanwhile."""
-    if not waits_in_kernel(link):
+    if not waits_in_kernel(sock):
         return lambda seconds: True  # reading itself waits, by Python's own limit
     poll = poller()
-    poll.register(link.fileno(), READ)
+    poll.register(sock.fileno(), READ)
     return lambda seconds: bool(poll.poll(max(0.0, seconds) * 1000))
 
 

@@ -1,4 +1,4 @@
-"""Cancels a block of a task at its deadline, and raises OutcomeUnknown there.
+"""Cancel a block of a task at its deadline, and raise OutcomeUnknown there.
 
 The bookkeeping is that of ``asyncio.timeout``: our own cancellation is told from one that somebody
 else requested by counting. One timer of the loop serves all blocks of a client, because nearly all

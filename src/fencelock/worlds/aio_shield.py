@@ -1,4 +1,4 @@
-"""Work that no cancellation ends: what gives a lock back, and what undoes half an acquire.
+"""Run work that no cancellation ends: a release, and the undo of half an acquire.
 
 Two ways to the same promise: the caller sees its cancellation once the work has ended, or
 ``GRACE_S`` later, and then the work goes on in a task of its own. ``shielded`` lets the work run as

@@ -1,4 +1,4 @@
-"""Runs the calls of a blocking client in one thread, in the order they come, for asyncio."""
+"""Run the calls of a blocking client in one thread, in the order they come, for asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both real worlds share: the clocks, randomness and identity of this process."""
+"""Base of both real worlds: the clocks, randomness and identity of this process."""
 
 from __future__ import annotations
 

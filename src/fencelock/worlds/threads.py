@@ -7,7 +7,6 @@ names the culprit.
 
 from __future__ import annotations
 
-import _thread
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
@@ -16,6 +15,7 @@ from types import FrameType, coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ..errors import UsageError
+from ..wires.daemon_thread import start_daemon
 from ..wires.thread_flag import ThreadFlag
 from ..world import NO_LIMIT, Adopted, Flavor, Job, Signal
 from . import clock
@@ -75,34 +75,17 @@ def _innermost(work: Any) -> str:
 
 
 class _Thread:
-    """A job that runs in a daemon thread of its own.
-
-    ``Thread.start`` waits, in Python, for the thread to have begun, and an exception of a signal
-    handler leaves it half done. Handlers run in the main thread only: there, another thread starts.
-    """
+    """A job that runs in a daemon thread of its own."""
 
     def __init__(self, work: Coroutine[Any, Any, None], label: str) -> None:
         self._work = work
-        self._label = label
         self._ended = ThreadFlag()
         self._ident = 0
         try:
-            if threading.current_thread() is threading.main_thread():
-                _thread.start_new_thread(self._start, ())
-            else:
-                self._start_here()
-        except RuntimeError:  # no thread to be had: the caller decides, the coroutine must not leak
+            start_daemon(self._run, label)
+        except RuntimeError:  # no thread left: the caller decides, the coroutine must not leak
             work.close()
             raise
-
-    def _start_here(self) -> None:
-        threading.Thread(target=self._run, name=self._label, daemon=True).start()
-
-    def _start(self) -> None:
-        try:
-            self._start_here()
-        except RuntimeError:  # then in this one, which has no name
-            self._run()
 
     def _run(self) -> None:
         self._ident = threading.get_ident()
@@ -194,6 +177,7 @@ class ThreadsWorld(HostWorld):
         self._state = state = _ThreadState()
         self.who: Callable[[], Hashable] = partial(getattr, state, "token")
         self.limit: Callable[[], float] = partial(getattr, state, "limit")
+        self.until: Callable[[float], AbstractContextManager[object]] = partial(_Until, state)
         self._inline = _Inline()
 
     def stalls(self) -> str:
@@ -218,9 +202,6 @@ class ThreadsWorld(HostWorld):
     def unbound(self) -> None:
         self._state.block = None
         self._state.limit = NO_LIMIT
-
-    def until(self, moment: float) -> AbstractContextManager[object]:
-        return _Until(self._state, moment)
 
     async def gather(
         self,

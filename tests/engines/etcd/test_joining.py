@@ -12,7 +12,7 @@ from fencelock.engines.etcd import cluster
 from fencelock.engines.etcd.engine import CROWDED, EtcdEngine
 from fencelock.engines.etcd.messages import replies, requests
 from fencelock.engines.etcd.wire import WORK
-from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 

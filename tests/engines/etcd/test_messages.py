@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencelock.engines.etcd.keys import Keys
+from fencelock.engines.etcd.keys import JOIN, TRY, Keys
 from fencelock.engines.etcd.messages import protobuf, replies, requests
-from fencelock.engines.etcd.prebuilt_txn import JOIN, TRY
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

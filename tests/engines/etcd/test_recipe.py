@@ -10,8 +10,9 @@ from fencelock import Expired, LeaseLost, Revoked, aio
 from fencelock.engines.etcd import lease as lease_module
 from fencelock.engines.etcd.engine import EtcdEngine
 from fencelock.engines.etcd.messages import requests
+from fencelock.engines.etcd.own_keys import Lease
 from fencelock.model import Busy, Request
-from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import Lab, run
 from tests.servers.etcd import Etcd
 
@@ -329,7 +330,7 @@ def test_a_late_request_does_not_bring_a_released_lock_back(
 
 def test_an_extension_counts_only_after_the_same_member_has_proved_itself() -> None:
     """H51, H54: a leader that was replaced and does not know it still answers keep-alives."""
-    lease = lease_module.Lease(1, 10.0, 100.0)
+    lease = Lease(1, 10.0, 100.0)
     assert lease.ends_at == 110.0
     lease.extended(105.0, 3)
     assert lease.ends_at == 110.0
@@ -348,7 +349,7 @@ def test_an_extension_counts_only_after_the_same_member_has_proved_itself() -> N
 
 def test_a_request_proves_no_extension_that_came_after_it_was_sent() -> None:
     """H54: another thread extends the lease while the answer to our request is under way."""
-    lease = lease_module.Lease(1, 10.0, 100.0)
+    lease = Lease(1, 10.0, 100.0)
     lease.extended(103.0, 3)
     sent_after = lease.extension
     lease.extended(106.0, 3)

@@ -12,7 +12,7 @@ from fencelock import Unavailable
 from fencelock.engines.etcd.messages.requests import RANGE
 from fencelock.engines.etcd.wire import WORK
 from fencelock.engines.etcd.wire.aio import AioWire
-from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab, run
 
 

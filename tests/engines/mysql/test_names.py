@@ -46,7 +46,7 @@ def test_a_name_that_the_two_take_differently_is_hashed(name: str) -> None:
     assert lock_name(hashed) != hashed  # whoever locks the hash itself locks another name
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
 def test_names_that_look_alike_are_locked_at_once(
     flavor: str, mode: str, server: SqlServer, table: str
 ) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from fencelock import Unavailable
 from fencelock.engines.mysql.wire.pool import Pool
+from fencelock.engines.mysql.wire.room import Room, Slot
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import mariadb
 from tests.servers.shared import shared
@@ -48,3 +53,33 @@ def test_who_has_waited_too_long_for_a_connection_leaves_the_queue(flavor: str, 
         pool.give_back(connection)
 
     run(flavor, scenario)
+
+
+class Alarm(Exception):
+    """What a signal handler raises."""
+
+
+def without_python(call: Callable[[], object]) -> None:
+    """Raise in whatever function, written in Python, is called beneath this call."""
+
+    def raise_in(frame: Any, event: str, argument: object) -> None:
+        if event == "call":
+            raise Alarm
+
+    sys.setprofile(raise_in)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+
+
+def test_what_has_died_takes_no_room_whatever_a_signal_handler_raises_then() -> None:
+    """A WeakSet would count it for ever: its callback is where the handler is called."""
+    room = Room()
+    known = [Slot(), Slot()]
+    room.add(known[0])
+    room.add(known[1])
+    without_python(known.pop)
+    assert len(room) == 1
+    room.discard(known[0])
+    assert len(room) == 0

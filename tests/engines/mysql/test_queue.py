@@ -21,7 +21,7 @@ HOLDER, FIRST, SECOND = [Request("seat", letter * 32, 60.0) for letter in "abc"]
 
 
 class Store:
-    """The tables of one test, asked in the words of the engine, one statement at a time."""
+    """The tables of one test, and the packets of the engine, run one statement at a time."""
 
     def __init__(self, server: SqlServer, table: str) -> None:
         with fencelock.connect(server.url(), table=table):
@@ -40,7 +40,7 @@ class Store:
         self.other.close()
 
     def ask(self, packet: str, connection: Any = None) -> list[Any]:
-        """The rows, or the insert id, for each statement. A bell that nobody has is not rung."""
+        """The rows, or the insert id, for each statement. Nobody's sleep is ended."""
         answers = []
         with (connection or self.connection).cursor() as cursor:
             for statement in packet.split(";"):
@@ -310,8 +310,10 @@ def test_what_is_handed_to_one_who_has_left_is_given_back_at_once(
 
 
 def test_a_waiter_that_asks_again_through_another_client_keeps_its_place(
-    flavor: str, server: SqlServer, table: str
+    flavor: str, server: SqlServer, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lease_sql, "CLAIM_US", 60_000_000)  # a stall would pass it over
+
     async def scenario(lab: Lab) -> None:
         client, other, third = [await lab.connect(server.url(), table=table) for _ in range(3)]
         for one in (other, third):  # both know of the queue

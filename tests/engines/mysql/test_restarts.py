@@ -29,12 +29,11 @@ def test_a_lease_outlives_a_crash_of_the_server(flavor: str, table: str, own: Sq
     run(flavor, scenario)
 
 
-@pytest.mark.parametrize("mode", ["advisory", "row"])
 def test_a_carried_lock_ends_with_the_server_and_its_holder_is_told(
-    flavor: str, mode: str, table: str, own: SqlServer
+    flavor: str, table: str, own: SqlServer
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(own.url(), mode=mode, table=table)
+        client = await lab.connect(own.url(), mode="advisory", table=table)
         lease = await client.lock("seat", ttl=3).acquire()
         own.kill()
         own.start()
@@ -46,7 +45,7 @@ def test_a_carried_lock_ends_with_the_server_and_its_holder_is_told(
     run(flavor, scenario)
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
 def test_calls_to_a_frozen_server_end_by_themselves(
     flavor: str, mode: str, table: str, own: SqlServer
 ) -> None:
@@ -69,7 +68,7 @@ def test_calls_to_a_frozen_server_end_by_themselves(
     run(flavor, scenario)
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
 def test_callers_of_a_frozen_server_have_their_own_time_back_and_leave_nothing_behind(
     flavor: str, mode: str, table: str, own: SqlServer
 ) -> None:

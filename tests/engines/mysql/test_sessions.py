@@ -13,8 +13,6 @@ from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import SqlServer
 from tests.servers.proxy import Proxy
 
-CARRIED = ["advisory", "row"]
-
 
 def kill_all(server: SqlServer) -> None:
     """End every session of the account that the tests use."""
@@ -28,14 +26,11 @@ def kill_all(server: SqlServer) -> None:
                 raise
 
 
-@pytest.mark.parametrize("mode", CARRIED)
-def test_a_holder_whose_session_is_killed_is_told(
-    flavor: str, mode: str, table: str, own: SqlServer
-) -> None:
+def test_a_holder_whose_session_is_killed_is_told(flavor: str, table: str, own: SqlServer) -> None:
     """H61, H69: no reconnect counts as still holding; what comes after is a new lease."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(own.url(), mode=mode, table=table)
+        client = await lab.connect(own.url(), mode="advisory", table=table)
         lease = await client.lock("seat", ttl=1.5).acquire()
         kill_all(own)
         assert await lease.lost.wait(10)
@@ -49,15 +44,14 @@ def test_a_holder_whose_session_is_killed_is_told(
 
 
 @pytest.mark.parametrize("how", ["killed", "reset"])
-@pytest.mark.parametrize("mode", CARRIED)
 def test_a_holder_is_told_at_once_that_its_session_has_ended(
-    flavor: str, mode: str, how: str, table: str, own: SqlServer
+    flavor: str, how: str, table: str, own: SqlServer
 ) -> None:
     """Not with the next renewal, which is twenty minutes away."""
     with Proxy(own.port) as proxy:
 
         async def scenario(lab: Lab) -> None:
-            client = await lab.connect(own.url(port=proxy.port), mode=mode, table=table)
+            client = await lab.connect(own.url(port=proxy.port), mode="advisory", table=table)
             leases = [await client.lock(name, ttl=3600).acquire() for name in ("seat", "desk")]
             if how == "killed":
                 kill_all(own)
@@ -98,17 +92,16 @@ def test_a_lease_survives_the_end_of_its_connections(
     run(flavor, scenario)
 
 
-@pytest.mark.parametrize("mode", CARRIED)
 def test_a_holder_that_is_cut_off_loses_the_lock_to_others_in_time(
-    flavor: str, mode: str, server: SqlServer, table: str
+    flavor: str, server: SqlServer, table: str
 ) -> None:
     """H62: the server ends a session that is silent for longer than its lock may last."""
     with Proxy(server.port) as proxy:
 
         async def scenario(lab: Lab) -> None:
             through = server.url(port=proxy.port)
-            client = await lab.connect(through, mode=mode, table=table, request_timeout=2)
-            other = await lab.connect(server.url(), mode=mode, table=table, request_timeout=2)
+            client = await lab.connect(through, mode="advisory", table=table, request_timeout=2)
+            other = await lab.connect(server.url(), mode="advisory", table=table, request_timeout=2)
             lease = await client.lock("seat", ttl=2).acquire()
             proxy.block()
             rival = await other.lock("seat", ttl=30, timeout=30).acquire()
@@ -121,16 +114,15 @@ def test_a_holder_that_is_cut_off_loses_the_lock_to_others_in_time(
         run(flavor, scenario)
 
 
-@pytest.mark.parametrize("mode", CARRIED)
 def test_an_idle_holder_keeps_its_lock(
-    flavor: str, mode: str, table: str, own: SqlServer, setting: Set
+    flavor: str, table: str, own: SqlServer, setting: Set
 ) -> None:
     """H68: the server's wait_timeout is shorter than the hold, and the hold outlives it."""
     with setting(wait_timeout=1, interactive_timeout=1):
 
         async def scenario(lab: Lab) -> None:
-            client = await lab.connect(own.url(), mode=mode, table=table)
-            other = await lab.connect(own.url(), mode=mode, table=table)
+            client = await lab.connect(own.url(), mode="advisory", table=table)
+            other = await lab.connect(own.url(), mode="advisory", table=table)
             lease = await client.lock("seat", ttl=3).acquire()
             assert await lease.lost.wait(4.5) is False
             assert await other.lock("seat").try_acquire() is None

@@ -20,7 +20,8 @@ from tests.servers.server import free_port
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"mode": "optimistic"}, "mode must be one of lease, advisory, row"),
+        ({"mode": "optimistic"}, "mode must be one of lease, advisory, not"),
+        ({"mode": "row"}, r"use mode=lease, and call fencelock\.sql\.verify\(connection, lease\)"),
         ({"request_timeout": 0}, "request_timeout must be a number of seconds from 0.01 to 600"),
         ({"pool": 0}, "pool must be a whole number from 1 to 64"),
         ({"tls": "perhaps"}, "tls must be yes or no"),
@@ -81,7 +82,7 @@ def test_a_read_only_server_grants_nothing(own: SqlServer, table: str, setting: 
         client.lock("seat").acquire().release()
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
 def test_a_healthy_server_has_no_problem(server: SqlServer, table: str, mode: str) -> None:
     with fencelock.connect(server.url(), mode=mode, table=table) as client:
         found = _examine(client)
@@ -95,8 +96,7 @@ def test_locks_of_another_mode_database_or_table_are_pointed_out(
     table: str, kind: type[SqlServer]
 ) -> None:
     """They do not exclude those of this client, whatever their programs believe."""
-    places = {"lease": f"locks.{table}_locks", "row": f"locks.{table}_rows"}
-    places["advisory"] = "fencelock.advisory_holders"
+    places = {"lease": f"locks.{table}_locks", "advisory": "fencelock.advisory_holders"}
     with kind() as server:
         for mode in places:
             with fencelock.connect(server.url(), mode=mode, table=table):
@@ -108,7 +108,7 @@ def test_locks_of_another_mode_database_or_table_are_pointed_out(
                 assert all(other in text for other in places.values() if other != place)
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
 def test_a_unix_socket_leads_to_the_same_server(
     flavor: str, mode: str, server: SqlServer, table: str
 ) -> None:
@@ -140,7 +140,7 @@ def test_threads_need_no_driver_of_asyncio(
         asyncio.run(connect())
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory", "row"])
+@pytest.mark.parametrize("mode", ["lease", "advisory"])
 def test_a_client_that_is_dropped_leaves_no_session_behind(
     own: SqlServer, table: str, mode: str
 ) -> None:
@@ -161,7 +161,7 @@ def test_a_client_that_is_dropped_leaves_no_session_behind(
 
 
 BINARY_LOG = {
-    True: ("log-bin=binlog", "idle-transaction-timeout=30"),
+    True: ("log-bin=binlog",),
     False: ("log-bin=binlog", "server-id=1", "gtid-mode=ON", "enforce-gtid-consistency=ON"),
 }
 
@@ -171,16 +171,13 @@ def test_a_server_with_a_binary_log_may_forget_in_a_failover(
 ) -> None:
     """MySQL with global transaction ids refuses statements that a replica might not repeat."""
     with kind(*BINARY_LOG[kind.is_mariadb]) as server:
-        with fencelock.connect(server.url(), mode="row", table=table) as client:
-            client.lock("seat").acquire().release()
-            found = {f.topic: f for f in _examine(client)}
-            assert "failover" in found["replication"].text
-            assert ("idle_transaction_timeout=30" in found["timeouts"].text) is kind.is_mariadb
         for mode in ("lease", "advisory"):
             with fencelock.connect(server.url(), mode=mode, table=table) as client:
                 lease = client.lock("seat").acquire()
                 assert client.lock("seat").try_acquire() is None
                 lease.release()
+                found = {f.topic: f for f in _examine(client)}
+                assert "failover" in found["replication"].text
 
 
 def _examine(client: fencelock.Client) -> list[fencelock.model.Finding]:

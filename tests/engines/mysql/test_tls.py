@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import fencelock
+from fencelock.engines.mysql.lease import LeaseEngine
+from fencelock.worlds.threads import drive
 from tests.engines.mysql.conftest import KINDS
 from tests.faults.flavors import FLAVORS, Lab, run
 from tests.servers.mariadb import USER, SqlServer, mariadb
@@ -16,7 +18,7 @@ from tests.servers.mysql import mysql
 from tests.servers.shared import shared
 from tests.servers.tls import make_certificate
 
-MODES = ["lease", "advisory", "row"]
+MODES = ["lease", "advisory"]
 
 
 class Encrypted(NamedTuple):
@@ -86,7 +88,9 @@ def test_what_a_server_offers_is_taken_unless_it_is_not_wanted(
 ) -> None:
     """MySQL offers TLS by itself, and PyMySQL takes it."""
     options = {} if tls is None else {"tls": tls}
-    with fencelock.connect(shared(mysql).url(), mode="row", table=table, **options) as client:
-        with client.lock("seat") as lease, lease.connection.cursor() as cursor:
-            cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
-            assert (cursor.fetchall()[0][1] != "") is encrypts
+    with fencelock.connect(shared(mysql).url(), table=table, **options) as client:
+        client.open()
+        engine = client._core.engine
+        assert isinstance(engine, LeaseEngine)
+        (reply,) = drive(engine._pool.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'"))
+        assert (reply.rows[0][1] != b"") is encrypts

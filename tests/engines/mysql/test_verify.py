@@ -46,7 +46,7 @@ def test_renewal_goes_on_while_the_transaction_is_open(
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(), table=table)
-        lease = await client.lock("seat", ttl=1.2).acquire()
+        lease = await client.lock("seat", ttl=60).acquire()
         connection = begin(server)
         fencelock.sql.verify(connection, _face(lease))
         for _ in range(3):
@@ -88,6 +88,12 @@ def test_releasing_before_the_commit_is_warned_about(server: SqlServer, table: s
             warnings.simplefilter("error")
             lease.release()  # unless that was done in the background meanwhile
             client.lock("seat", timeout=10).acquire().release()
+
+
+def test_a_lease_has_no_connection_of_its_own(server: SqlServer, table: str) -> None:
+    with fencelock.connect(server.url(), table=table) as client, client.lock("seat") as lease:
+        with pytest.raises(fencelock.Unsupported, match=r"fencelock\.sql\.verify\(\)"):
+            _ = lease.connection
 
 
 def test_other_modes_cannot_be_asked(server: SqlServer, table: str) -> None:

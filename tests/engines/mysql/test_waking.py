@@ -11,6 +11,8 @@ import fencelock
 from fencelock.engines.mysql import advisory, listener
 from fencelock.engines.waiters import HEARTBEAT_S
 from fencelock.model import Busy, Request
+from fencelock.world import Job
+from fencelock.worlds.threads import drive
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import PASSWORD, SqlServer
 
@@ -135,3 +137,32 @@ def test_a_waiter_leaves_looking_to_the_listener_of_its_client(
         await lease.release()
 
     run(flavor, scenario)
+
+
+def test_one_session_listens_though_a_signal_handler_ends_who_starts_it(
+    server: SqlServer, table: str
+) -> None:
+    """Two would read each other's answers from one connection."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), table=table)
+        mine: listener.Listener = client._core.engine._listener  # type: ignore[attr-defined]
+        world, jobs = mine._world, list[Job]()
+
+        def start(work: Any, label: str) -> Job:
+            jobs.append(spawn(work, label))
+            if len(jobs) == 1:
+                raise KeyboardInterrupt
+            return jobs[-1]
+
+        spawn = world.spawn
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(world, "spawn", start)
+            with pytest.raises(KeyboardInterrupt):
+                mine.watch("first", world.signal())
+            mine.watch("second", world.signal())
+        await lab.until(
+            lambda: [drive(job.join(0.0)) for job in jobs].count(False) == 1, "one that listens"
+        )
+
+    run("sync", scenario)

@@ -13,6 +13,7 @@ import pytest
 
 import fencelock
 from fencelock import Misconfigured, Unavailable, Unsupported
+from fencelock.engines.postgresql import holder_table
 from fencelock.engines.postgresql.keys import key_of
 from tests.engines.postgresql.advisory import Link, sessions, via
 from tests.engines.postgresql.gate import Gate, engine_of
@@ -115,7 +116,11 @@ def test_two_holders_of_one_client_are_kept_apart(flavor: str, server: Postgresq
     run(flavor, scenario)
 
 
-def test_a_free_lock_takes_one_round_trip_and_one_to_give_back(flavor: str, proxy: Proxy) -> None:
+def test_a_free_lock_takes_one_round_trip_and_one_to_give_back(
+    flavor: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holder_table, "SHOW_S", 600.0)  # a stall would have it shown
+
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(via(proxy))
         kept = await client.lock("kept", ttl=600).acquire()  # the session has it to do anyway
@@ -228,3 +233,45 @@ def test_a_waiter_that_gave_up_leaves_the_servers_queue(
 
     run(flavor, scenario)
     until(lambda: not sessions(link), "all sessions to be gone")
+
+
+LET_IN = "SELECT pg_advisory_unlock(%s), pg_cancel_backend(%s)"
+"""Let a waiter in and break its statement off before it knows: what its session was granted stays,
+since the advisory lock of a session outlives an error."""
+
+
+def test_a_waiter_that_is_let_in_as_it_gives_up_keeps_nothing(
+    flavor: str, server: Postgresql, link: Link, table: str
+) -> None:
+    key = key_of(table)
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&mode=advisory"))
+
+        async def cancel(session: Any, within: float) -> None:
+            link.execute(LET_IN, (key, session.pid))
+
+        engine_of(client)._queue._cancel = cancel
+        link.execute("SELECT pg_advisory_lock(%s)", (key,))
+        assert await client.lock(table, ttl=30).try_acquire(timeout=0.1) is None
+        assert link.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone() == (True,)
+        link.execute("SELECT pg_advisory_unlock(%s)", (key,))
+
+    run(flavor, scenario)
+
+
+def test_a_waiter_that_is_let_in_as_somebody_breaks_it_off_is_let_in_again(
+    flavor: str, server: Postgresql, link: Link, table: str
+) -> None:
+    key = key_of(table)
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(f"table={table}&mode=advisory"))
+        link.execute("SELECT pg_advisory_lock(%s)", (key,))
+        waiting = lab.start(client.lock(table, ttl=30, timeout=SOON).acquire())
+        await lab.until_queued(client, table, 1)
+        (waiter,) = (await client.inspect(table)).waiters
+        link.execute(LET_IN, (key, waiter.meta["pid"]))
+        await (await waiting.result()).release()
+
+    run(flavor, scenario)

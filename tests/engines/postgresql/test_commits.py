@@ -14,7 +14,7 @@ import pytest
 from fencelock import EngineError, Expired, LeaseLost, SessionEnded, UsageError
 from tests.engines.postgresql.gate import engine_of
 from tests.engines.postgresql.test_bound import BOUND, make_stock, sell, stock
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 from tests.servers.postgresql import Postgresql
 from tests.servers.server import until
 
@@ -164,9 +164,10 @@ def test_a_second_transaction_of_the_holder_is_no_renewal(
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(f"table={table}&mode=row"))
-        lease = await client.lock("stock", ttl=0.9).acquire()
+        lease = await client.lock("stock", ttl=60).acquire()
         await awaited(lease.connection.commit())
         await awaited(lease.connection.execute("BEGIN"))
+        make_due(lease)
         await lab.until(lambda: lease.lost.is_set(), "the holder to be told")
         assert "inside the block" in (lease.reason or "")
 
@@ -222,7 +223,7 @@ def test_two_modes_with_one_table_do_not_end_each_others_leases(
 
     async def scenario(lab: Lab) -> None:
         clients = [await lab.connect(server.url(f"table={table}&{o}")) for o in BOUND]
-        leases = [await client.lock("seat", ttl=0.9).acquire() for client in clients]
+        leases = [await client.lock("seat", ttl=60).acquire() for client in clients]
         for lease in leases:
             await lab.until_renewed(lease)
         for lease in leases:

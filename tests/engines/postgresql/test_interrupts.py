@@ -16,6 +16,7 @@ import pytest
 
 import fencelock
 from fencelock import FencelockError
+from fencelock.engines.postgresql.keys import key_of
 from tests.faults.flavors import SOON
 from tests.servers.postgresql import Postgresql
 from tests.servers.server import until
@@ -103,3 +104,33 @@ def storm(client: Any, chance: random.Random) -> None:
             except (Hit, FencelockError, RuntimeError):  # the last is of a thread that was to start
                 hits += 1
             armed[0] = False
+
+
+def test_an_exception_as_the_first_wait_begins_does_not_leave_later_ones_without_an_answer(
+    server: Postgresql, table: str, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that polls for all waits is started by the first."""
+    start = threading.Thread.start
+    hits = [Hit]
+
+    def hit(thread: threading.Thread) -> None:
+        if thread.name == "fencelock-poller" and hits and in_main():
+            raise hits.pop()
+        start(thread)
+
+    def in_main() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    monkeypatch.setattr(threading.Thread, "start", hit)
+    key = key_of(table)
+    with fencelock.connect(server.url(f"table={table}&mode=advisory")) as client:
+        link.execute("SELECT pg_advisory_lock(%s)", (key,))
+        for _ in range(2):
+            try:
+                assert client.lock(table).try_acquire(timeout=0.1) is None
+            except Hit:
+                pass
+        leaving = threading.Timer(0.1, link.execute, ("SELECT pg_advisory_unlock_all()",))
+        leaving.start()
+        client.lock(table, timeout=SOON).acquire().release()
+        leaving.join(SOON)

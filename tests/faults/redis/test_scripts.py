@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencelock import LeaseLost
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 from tests.servers.redis import Redis
 
 
@@ -15,7 +15,7 @@ def test_a_server_that_forgets_its_scripts_is_told_them_again(flavor: str, serve
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client, other = await lab.connect(server.url), await lab.connect(server.url)
-        lease = await client.lock("seat", ttl=1.5, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         server.cli("SCRIPT", "FLUSH")
         await lab.until_renewed(lease)
         server.cli("SCRIPT", "FLUSH")
@@ -43,8 +43,9 @@ def test_a_holder_whose_key_was_deleted_is_told_and_takes_nothing_again(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url)
-        lease = await client.lock("seat", ttl=1.5).acquire()
+        lease = await client.lock("seat", ttl=60).acquire()
         server.cli("FLUSHALL")
+        make_due(lease)
         assert await lease.lost.wait(timeout=10)
         assert server.cli("EXISTS", "seat") == 0
         again = await client.lock("seat").acquire(timeout=0)

@@ -18,8 +18,9 @@ from typing import Any
 
 from fencelock import FencelockError, LeaseLost, aio
 from fencelock.worlds import clock
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 from tests.faults.resource import Resource
+from tests.grace import lengthen_grace
 
 
 def say(**facts: object) -> None:
@@ -88,6 +89,9 @@ class Actor:
     async def clocks(self) -> dict[str, float]:
         return {"wall": time.time(), "boot": clock.now(), "monotonic": time.monotonic()}
 
+    async def make_due(self, name: str) -> None:
+        make_due(self.leases[name])
+
     async def renew(self, name: str) -> None:
         await self.leases[name].renew()
 
@@ -113,4 +117,5 @@ async def serve(lab: Lab) -> None:
 
 
 if __name__ == "__main__":
+    lengthen_grace()
     run(sys.argv[1], serve)

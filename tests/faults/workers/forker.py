@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import fencelock
 from fencelock import LeaseLost, aio
-from tests.faults.flavors import SOON
+from tests.faults.flavors import SOON, make_due
 
 
 def say(who: str, **facts: object) -> None:
@@ -51,10 +51,11 @@ def look(client: fencelock.Client, lease: fencelock.Lease) -> None:
 def handle(url: str) -> None:
     """The child tries the lease it inherited, then ends; the parent goes on."""
     client = fencelock.connect(url)
-    lease = client.lock("seat", ttl=0.9).acquire()
+    lease = client.lock("seat", ttl=60).acquire()
     pid = fork(lambda: look(client, lease))
     os.waitpid(pid, 0)
     renewals = lease._hold.renewals
+    make_due(lease)
     while lease._hold.renewals == renewals and lease:
         lease.lost.wait(0.01)
     say("parent", held=bool(lease), released=lease.release())
@@ -150,7 +151,7 @@ def loop(url: str) -> None:
 
     async def main() -> None:
         async with aio.connect(url) as client:
-            lease = await client.lock("seat", ttl=0.9).acquire()
+            lease = await client.lock("seat", ttl=60).acquire()
             pid = os.fork()
             if pid == 0:
                 asyncio._set_running_loop(None)
@@ -160,6 +161,7 @@ def loop(url: str) -> None:
                 os._exit(0)
             await asyncio.get_running_loop().run_in_executor(None, os.waitpid, pid, 0)
             renewals = lease._hold.renewals
+            make_due(lease)
             while lease._hold.renewals == renewals and lease:
                 await lease.lost.wait(0.01)
             say("parent", held=bool(lease), released=await lease.release())

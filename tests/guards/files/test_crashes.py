@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -50,16 +51,21 @@ def test_the_mark_is_on_the_disk_before_the_content_takes_its_place(
     assert done == ["replace"]
 
 
+def failing(number: int, text: str) -> Callable[..., Any]:
+    """A function of the operating system that fails like this."""
+
+    def fail(*_: Any) -> NoReturn:
+        raise OSError(number, text)
+
+    return fail
+
+
 def test_a_failure_between_mark_and_content_leaves_the_old_content_under_the_new_mark(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FileGuard(path).replace("old", 1)
-
-    def fail(*_: Any) -> None:
-        raise OSError(errno.EIO, "the disk is gone")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fail)
+        patch.setattr(os, "replace", failing(errno.EIO, "the disk is gone"))
         with pytest.raises(OSError, match="disk is gone"):
             FileGuard(path).replace("new", 2)
     assert path.read_text() == "old"
@@ -148,12 +154,8 @@ def test_a_mark_that_cannot_be_written_is_an_engine_error_and_nothing_happens(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FileGuard(path).replace("old", 1)
-
-    def full(*_: Any) -> int:
-        raise OSError(errno.ENOSPC, "no space left")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", full)
+        patch.setattr(os, "pwrite", failing(errno.ENOSPC, "no space left"))
         with pytest.raises(Unavailable, match="space"):
             FileGuard(path).replace("new", 2)
     assert path.read_text() == "old"

@@ -23,6 +23,13 @@ def quick() -> MariaDB:
     return MariaDB("innodb-flush-log-at-trx-commit=0")
 
 
+def connected(port: int, **options: Any) -> Any:
+    """A connection of PyMySQL to the server at a port."""
+    return pymysql.connect(
+        host="127.0.0.1", port=port, user=USER, password=PASSWORD, database=DATABASE, **options
+    )
+
+
 class Counter:
     """A row of one table."""
 
@@ -42,13 +49,7 @@ class Counter:
     def __init__(self, where: str) -> None:
         place = json.loads(where)
         self._name = place["name"]
-        self._db: Any = pymysql.connect(
-            host="127.0.0.1",
-            port=place["port"],
-            user=USER,
-            password=PASSWORD,
-            database=DATABASE,
-        )
+        self._db = connected(place["port"])
         self._guard = SqlGuard()
 
     def enter(self, fence: int) -> int:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import pymysql
-
 from fencelock.guards.sql import RowGuard
-from tests.guards.resources.mariadb import quick
-from tests.servers.mariadb import DATABASE, PASSWORD, USER
+from tests.guards.resources.mariadb import connected, quick
 from tests.servers.shared import shared
 
 KEY = {"id": 42}
@@ -31,14 +27,7 @@ class Counter:
     def __init__(self, where: str) -> None:
         place = json.loads(where)
         self._table = place["table"]
-        self._db: Any = pymysql.connect(
-            host="127.0.0.1",
-            port=place["port"],
-            user=USER,
-            password=PASSWORD,
-            database=DATABASE,
-            autocommit=True,
-        )
+        self._db = connected(place["port"], autocommit=True)
         self._guard = RowGuard(self._table)
 
     def enter(self, fence: int) -> int:

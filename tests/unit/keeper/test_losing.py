@@ -110,6 +110,23 @@ def test_a_longest_hold_that_cannot_be_renewed_is_lost_for_that_reason(desk: Des
     assert "the cable is out" in hold.loss.reason
 
 
+def test_a_longest_hold_that_ended_before_the_answer_came_is_lost_for_that_reason(
+    desk: Desk,
+) -> None:
+    """The process stood still meanwhile; what the engine says of an ended lease is no news."""
+    desk.engine.gone["a"] = Gone("expired", "its record is gone")
+    desk.engine.hung = Flag()
+    hold = desk.hold(max_hold=1.5)
+    desk.run(1.2)
+    desk.world.pause()
+    desk.engine.hung.set()
+    desk.run(2 * TTL)
+    desk.world.resume()
+    desk.told_at(hold)
+    assert hold.loss is not None
+    assert hold.loss.reason == "its max_hold was reached"
+
+
 # Renewals by hand.
 
 

@@ -26,7 +26,7 @@ class Callers:
         self.client = ThreadsClient(self._server, SOON)
 
     def call(self, method: str, message: bytes = b"", within: float = SOON) -> bytes:
-        head = self._server.headers.block(f"/test/{method}", None, ())
+        head = self._server.headers[f"/test/{method}", None, ()]
         return self.client.call(head, message, within)
 
     def start(self, method: str, within: float = SOON) -> Future[bytes]:
@@ -65,4 +65,4 @@ class Callers:
         return calls
 
     def _settled(self, waiting: int) -> bool:
-        return self.waiting() == waiting and self.client.is_read
+        return self.waiting() == waiting and bool(self.client._reader)

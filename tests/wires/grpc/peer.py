@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from fencelock.wires.grpc.call import Call, RpcError, prefixed
-from fencelock.wires.grpc.connection import Connection
+from fencelock.wires.grpc.connection import Call, Connection, prefixed
 from fencelock.wires.grpc.hpack import read_block, write_block
+from fencelock.wires.grpc.status import RpcError
 
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW, MORE = range(10)
 END, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 1, 1, 4, 8, 32

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from fencelock.wires.grpc.call import RpcError
-from fencelock.wires.grpc.client_aio import AioClient
+from fencelock.wires.grpc.client_aio import AioClient, AioStream
 from fencelock.wires.grpc.connection import CANCEL, GOAWAY, RST_STREAM, frame
-from fencelock.wires.grpc.stream_aio import AioStream
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON
 
 

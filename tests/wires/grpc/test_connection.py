@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.wires.grpc.call import CODES, prefixed
+from fencelock.wires.grpc.connection import prefixed
 from fencelock.wires.grpc.hpack import Malformed, write_block
+from fencelock.wires.grpc.status import CODES
 from tests.wires.grpc.peer import (
     ACK,
     CANCEL,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from fencelock.wires.grpc.call import Call, RpcError, prefixed
+from fencelock.wires.grpc.connection import Call, prefixed
+from fencelock.wires.grpc.status import RpcError
 from tests.wires.grpc.peer import (
     CALLS_MAX,
     CANCEL,

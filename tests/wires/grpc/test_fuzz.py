@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencelock.wires.grpc.call import Call, RpcError, prefixed
+from fencelock.wires.grpc.connection import Call, prefixed
 from fencelock.wires.grpc.hpack import Malformed
+from fencelock.wires.grpc.status import RpcError
 from tests.wires.grpc.peer import (
     CALLS_MAX,
     INITIAL_WINDOW,

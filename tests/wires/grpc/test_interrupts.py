@@ -13,14 +13,14 @@ from functools import partial
 
 import pytest
 
-from fencelock.wires.grpc.call import RpcError
-from fencelock.wires.grpc.socket_threads import FrameSocket
+from fencelock.wires.grpc.client_threads import FrameSocket
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab, run
 from tests.wires.grpc.callers import Callers
+from tests.wires.grpc.connections import connection_to
 from tests.wires.grpc.peer import DATA, HEADERS, answer, settings
 from tests.wires.grpc.script import Script
 from tests.wires.grpc.server import GrpcServer
-from tests.wires.grpc.ways import way_to
 
 
 def _strike(when: Callable[[], None]) -> Future[None]:
@@ -38,6 +38,10 @@ def _ended_but_not_unsent(call: Future[bytes]) -> None:
     with pytest.raises(RpcError) as refused:
         call.result(SOON)
     assert (refused.value.code, refused.value.unsent) == ("UNAVAILABLE", False)
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("where", ["before it hears", "after it heard"])
@@ -73,7 +77,7 @@ def test_ctrl_c_in_the_thread_that_reads_ends_the_line() -> None:
 
         def when() -> None:
             side.next(HEADERS)
-            callers.until(lambda: callers.client.is_read)
+            callers.until(lambda: callers.client._reader)
             others.append(callers.start("any"))
             callers.until(lambda: callers.waiting() == 1)
 
@@ -108,26 +112,75 @@ def test_ctrl_c_in_a_thread_that_waits_is_no_matter_for_others() -> None:
         callers.client.close()
 
 
-def test_whoever_is_interrupted_as_it_sends_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("times", ["once", "twice"])
+def test_whoever_is_interrupted_as_it_sends_ends_the_line(
+    times: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody knows how much of a frame was sent, so no other may follow."""
     with Script() as script:
         callers = Callers(script.address)
         side = script.accept()
         (other,) = callers.begin(side, SOON)
 
-        def interrupted(_: FrameSocket) -> None:
-            raise KeyboardInterrupt
-
         with monkeypatch.context() as patch:
-            patch.setattr(FrameSocket, "_flush", interrupted)
+            patch.setattr(FrameSocket, "_flush", _interrupted)
+            if times == "twice":
+                patch.setattr(FrameSocket, "_break", _interrupted)
             with pytest.raises(KeyboardInterrupt):
                 callers.call("any")
-        _ended_but_not_unsent(other)
-        assert not callers.client.is_alive()
         with pytest.raises(RpcError) as late:
             callers.call("any")
         assert late.value.unsent
+        _ended_but_not_unsent(other)
+        assert not callers.client.is_alive()
         side.until_closed()
+        callers.client.close()
+
+
+def test_a_turn_that_was_not_given_back_ends_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that reads is interrupted, and then on its way out; its traceback is kept."""
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        first, second = callers.begin(side, SOON, SOON)
+        monkeypatch.setattr(callers.client, "_give_turn_back", _interrupted)
+        side.says(answer(1, b"first"))
+        with pytest.raises(KeyboardInterrupt):
+            first.result(SOON)
+        _ended_but_not_unsent(second)
+        monkeypatch.undo()
+        assert not callers.client.is_alive()
+        side.until_closed()
+
+
+def test_a_turn_that_was_not_given_back_is_seen_before_a_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        (call,) = callers.begin(side, SOON)
+        with monkeypatch.context() as patch:
+            patch.setattr(callers.client, "_give_turn_back", _interrupted)
+            side.says(answer(1, b"answer"))
+            with pytest.raises(KeyboardInterrupt):
+                call.result(SOON)
+        assert not callers.client.is_alive()
+        side.until_closed()
+
+
+def test_who_was_not_woken_reads_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Script() as script:
+        callers = Callers(script.address)
+        side = script.accept()
+        first, second = callers.begin(side, SOON, SOON)
+        monkeypatch.setattr(callers.client, "_appoint", _interrupted)
+        side.says(answer(1, b"first"))
+        with pytest.raises(KeyboardInterrupt):
+            first.result(SOON)
+        monkeypatch.undo()
+        side.says(answer(3, b"second"))
+        assert second.result(SOON) == b"second"
         callers.client.close()
 
 
@@ -147,12 +200,14 @@ def _threads() -> int:
 @pytest.mark.parametrize("end", ["closed", "stopped"])
 def test_nothing_is_left_when_all_is_closed(flavor: str, end: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, server.address) as way:
+        async with connection_to(lab, server.address) as connection:
             ends: list[int] = []
-            streams = [way.stream("flow", lambda _: None, lambda: ends.append(1)) for _ in range(3)]
+            streams = [
+                connection.stream("flow", lambda _: None, lambda: ends.append(1)) for _ in range(3)
+            ]
             for stream in streams:
                 stream.send(b"hello")
-            jobs = [lab.start(way.call("linger", b"%d" % number)) for number in range(20)]
+            jobs = [lab.start(connection.call("linger", b"%d" % number)) for number in range(20)]
             for job in jobs:
                 await job.result()
             if end == "stopped":

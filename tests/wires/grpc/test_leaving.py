@@ -7,23 +7,23 @@ from collections import Counter
 
 import pytest
 
-from fencelock.wires.grpc.call import RpcError
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab, run
+from tests.wires.grpc.connections import beside, connection_to, refusal, wire_to
 from tests.wires.grpc.peer import DATA, HEADERS, answer, begun, farewell
 from tests.wires.grpc.script import Script
 from tests.wires.grpc.server import GrpcServer
-from tests.wires.grpc.ways import beside, refusal, way_to, wire_to
 
 
 def test_an_idle_line_sees_that_its_server_stopped(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
         with GrpcServer() as server:
-            async with way_to(lab, server.address) as way:
-                assert await way.call("echo", b"once") == b"once"
-                assert way.usable()
+            async with connection_to(lab, server.address) as connection:
+                assert await connection.call("echo", b"once") == b"once"
+                assert connection.usable()
                 await beside(lab, server.stop)
-                await lab.until(lambda: not way.usable())
-                error = await refusal(way.call("echo", b"again"))
+                await lab.until(lambda: not connection.usable())
+                error = await refusal(connection.call("echo", b"again"))
                 assert (error.code, error.unsent) == ("UNAVAILABLE", True)
 
     run(flavor, scenario)
@@ -32,9 +32,9 @@ def test_an_idle_line_sees_that_its_server_stopped(flavor: str) -> None:
 def test_calls_under_way_end_with_a_server_that_stops_at_once(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
         with GrpcServer() as server:
-            async with way_to(lab, server.address) as way:
+            async with connection_to(lab, server.address) as connection:
                 names = [b"%d" % number for number in range(8)]
-                jobs = [lab.start(refusal(way.call("hang", name))) for name in names]
+                jobs = [lab.start(refusal(connection.call("hang", name))) for name in names]
                 await lab.until(lambda: server.acted.total() == 8)
                 await beside(lab, server.stop)
                 for job in jobs:
@@ -43,7 +43,7 @@ def test_calls_under_way_end_with_a_server_that_stops_at_once(flavor: str) -> No
                         ("UNAVAILABLE", False),
                         ("CANCELLED", False),
                     ]
-                await lab.until(lambda: not way.usable())
+                await lab.until(lambda: not connection.usable())
 
     run(flavor, scenario)
 
@@ -51,13 +51,13 @@ def test_calls_under_way_end_with_a_server_that_stops_at_once(flavor: str) -> No
 def test_calls_under_way_are_answered_by_a_server_that_stops_with_grace(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
         with GrpcServer() as server:
-            async with way_to(lab, server.address) as way:
+            async with connection_to(lab, server.address) as connection:
                 names = [b"%d" % number for number in range(8)]
-                jobs = [lab.start(way.call("hang", name)) for name in names]
+                jobs = [lab.start(connection.call("hang", name)) for name in names]
                 await lab.until(lambda: server.acted.total() == 8)
                 await beside(lab, server.stop, SOON)
-                await lab.until(lambda: not way.usable())
-                late = await refusal(way.call("echo", b"late"))
+                await lab.until(lambda: not connection.usable())
+                late = await refusal(connection.call("echo", b"late"))
                 assert (late.code, late.unsent) == ("UNAVAILABLE", True)
                 server.released.set()
                 assert [await job.result() for job in jobs] == names
@@ -98,15 +98,15 @@ def test_no_call_is_lost_when_connections_grow_old(flavor: str) -> None:
 
 def test_an_old_connection_is_closed_with_its_last_call(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
+        async with connection_to(lab, script.address) as connection:
             side = await beside(lab, script.accept)
             side.greet()
-            jobs = [lab.start(way.call("any")) for _ in range(2)]
+            jobs = [lab.start(connection.call("any")) for _ in range(2)]
             numbers = [(await beside(lab, side.next, DATA)).number for _ in range(2)]
             assert numbers == [1, 3]
-            way.retire()
-            assert not way.usable()
-            assert (await refusal(way.call("any"))).unsent
+            connection.retire()
+            assert not connection.usable()
+            assert (await refusal(connection.call("any"))).unsent
             side.says(answer(3, b"three"))
             await lab.until(lambda: any(job.done() for job in jobs))
             side.says(answer(1, b"one"))
@@ -119,11 +119,11 @@ def test_an_old_connection_is_closed_with_its_last_call(flavor: str) -> None:
 
 def test_an_idle_connection_is_closed_when_it_is_left(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
+        async with connection_to(lab, script.address) as connection:
             side = await beside(lab, script.accept)
-            way.retire()
+            connection.retire()
             await beside(lab, side.until_closed)
-            assert (await refusal(way.call("any"))).unsent
+            assert (await refusal(connection.call("any"))).unsent
 
     with Script() as script:
         run(flavor, scenario)
@@ -132,8 +132,8 @@ def test_an_idle_connection_is_closed_when_it_is_left(flavor: str) -> None:
 @pytest.mark.parametrize("how", ["cut", "reset"])
 def test_a_call_that_was_sent_is_not_unsent_when_the_server_dies(flavor: str, how: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
-            job = lab.start(refusal(way.call("any")))
+        async with connection_to(lab, script.address) as connection:
+            job = lab.start(refusal(connection.call("any")))
             side = await beside(lab, script.accept)
             side.greet()
             await beside(lab, side.next, DATA)
@@ -142,7 +142,7 @@ def test_a_call_that_was_sent_is_not_unsent_when_the_server_dies(flavor: str, ho
             side.close(abruptly=how == "reset")
             error = await job.result()
             assert (error.code, error.unsent) == ("UNAVAILABLE", False)
-            await lab.until(lambda: not way.usable())
+            await lab.until(lambda: not connection.usable())
 
     with Script() as script:
         run(flavor, scenario)
@@ -150,8 +150,8 @@ def test_a_call_that_was_sent_is_not_unsent_when_the_server_dies(flavor: str, ho
 
 def test_a_call_that_the_server_disowns_is_unsent(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
-            jobs = [lab.start(refusal(way.call("any"))) for _ in range(2)]
+        async with connection_to(lab, script.address) as connection:
+            jobs = [lab.start(refusal(connection.call("any"))) for _ in range(2)]
             side = await beside(lab, script.accept)
             side.greet()
             numbers = [(await beside(lab, side.next, HEADERS)).number for _ in range(2)]
@@ -170,19 +170,19 @@ def test_a_call_that_the_server_disowns_is_unsent(flavor: str) -> None:
 
 def test_closing_a_line_ends_its_calls(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
-            jobs = [lab.start(refusal(way.call("any"))) for _ in range(4)]
+        async with connection_to(lab, script.address) as connection:
+            jobs = [lab.start(refusal(connection.call("any"))) for _ in range(4)]
             side = await beside(lab, script.accept)
             side.greet()
             numbers = [(await beside(lab, side.next, DATA)).number for _ in range(4)]
             assert numbers == [1, 3, 5, 7]
-            await way.close()
+            await connection.close()
             for job in jobs:
                 error = await job.result()
                 assert (error.code, error.unsent) == ("UNAVAILABLE", False)
                 assert "closed" in error.details
             await beside(lab, side.until_closed)
-            assert (await refusal(way.call("any"))).unsent
+            assert (await refusal(connection.call("any"))).unsent
 
     with Script() as script:
         run(flavor, scenario)

@@ -7,9 +7,9 @@ import pytest
 from fencelock.wires.grpc import client_aio, stream_threads
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import free_port
+from tests.wires.grpc.connections import beside, connect, connection_to, refusal, wire_to
 from tests.wires.grpc.peer import ACK, DATA, PING, answer, frame
 from tests.wires.grpc.script import Script
-from tests.wires.grpc.ways import beside, connect, refusal, way_to, wire_to
 
 
 def test_where_nobody_listens_nothing_was_sent(flavor: str) -> None:
@@ -30,12 +30,12 @@ async def _once(lab: Lab, address: str) -> bytes:
 
 def test_a_server_that_never_says_anything_is_given_up(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
+        async with connection_to(lab, script.address) as connection:
             for _ in range(2):  # the line is as good as before: it may only be slow
-                error = await refusal(way.call("any", within=0.1))
+                error = await refusal(connection.call("any", within=0.1))
                 assert (error.code, error.unsent) == ("DEADLINE_EXCEEDED", False)
-                assert way.usable()
-            jobs = [lab.start(refusal(way.call("any", within=0.2))) for _ in range(5)]
+                assert connection.usable()
+            jobs = [lab.start(refusal(connection.call("any", within=0.2))) for _ in range(5)]
             for job in jobs:
                 assert (await job.result()).code == "DEADLINE_EXCEEDED"
 
@@ -47,11 +47,11 @@ def test_a_request_that_is_too_large_for_a_silent_server_is_given_up(flavor: str
     """It waits for room, and not in the socket."""
 
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
+        async with connection_to(lab, script.address) as connection:
             side = await beside(lab, script.accept)
-            error = await refusal(way.call("any", b"x" * 1_000_000, within=0.2))
+            error = await refusal(connection.call("any", b"x" * 1_000_000, within=0.2))
             assert error.code == "DEADLINE_EXCEEDED"
-            job = lab.start(way.call("any"))
+            job = lab.start(connection.call("any"))
             side.says(frame(8, 0, 0, (1000).to_bytes(4, "big")))
             while (heard := await beside(lab, side.next, DATA)).number != 3:
                 pass
@@ -70,16 +70,16 @@ def test_a_request_that_is_too_large_for_a_silent_server_is_given_up(flavor: str
 @pytest.mark.parametrize("when", ["at once", "after the request"])
 def test_another_protocol_is_named(flavor: str, said: bytes, when: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
+        async with connection_to(lab, script.address) as connection:
             side = await beside(lab, script.accept)
-            job = lab.start(refusal(way.call("any")))
+            job = lab.start(refusal(connection.call("any")))
             if when == "after the request":
                 await beside(lab, side.next, DATA)
             side.says(said)
             error = await job.result()
             assert (error.code, error.unsent) == ("UNAVAILABLE", False)
             assert "no HTTP/2 server" in error.details
-            assert not way.usable()
+            assert not connection.usable()
             await beside(lab, side.until_closed)
 
     with Script() as script:
@@ -96,10 +96,10 @@ def test_a_silent_server_is_asked_for_a_sign_of_life(
 
     async def scenario(lab: Lab) -> None:
         ends: list[int] = []
-        async with way_to(lab, script.address) as way:
+        async with connection_to(lab, script.address) as connection:
             side = await beside(lab, script.accept)
             side.greet()
-            stream = way.stream("any", lambda _: None, lambda: ends.append(1))
+            stream = connection.stream("any", lambda _: None, lambda: ends.append(1))
             if lab.flavor == "sync":  # it has a connection of its own
                 side = await beside(lab, script.accept)
             for _ in range(2):

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from fencelock.engines.etcd.cluster import Stream
-from fencelock.wires.grpc import client_aio, stream_aio, stream_threads
+from fencelock.wires.grpc import client_aio, stream_threads
+from fencelock.wires.grpc.client_threads import FrameSocket
 from fencelock.wires.grpc.server import Server
-from fencelock.wires.grpc.socket_threads import FrameSocket
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.server import free_port
+from tests.wires.grpc.connections import Connection, beside, connection_to
 from tests.wires.grpc.peer import DATA, HEADERS, RESET, answer, begun, ended, refused
 from tests.wires.grpc.script import Script
 from tests.wires.grpc.server import GrpcServer
-from tests.wires.grpc.ways import Way, beside, way_to
 
 
 class Listener:
@@ -30,17 +30,17 @@ class Listener:
     def end(self) -> None:
         self.ends += 1
 
-    def listen(self, way: Way) -> Stream:
-        return way.stream("flow", self.news.append, self.end)
+    def listen(self, connection: Connection) -> Stream:
+        return connection.stream("flow", self.news.append, self.end)
 
     def open(self, lab: Lab, address: str) -> Stream:
         """A stream to a server that has not been connected to."""
         server = Server.at(address, None)
-        head = server.headers.block("/test/flow", None, ())
+        head = server.headers["/test/flow", None, ()]
         if lab.flavor == "sync":
             return stream_threads.ThreadsStream(server, head, self.news.append, self.end)
         line = client_aio.connect(server, SOON)
-        return stream_aio.AioStream(_closing(line), head, self.news.append, self.end)
+        return client_aio.AioStream(_closing(line), head, self.news.append, self.end)
 
 
 async def _closing(line: Coroutine[Any, Any, client_aio.AioClient]) -> client_aio.AioClient:
@@ -60,15 +60,15 @@ async def _close_lines(lab: Lab) -> None:
 
 def test_messages_go_both_ways_in_order(flavor: str, shared_server: GrpcServer) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, shared_server.address) as way:
+        async with connection_to(lab, shared_server.address) as connection:
             listener = Listener()
-            stream = listener.listen(way)
+            stream = listener.listen(connection)
             said = [b"a%d" % number for number in range(200)] + [b"", b"x" * 300_000]
             for message in said:
                 stream.send(message)
             await lab.until(lambda: len(listener.news) == 2 * len(said))
             assert listener.news == [form for one in said for form in (one, one.upper())]
-            assert await way.call("echo", b"beside it") == b"beside it"
+            assert await connection.call("echo", b"beside it") == b"beside it"
             assert listener.ends == 0
             stream.close()
             await lab.until(lambda: listener.ends)
@@ -80,9 +80,9 @@ def test_messages_go_both_ways_in_order(flavor: str, shared_server: GrpcServer) 
 @pytest.mark.parametrize("word", [b"end", b"fail"])
 def test_the_server_may_end_it(flavor: str, word: bytes, shared_server: GrpcServer) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, shared_server.address) as way:
+        async with connection_to(lab, shared_server.address) as connection:
             listener = Listener()
-            stream = listener.listen(way)
+            stream = listener.listen(connection)
             stream.send(b"one")
             stream.send(word)
             await lab.until(lambda: listener.ends)
@@ -90,7 +90,7 @@ def test_the_server_may_end_it(flavor: str, word: bytes, shared_server: GrpcServ
             stream.send(b"too late")
             stream.close()
             stream.close()
-            assert await way.call("echo", b"on it goes") == b"on it goes"
+            assert await connection.call("echo", b"on it goes") == b"on it goes"
         assert (listener.ends, len(listener.news)) == (1, 2)
 
     run(flavor, scenario)
@@ -98,11 +98,11 @@ def test_the_server_may_end_it(flavor: str, word: bytes, shared_server: GrpcServ
 
 def test_nothing_is_heard_after_we_ended_it(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, script.address) as way:
+        async with connection_to(lab, script.address) as connection:
             listener = Listener()
             if lab.flavor == "sync":
                 (await beside(lab, script.accept)).greet()  # the connection of the calls
-            stream = listener.listen(way)
+            stream = listener.listen(connection)
             side = await beside(lab, script.accept)
             side.greet()
             await beside(lab, side.next, HEADERS)
@@ -113,7 +113,7 @@ def test_nothing_is_heard_after_we_ended_it(flavor: str) -> None:
             else:
                 assert (await beside(lab, side.next, RESET)).number == 1
                 side.says(answer(1, b"too late"))
-                job = lab.start(way.call("any"))
+                job = lab.start(connection.call("any"))
                 await beside(lab, side.next, DATA)
                 side.says(answer(3, b"then"))
                 assert await job.result() == b"then"
@@ -183,9 +183,9 @@ def test_it_ends_where_nobody_listens(flavor: str) -> None:
 def test_it_ends_with_its_server(flavor: str) -> None:
     async def scenario(lab: Lab) -> None:
         with GrpcServer() as server:
-            async with way_to(lab, server.address) as way:
+            async with connection_to(lab, server.address) as connection:
                 listener = Listener()
-                stream = listener.listen(way)
+                stream = listener.listen(connection)
                 stream.send(b"one")
                 await lab.until(lambda: len(listener.news) == 2)
                 await beside(lab, server.stop)

@@ -14,10 +14,10 @@ from fencelock.errors import Misconfigured
 from fencelock.wires.grpc.tls import Seal, Tls, context_of
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.tls import make_certificate
+from tests.wires.grpc.connections import connect, connection_to, refusal
 from tests.wires.grpc.peer import DATA, answer
 from tests.wires.grpc.script import Script
 from tests.wires.grpc.server import GrpcServer
-from tests.wires.grpc.ways import connect, refusal, way_to
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,10 @@ def test_a_message_of_any_size_comes_back(
     flavor: str, size: int, server: GrpcServer, trust: ssl.SSLContext
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, server.address, trust) as way:
+        async with connection_to(lab, server.address, trust) as connection:
             message = bytes(range(256)) * (size // 256) + bytes(size % 256)
             for _ in range(2):
-                assert await way.call("echo", message) == message
+                assert await connection.call("echo", message) == message
 
     run(flavor, scenario)
 
@@ -64,9 +64,9 @@ def test_many_calls_share_a_connection(
     flavor: str, server: GrpcServer, trust: ssl.SSLContext
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, server.address, trust) as way:
+        async with connection_to(lab, server.address, trust) as connection:
             names = [b"%d" % number * 1000 for number in range(40)]
-            jobs = [lab.start(way.call("linger", name)) for name in names]
+            jobs = [lab.start(connection.call("linger", name)) for name in names]
             assert [await job.result() for job in jobs] == names
 
     run(flavor, scenario)
@@ -74,10 +74,10 @@ def test_many_calls_share_a_connection(
 
 def test_a_stream_is_sealed_as_well(flavor: str, server: GrpcServer, trust: ssl.SSLContext) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, server.address, trust) as way:
+        async with connection_to(lab, server.address, trust) as connection:
             news: list[bytes] = []
             ends: list[int] = []
-            stream = way.stream("flow", news.append, lambda: ends.append(1))
+            stream = connection.stream("flow", news.append, lambda: ends.append(1))
             stream.send(b"x" * 50_000)
             await lab.until(lambda: news == [b"x" * 50_000, b"X" * 50_000])
             stream.send(b"end")
@@ -126,9 +126,9 @@ def test_a_server_without_tls_is_not_spoken_to(flavor: str, trust: ssl.SSLContex
 
 def test_a_server_that_wants_tls_ends_what_is_not_sealed(flavor: str, server: GrpcServer) -> None:
     async def scenario(lab: Lab) -> None:
-        async with way_to(lab, server.address) as way:
-            assert (await refusal(way.call("echo"))).code == "UNAVAILABLE"
-            await lab.until(lambda: not way.usable())
+        async with connection_to(lab, server.address) as connection:
+            assert (await refusal(connection.call("echo"))).code == "UNAVAILABLE"
+            await lab.until(lambda: not connection.usable())
 
     run(flavor, scenario)
 
@@ -146,10 +146,10 @@ def test_an_answer_is_heard_before_the_end_that_comes_with_it(
 
     async def scenario(lab: Lab) -> None:
         serving = helper.submit(serve)
-        async with way_to(lab, script.address, trust) as way:
-            assert await way.call("any") == b"the last one"
+        async with connection_to(lab, script.address, trust) as connection:
+            assert await connection.call("any") == b"the last one"
             serving.result(SOON)
-            await lab.until(lambda: not way.usable())
+            await lab.until(lambda: not connection.usable())
 
     with Script() as script, ThreadPoolExecutor(1) as helper:
         run(flavor, scenario)

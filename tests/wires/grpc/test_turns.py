@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from fencelock.wires.grpc import client_threads
-from fencelock.wires.grpc.call import RpcError
-from fencelock.wires.grpc.socket_threads import FrameSocket
+from fencelock.wires.grpc.client_threads import FrameSocket
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON
 from tests.wires.grpc.callers import Callers
 from tests.wires.grpc.peer import CALLS_MAX, HEADERS, answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencelock.wires.grpc import connection
-from fencelock.wires.grpc.call import Call, prefixed
+from fencelock.wires.grpc.connection import Call, prefixed
 from tests.wires.grpc.peer import (
     DATA,
     END,

@@ -1,13 +1,18 @@
-"""When to send which signal to a command whose lease ends: values and arithmetic, no I/O."""
+"""Compute when to send which signal to a command whose lease ends: values only, no I/O."""
 
 from __future__ import annotations
 
 import signal
 from typing import NamedTuple
 
-from ..durations import brief
+from ..clock import brief
 
-MARGIN_S = 0.1  # how long before the end of the lease everything must be over
+MARGIN, MARGIN_MIN_S, MARGIN_MAX_S = 0.05, 0.1, 1.0  # of a ttl: see margin()
+
+
+def margin(ttl: float) -> float:
+    """How long before the end of the lease everything must be over: a busy machine may be late."""
+    return min(max(ttl * MARGIN, MARGIN_MIN_S), MARGIN_MAX_S)
 
 
 class KillPlan(NamedTuple):
@@ -21,6 +26,8 @@ class KillPlan(NamedTuple):
     """Seconds between the two."""
     nested: bool = False
     """Run under another wrapper, whose KILL is the last word for us too."""
+    margin: float = MARGIN_MIN_S
+    """Seconds between the last of it and the end of the lease."""
 
     @property
     def stops(self) -> bool:
@@ -55,8 +62,8 @@ class Watch:
             return []
         self.ended = True
         end = now + self.plan.grace
-        if self.until is not None and now < self.until - MARGIN_S < end:
-            end = self.until - MARGIN_S  # still ours for a while, and over before that ends
+        if self.until is not None and now < self.until - self.plan.margin < end:
+            end = self.until - self.plan.margin  # still ours for a while, and over before that ends
         self.kill_at = end if self.plan.kill else None
         return [*([] if self.plan.first is None else [self.plan.first]), *self._overdue(now)]
 
@@ -88,4 +95,4 @@ class Watch:
 
     def _stop_at(self) -> float:
         assert self.until is not None
-        return self.until - MARGIN_S - self.plan.grace
+        return self.until - self.plan.margin - self.plan.grace

@@ -1,4 +1,4 @@
-"""Runs a command under a lease: feeds the watchdog, passes signals on, notices the end."""
+"""Run a command under a lease: feed the watchdog, forward signals, notice the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import clock, codes
 from ..signals import FORWARDED, Signals
 from .child import Child
-from .kill_plan import MARGIN_S, Watch
+from .kill_plan import Watch
 from .watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class Supervisor:
         """The command has ended as told; what it left behind in its group ends in time too."""
         end = min(clock.now() + self._grace, self._kill_at)
         if self._watch.until is not None and not self._timed_out:
-            end = min(end, self._watch.until - MARGIN_S)
+            end = min(end, self._watch.until - self._watch.plan.margin)
         while child.has_rest() and clock.now() < end:
             select.select([], [], [], REST_TICK_S)
         if self._watchdog.plan.kill or self._timed_out:

@@ -24,8 +24,8 @@ import select
 import signal
 
 from .. import clock
+from .child import alive, find_by_pipe, send
 from .kill_plan import KillPlan, Watch
-from .process_group import alive, find_by_pipe, send
 
 QUIT_S = 1.0  # how long a watchdog may take to go home
 OVER_S = 2.0  # a command that was killed is gone within this, or the ttl has to end
@@ -34,7 +34,7 @@ ALONE_S = 0.1  # without a wrapper, see this often whether all is over
 
 
 class Watchdog:
-    """The wrapper's side."""
+    """The watchdog as the wrapper sees it: its orders, its reports and the lease pipe."""
 
     def __init__(self, plan: KillPlan) -> None:
         orders_in, self._orders = os.pipe()
@@ -58,7 +58,7 @@ class Watchdog:
         return self._reports
 
     def tell(self, order: str) -> None:
-        """Give an order; a watchdog that does not hear is as good as one that fires."""
+        """Give an order; a watchdog that cannot read it is as good as one that fires."""
         try:
             os.write(self._orders, f"{order}\n".encode())
         except OSError:
@@ -113,7 +113,7 @@ def _let_go(keep: set[int]) -> None:
 
 
 class _Guard:
-    """Hears orders and sends what is due, until the command has ended."""
+    """Reads orders and sends the signals that are due, until the command has ended."""
 
     def __init__(self, watch: Watch, orders: int, reports: int, lease_end: int) -> None:
         self._watch = watch
@@ -134,9 +134,9 @@ class _Guard:
 
     def _watch_command(self) -> None:
         while not self._quit and (self._orders >= 0 or self._has_work()):
-            heard = [self._orders] if self._orders >= 0 else []
-            ready, _, _ = select.select(heard, [], [], self._nap())
-            signals = self._hear() if ready else []
+            sources = [self._orders] if self._orders >= 0 else []
+            ready, _, _ = select.select(sources, [], [], self._nap())
+            signals = self._read() if ready else []
             signals += self._watch.look(clock.now())
             if self._watch.ended and self._lease_end >= 0:
                 self._end()
@@ -162,7 +162,7 @@ class _Guard:
         nap = max(0.0, due - clock.now())
         return nap if self._orders >= 0 else min(nap, ALONE_S)
 
-    def _hear(self) -> list[int]:
+    def _read(self) -> list[int]:
         chunk = os.read(self._orders, 4096)
         if not chunk:
             return self._bereaved()

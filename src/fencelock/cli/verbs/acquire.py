@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from ...errors import NotAcquired
 from ...model import Grant
 from .. import codes, terminal
-from ..codes import failure
-from ..durations import brief
-from ..lease_token import VARIABLE, hand_over, pack
+from ..clock import brief
+from ..lease_token import VARIABLE, grant_of, hand_over, pack
 from ..options import lock_arguments, lock_request
 from ..signals import Signals
 
@@ -39,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Acquire and hand over to whoever reads our stdout."""
-    from ..acquisition import check_excludes, check_portable, obtain, reach
+    from ..acquisition import check_excludes, check_portable, obtain, reach, report_busy
 
     request = lock_request(
         options, pid=os.getppid()
@@ -49,13 +48,10 @@ def main(options: argparse.Namespace) -> int:
             check_excludes(client, options)
             check_portable(client, "fencelock acquire")
             lease = obtain(client, request, signals, renew=False)
-            _print(options, client, hand_over(client, lease))
+            _print(options, client, grant_of(lease))  # if nobody reads it, closing releases it
+            hand_over(client, lease)
     except NotAcquired as error:
-        if not request.quiet:
-            terminal.say(str(error))
-        if options.json:
-            terminal.emit(failure(error, request.busy_code))
-        return request.busy_code
+        return report_busy(error, request, options.json)
     return codes.OK
 
 

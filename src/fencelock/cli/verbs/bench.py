@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
+import sys
 import time
+from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ...engines import default_url
+from ...errors import Unavailable
 from .. import codes, terminal
 from ..options import connected, number_of, url_of
 
 if TYPE_CHECKING:
-    from ...sync import Client
+    from ...sync import Client, Lock
+
 
 TTL_S = 30.0
 
@@ -64,8 +70,6 @@ def _pairs(client: Client, options: argparse.Namespace) -> list[float]:
 
 def _handoffs(client: Client, url: str | None, count: int) -> list[float]:
     """Seconds from our release to the return of another process's acquire."""
-    from ..bench_peer import BenchPeer
-
     name = f"fencelock-bench-handoff-{os.getpid()}"
     lock = client.lock(name, ttl=TTL_S, timeout=30)
     with BenchPeer(url, name) as peer:
@@ -85,3 +89,81 @@ def _figures(spent: list[float]) -> dict[str, float]:
 
 def _row(title: str, figures: dict[str, float]) -> str:
     return f"  {title:<22} median {figures['median']:>9} µs   p99 {figures['p99']:>9} µs"
+
+
+QUEUED_S = 5.0  # the longest that joining the queue may take
+UNSEEN_S = 0.05  # where the engine shows no queue: long enough to have joined it
+
+
+class BenchPeer:
+    """The other process of the measurement: started here, and told when to wait for the lock."""
+
+    def __init__(self, url: str | None, name: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fencelock.cli.verbs.bench", name],
+            env={
+                **os.environ,
+                "FENCELOCK_URL": default_url() if url is None else url,
+            },  # not where ps shows it
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> BenchPeer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._process.kill()
+        self._process.communicate()
+
+    def take_from(self, client: Client, lock: Lock) -> float:
+        """Let the other process queue behind us, release, and return the seconds it took."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        lease = lock.acquire()
+        self._process.stdin.write("wait\n")
+        self._process.stdin.flush()
+        _see_queued(client, lock.name)
+        released = time.monotonic()
+        lease.release()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise Unavailable("the other process of the measurement has ended: see its message")
+        return float(answer) - released
+
+
+def _see_queued(client: Client, name: str) -> None:
+    begun = time.monotonic()
+    while time.monotonic() < begun + QUEUED_S:
+        if client.inspect(name).waiters:
+            return
+        time.sleep(0.001)
+        if not client.traits.fifo and time.monotonic() > begun + UNSEEN_S:
+            return
+    raise Unavailable("the other process of the measurement does not join the queue")
+
+
+def serve(name: str) -> None:
+    """Wait for the lock once for each line of stdin, print when it was acquired, and release it.
+
+    Both processes read the same monotonic clock of one machine.
+    """
+    from ...sync import connect
+
+    with connect() as client:
+        lock = client.lock(name, timeout=60)
+        for _ in sys.stdin:
+            lease = lock.acquire()
+            print(time.monotonic(), flush=True)
+            lease.release()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ...errors import FencelockError
 from ...model import Finding
 from .. import codes, terminal
-from ..durations import brief
+from ..clock import brief
 from ..options import connected
 
 if TYPE_CHECKING:

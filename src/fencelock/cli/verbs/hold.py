@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ... import observe
 from ...errors import NotAcquired
 from .. import codes, terminal
-from ..codes import failure
 from ..options import lock_arguments, lock_request
 from ..signals import Signals
 
@@ -31,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Hold until stdin closes, a signal comes or the lease is lost."""
-    from ..acquisition import check_excludes, give_back, obtain, reach
+    from ..acquisition import check_excludes, give_back, obtain, reach, report_busy
 
     request = lock_request(options)
     observe.redirect(terminal.say if options.verbose else lambda _: None)
@@ -50,11 +49,7 @@ def main(options: argparse.Namespace) -> int:
             if not released or lease.reason is not None:
                 lease.check()  # raises: it is lost
     except NotAcquired as error:
-        if not request.quiet:
-            terminal.say(str(error))
-        if options.json:
-            terminal.emit(failure(error, request.busy_code))
-        return request.busy_code
+        return report_busy(error, request, options.json)
     if options.json:
         terminal.emit({"event": "released", "name": request.name, "fence": lease.fence})
     return codes.SIGNALLED + number if number else codes.OK

@@ -6,7 +6,7 @@ import argparse
 
 from ..._client.validation import check_ttl
 from .. import codes, terminal
-from ..durations import brief
+from ..clock import brief
 from ..lease_token import VARIABLE, given, hand_over, take_over
 from ..options import connected, optional
 

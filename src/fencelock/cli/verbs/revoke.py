@@ -10,8 +10,8 @@ from ..._client.validation import check_reason
 from ...model import Holding
 from .. import codes, terminal
 from ..acquisition import who
+from ..clock import brief
 from ..codes import BadArguments
-from ..durations import brief
 from ..listing import holding_facts
 from ..options import connected, name_of
 

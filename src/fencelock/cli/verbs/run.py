@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+import signal
+from typing import TYPE_CHECKING, NamedTuple
 
 from ... import observe
 from ...engines import default_url
-from ...errors import FencelockError, NotAcquired
+from ...errors import FencelockError, NotAcquired, UsageError
 from .. import clock, codes, terminal
-from ..durations import brief
+from ..clock import brief, seconds
+from ..codes import BadArguments
+from ..options import LockRequest, lock_arguments, lock_request, number_of, optional
 from ..run.child import CannotRun
-from ..run.kill_plan import MARGIN_S
-from ..run.run_request import RunRequest, arguments, read, status_fd
-from ..run.status import Status
+from ..run.kill_plan import KillPlan, margin
 from ..run.supervisor import Outcome, Supervisor
 from ..run.watchdog import Watchdog
 from ..signals import Interrupted, Signals
@@ -22,12 +23,13 @@ from ..signals import Interrupted, Signals
 if TYPE_CHECKING:
     from ...sync import Client, Lease
 
-__all__ = ["EPILOG", "USAGE", "arguments", "main"]
 
+GRACE_S = 5.0
 USAGE = "fencelock run NAME [options] -- CMD [ARG ...]"
 EPILOG = f"""\
-The command is stopped before the lease can end: TERM at its end - grace - {MARGIN_S:g}s, KILL at
-its end - {MARGIN_S:g}s, by a watchdog process of its own. The command finds
+The command is stopped before the lease can end: KILL is sent a twentieth of
+the ttl (100ms to 1s) before its end, and TERM a grace before that, by a
+watchdog process of its own. The command finds
 FENCELOCK_NAME, FENCELOCK_FENCE, FENCELOCK_TTL, FENCELOCK_URL and
 FENCELOCK_ENGINE (the URL without its password, for logs) in its environment,
 and in FENCELOCK_LEASE_FD the number of a pipe that reaches EOF when the lease
@@ -38,6 +40,102 @@ durations: 500ms 30s 1m30s 2h PT30S, or plain seconds
 exit codes:
 {codes.text()}
 """
+
+
+class RunRequest(NamedTuple):
+    """A command line of ``run``, checked."""
+
+    lock: LockRequest
+    command: list[str]
+    options: argparse.Namespace
+    """The same as it was read: which engine is meant."""
+    max_runtime: float | None
+    plan: KillPlan
+    grace: float
+    verbose: bool
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options, spelled as by flock(1) where it has them."""
+    lock_arguments(parser, lowest_code=0)
+    add = parser.add_argument
+    add("--skip-ok", action="store_true", help="exit with 0 when the lock is not acquired in time")
+    add("--grace", metavar="DUR", help="from TERM to KILL (default 5s, or a quarter of the ttl)")
+    add(
+        "--on-lost",
+        metavar="HOW",
+        default="term",
+        help="when the lease is lost: term (default), kill, warn, signal:NAME",
+    )
+    add("--max-runtime", metavar="DUR", help="stop the command after this long")
+    add(
+        "--status-fd",
+        metavar="N",
+        type=number_of(0, 65535),
+        help="write a JSON object about the run to it",
+    )
+    add("-c", dest="line", metavar="LINE", help="run a line with the shell, instead of a command")
+
+
+def read(options: argparse.Namespace) -> RunRequest:
+    """Check everything that can be checked without an engine."""
+    command = _command(options)
+    lock = lock_request(options, command=os.path.basename(command[0])[:80])
+    if options.skip_ok:
+        lock = lock._replace(busy_code=codes.OK)
+    grace = min(GRACE_S, lock.ttl / 4) if options.grace is None else seconds(options.grace)
+    return RunRequest(
+        lock=lock._replace(quiet=options.quiet or options.json),
+        command=command,
+        options=options,
+        max_runtime=optional(options.max_runtime),
+        plan=_plan(options.on_lost, grace, lock.ttl),
+        grace=grace,
+        verbose=options.verbose,
+    )
+
+
+def status_fd(options: argparse.Namespace) -> int | None:
+    """Where the status goes: what was asked for, stderr with --json, else nowhere."""
+    descriptor: int | None = options.status_fd
+    if descriptor is None:
+        return 2 if options.json else None
+    try:
+        os.set_inheritable(descriptor, descriptor <= 2)  # its reader waits for us, not for others
+    except OSError:
+        raise BadArguments(
+            f"--status-fd {descriptor} is not open: open it, as in {descriptor}>status.json"
+        ) from None
+    return descriptor
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    if options.line is not None:
+        if options.command:
+            raise BadArguments("give either -c LINE or -- CMD, not both")
+        return [os.environ.get("SHELL") or "/bin/sh", "-c", options.line]
+    if not options.command:
+        raise BadArguments("no command: write it after --, as in fencelock run NAME -- CMD ARG")
+    return list(options.command)
+
+
+def _plan(how: str, grace: float, ttl: float) -> KillPlan:
+    spare, nested = margin(ttl), bool(os.environ.get("FENCELOCK_LEASE_FD"))
+    if grace + spare > ttl / 2:
+        raise UsageError(
+            f"a grace of {brief(grace)} leaves too little of a ttl of {brief(ttl)}: a lease is "
+            f"renewed at a third of it, so keep the grace and {brief(spare)} below half of it"
+        )
+    if how == "term":
+        return KillPlan(signal.SIGTERM, True, grace, nested, spare)
+    if how == "kill":
+        return KillPlan(None, True, 0.0, nested, spare)
+    if how == "warn":
+        return KillPlan(None, False, 0.0, margin=spare)
+    name = how.removeprefix("signal:").upper().removeprefix("SIG")
+    if how.startswith("signal:") and f"SIG{name}" in signal.Signals.__members__:
+        return KillPlan(signal.Signals[f"SIG{name}"], False, grace, margin=spare)
+    raise BadArguments(f"--on-lost is term, kill, warn or signal:NAME, not {how!r}")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -134,7 +232,7 @@ class _Run:
         return outcome.exit_code()
 
     def _release(self, lease: Lease, told: bool) -> None:
-        """Release; that this failed is no news once a loss was told."""
+        """Release; once a loss was reported, a failure of this is not."""
         from ..acquisition import give_back
 
         try:
@@ -147,9 +245,9 @@ class _Run:
         """What the watchdog needs to release the lock, should we be killed."""
         import json
 
-        from ..lease_token import VARIABLE, packed
+        from ..lease_token import VARIABLE, grant_of, pack
 
-        return json.dumps({VARIABLE: packed(lease), "FENCELOCK_URL": self._url()})
+        return json.dumps({VARIABLE: pack(grant_of(lease)), "FENCELOCK_URL": self._url()})
 
     def _url(self) -> str:
         url: str | None = self._request.options.url
@@ -183,3 +281,49 @@ class _Run:
     def _note(self, message: str) -> None:
         if self._request.verbose:
             terminal.say(message)
+
+
+class Status:
+    """The one JSON object that ``--status-fd`` asks for, filled in as things happen."""
+
+    def __init__(self, descriptor: int | None, name: str) -> None:
+        self._descriptor = descriptor
+        self._name = name
+        self.outcome = "failed"
+        self.wait_s = 0.0
+        self.held_s = 0.0
+        self.fence: int | None = None
+        self.renewals = 0
+        self.lost_reason: str | None = None
+        self.child_code: int | None = None
+        self.error: str | None = None
+
+    def ran(self, outcome: Outcome) -> None:
+        """The command ran and ended."""
+        self.child_code = outcome.code
+        self.lost_reason = outcome.lost_reason
+        self.outcome = "lost" if outcome.stopped else "timed_out" if outcome.timed_out else "ran"
+
+    def write(self, code: int) -> None:
+        """Write the object, if somebody wants it."""
+        if self._descriptor is None:
+            return
+        import json
+
+        facts = {
+            "schema": 1,
+            "name": self._name,
+            "outcome": self.outcome,
+            "wait_s": round(self.wait_s, 6),
+            "held_s": round(self.held_s, 6),
+            "fence": self.fence,
+            "renewals": self.renewals,
+            "lost_reason": self.lost_reason,
+            "child_code": self.child_code,
+            "exit_code": code,
+            "error": self.error,
+        }
+        try:
+            os.write(self._descriptor, json.dumps(facts).encode() + b"\n")
+        except OSError:
+            pass  # whoever wanted it is gone

@@ -8,7 +8,7 @@ import sys
 from ...model import Holding, State
 from .. import codes, terminal
 from ..acquisition import who
-from ..durations import brief
+from ..clock import brief
 from ..listing import holding_facts, table, waiting_facts, words_of
 from ..options import connected, name_of
 
@@ -40,9 +40,9 @@ def facts(state: State) -> dict[str, object]:
 
 
 def _left(holding: Holding) -> str:
-    """A renewal may give more time than the lease began with; what is no lease never ends."""
+    """A renewal may give more time than the lease began with; a key without expiry never ends."""
     if not holding.ttl and holding.meta.get("expiry") == "none":
-        return "without end: it is no lease, but a key without expiry"
+        return "without end: it is not a lease, but a key without expiry"
     left = brief(holding.remaining)
     return f"{left} of {brief(holding.ttl)}" if holding.remaining <= holding.ttl else left
 

@@ -15,7 +15,7 @@ from ...engines import default_url, parse
 from ...errors import Misconfigured, UsageError
 from ...judge.torture.nemesis import FAULTS, read_faults
 from .. import codes, terminal
-from ..durations import seconds
+from ..clock import seconds
 from ..options import connected, number_of, url_of
 
 if TYPE_CHECKING:

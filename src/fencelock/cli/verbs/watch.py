@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from ...model import Holding
 from .. import clock, codes, terminal
+from ..clock import brief, seconds
 from ..codes import BadArguments
-from ..durations import brief, seconds
 from ..listing import holding_facts, holdings_table
 from ..options import number_of, prefix_of
 from ..signals import Signals

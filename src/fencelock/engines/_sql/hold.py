@@ -44,7 +44,7 @@ class Hold(Generic[S]):
         self.until = asked_at + request.ttl
         self.meta = request.meta
         self.shown = False
-        """Whether a row of the database may tell who holds it."""
+        """Whether a row of the database may show who holds it."""
         self.releaser: object = None
         """Of the call that is giving it back."""
 
@@ -59,7 +59,7 @@ class TransactionHold(Hold[S]):
     ) -> None:
         super().__init__(request, 0, transaction, fence, asked_at)
         self.xid = xid
-        """By what the server can be asked what became of the transaction."""
+        """The id by which the server knows what became of the transaction."""
         self.failed = False
         """Whether its body did not end well: then it is rolled back."""
         self.used = False

@@ -43,4 +43,6 @@ class HoldExpiry(Generic[H]):
             if hold.until + LATE_S <= now:
                 await self._end(owner, hold)
         again = await self._chores(now) if self._chores is not None else NEVER
-        return min([*(hold.until + LATE_S for hold in list(self._holds.values())), again])
+        # What could not be ended is tried again after a moment, and not without a pause.
+        ends = [max(hold.until, now) + LATE_S for hold in list(self._holds.values())]
+        return min([*ends, again])

@@ -1,4 +1,4 @@
-"""Give a hold that is over back exactly once, and let whoever else asks wait for that.
+"""Give a hold that is over back exactly once, and let any other caller wait for that.
 
 The timer, a renewal that came too late and a holder that releases late may all find the same hold
 over. Whoever is second must not unlock again: by then the key, or the connection, may be somebody

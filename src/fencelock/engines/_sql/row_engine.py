@@ -40,12 +40,12 @@ _NOT_COMMITTED = "the transaction was not committed: all that was done in it is 
 
 
 class Locked(NamedTuple):
-    """What a transaction was told that asked for a lock."""
+    """The answer of the server to a transaction that requested a lock."""
 
     fence: int | None
     """None when there was nothing to be locked."""
     xid: str
-    """By what the server can be asked what became of the transaction."""
+    """The id by which the server knows what became of the transaction."""
     waited: float = 0.0
     """The seconds for which the server made it wait."""
 

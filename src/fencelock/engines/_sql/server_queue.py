@@ -93,14 +93,14 @@ class ServerQueue(Generic[S, A]):
     async def cancel(self, waiter: Waiter[S, A]) -> bool:
         """Take a waiter out of the server's queue; say whether its session is still of use."""
         owner = waiter.request.owner
-        told = self._signals.setdefault(owner, self._world.signal())
+        answered = self._signals.setdefault(owner, self._world.signal())
         try:
             deadline = self._world.now() + CANCEL_S
             while waiter.answer is None and self._world.now() < deadline:
-                told.clear()
+                answered.clear()
                 await self._cancel(waiter.session, CANCEL_S)
                 if waiter.answer is None:
-                    await self._world.wait(told, self._world.now() + AGAIN_S)
+                    await self._world.wait(answered, self._world.now() + AGAIN_S)
         except FencelockError:
             pass  # it cannot be called off, so its session must end
         self._signals.pop(owner, None)
@@ -122,7 +122,7 @@ class ServerQueueEngine(Engine, ABC, Generic[S, A]):
         """Who holds a name, as far as it is known: owner, fence and meta."""
 
     async def _again(self, request: Request, hold: Hold[Any]) -> Grant:
-        """The same owner asks once more: it has the same hold, for another ttl."""
+        """The same owner acquires once more: it has the same hold, for another ttl."""
         grant = granted(request.name, request.owner, hold.fence, request.ttl, self.world.now())
         answer = (await self.renew([grant]))[0]
         if isinstance(answer, Gone):

@@ -20,7 +20,9 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ...wires.grpc.call import Metadata, RpcError
+from ...wires.grpc.connection import OnEnd, OnMessage
+from ...wires.grpc.server import Metadata
+from ...wires.grpc.status import RpcError
 from ...wires.grpc.tls import Tls
 from ...world import World
 from ..options import REQUEST_TIMEOUT_S, common, tls
@@ -77,22 +79,17 @@ class Wire(Protocol):
     def call(
         self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> Coroutine[Any, Any, bytes]:
-        """One request, one answer, or RpcError when the time is up at the latest."""
+        """Send one request and return its answer; RpcError when the time is up at the latest."""
         ...
 
     def stream(
-        self,
-        member: int,
-        method: str,
-        about: Metadata,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        self, member: int, method: str, about: Metadata, on_message: OnMessage, on_end: OnEnd
     ) -> Stream:
         """Open a stream; ``on_message`` gets each message, ``on_end`` is called once."""
         ...
 
     def leave(self, member: int, channel: int) -> None:
-        """Use this connection no more: it may be dead without saying so. Calls on it may end."""
+        """Begin no more calls on this connection: it may be dead. Those under way may end."""
         ...
 
     async def close(self) -> None: ...
@@ -192,7 +189,7 @@ class Cluster:
                 raise
 
     def _gave_up(self, epoch: int, asked_at: float, channel: int = WORK) -> None:
-        """Somebody was cancelled or interrupted: a member that was silent meanwhile is left."""
+        """Leave a member that was silent until its caller was cancelled or interrupted."""
         if self._now() - asked_at >= SILENCE_S:
             self.switch_from(epoch)
             self.wire.leave(epoch % len(self.members), channel)
@@ -211,7 +208,7 @@ class Cluster:
         if self.epoch == epoch:
             self.epoch = epoch + 1
 
-    def stream(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> Stream:
+    def stream(self, on_message: OnMessage, on_end: OnEnd) -> Stream:
         """Open a watch stream that ends when its member has no leader."""
         about = (*self._about, ("hasleader", "true"))
         return self.wire.stream(self.epoch % len(self.members), WATCH, about, on_message, on_end)
@@ -251,7 +248,7 @@ class Cluster:
 
 
 def classify(error: RpcError) -> Verdict:
-    """What an error means for the request that met it."""
+    """Look an error up in the table."""
     if error.unsent:
         return "not sent"
     for code, words, verdict in TABLE:
@@ -261,7 +258,7 @@ def classify(error: RpcError) -> Verdict:
 
 
 def _members_of(address: Address) -> list[str]:
-    """The members of the cluster, as ``host:port``."""
+    """Return the members that an address names, each as ``host:port``."""
     if not address.hosts:
         raise Misconfigured("etcd:// needs a host: write etcd://host:2379 or etcd://h1,h2,h3")
     if address.path not in ("", "/"):

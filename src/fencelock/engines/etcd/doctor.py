@@ -50,7 +50,7 @@ MENDED: tuple[
 
 
 async def diagnose(world: World, cluster: Cluster) -> list[Finding]:
-    """All findings about a cluster."""
+    """Return all findings about a cluster."""
     return [
         *await _quorum(world, cluster),
         *await _members(world, cluster),
@@ -113,7 +113,7 @@ def _state(address: str, status: replies.Status, took_ms: float) -> Finding:
 
 
 async def _named(cluster: Cluster) -> list[Finding]:
-    """How many members there are, and how many of them the address names."""
+    """Compare the voting members of the cluster with those that the address names."""
     try:
         answer = await cluster.call(MEMBERS, b"", reads=True)
     except FencelockError as error:
@@ -134,7 +134,7 @@ async def _named(cluster: Cluster) -> list[Finding]:
 
 
 def version_findings(version: str) -> Sequence[Finding]:
-    """What is known to be wrong with a version, as far as locks are concerned."""
+    """List what is known to be wrong with a version, as far as locks are concerned."""
     match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     if match is None:
         return [Finding("note", "version", f"{version!r} cannot be read")]

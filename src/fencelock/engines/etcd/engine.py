@@ -20,20 +20,18 @@ from ...engine import Address, Engine
 from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
-from . import prebuilt_txn
 from .cluster import OPTIONS, Cluster, LeaseGone
-from .keys import Keys, meta_text, owner_of
+from .keys import JOIN, TRY, Keys, attach, delete_own, meta_text, owner_of
 from .lease import Leases
 from .listing import Listing
 from .messages import replies
 from .messages.requests import TXN
 from .own_keys import OwnKey, OwnKeys
-from .prebuilt_txn import JOIN, TRY
 from .queue import Ahead, Queue
 from .renewal import Renewal
 from .watch import Watches
 
-LOOK_S = 60.0  # the watch tells; this is the net under it
+LOOK_S = 60.0  # a watch wakes waiters; this is the net under it
 POLL_S = 1.0  # while there is no watch
 CROWDED = 8  # a lock that was wanted by others is expected to be for so many times
 
@@ -86,12 +84,12 @@ class EtcdEngine(Engine):
     async def _join(self, request: Request, queues: bool, crowded: bool = False) -> Grant | Busy:
         """Take the lock if nobody has it or wants it; else join the queue, where that is wished.
 
-        A lock that was free the last few times is asked for in fewer words first; when it is not
-        free after all, nothing has happened, and the queue is joined in a second step.
+        A lock that was free the last few times is first tried by a shorter transaction; when it is
+        not free after all, nothing has happened, and the queue is joined in a second step.
         """
         asked_at = self.world.now()
-        lease = self._leases.ready(request.ttl, asked_at)
-        if lease is None:
+        lease = self._leases.ready.get(request.ttl)
+        if lease is None or not lease.is_ready(asked_at):
             lease = await self._leases.fresh(request.ttl)
         lease.used_at = asked_at
         own = self._own_keys.take(request, lease)
@@ -133,7 +131,7 @@ class EtcdEngine(Engine):
     async def _go_on(
         self, request: Request, step: Coroutine[Any, Any, Grant | Busy]
     ) -> Grant | Busy:
-        """Take a further step for somebody whose key is there.
+        """Take a further step for an owner whose key is there.
 
         One who waits stays where it is when that fails; for anybody else "nothing happened" would
         not be true.
@@ -150,7 +148,7 @@ class EtcdEngine(Engine):
             ) from error
 
     async def _joined(self, request: Request, own: OwnKey, reply: replies.TxnReply) -> Grant | Busy:
-        """Somebody else has the lock or wants it, and we are in the queue."""
+        """Go on in the queue that a transaction has joined: others have the lock or want it."""
         ours = [pair for pair in reply.found[2].pairs if pair.value == own.value]
         if not ours:  # somebody took over what once was ours: leave it to them, use another key
             self._own_keys.forget(own, keep_key=True)
@@ -181,7 +179,7 @@ class EtcdEngine(Engine):
         return await self._wait(request, own, ahead)
 
     async def _wait(self, request: Request, own: OwnKey, ahead: Ahead) -> Busy:
-        """Be told when the one before us goes."""
+        """Watch the key right before ours."""
         assert ahead.first is not None
         assert ahead.last is not None
         own.waiting = True
@@ -201,7 +199,7 @@ class EtcdEngine(Engine):
     async def _turned_away(
         self, request: Request, own: OwnKey, found: replies.RangeReply
     ) -> Grant | Busy:
-        """What to answer to somebody who does not wait and has not joined."""
+        """Answer an owner that does not wait and has not joined the queue."""
         contenders = self._keys.contenders(request.name, found.pairs)
         if found.total > 1:  # others wait, or want names below this one: who does what?
             contenders = await self._queue.everybody(request.name)
@@ -218,12 +216,12 @@ class EtcdEngine(Engine):
         return Busy(LOOK_S, len(contenders) - 1, False, meta_text(head[0].value) if head else "")
 
     async def _take_over(self, request: Request, pair: replies.KeyValue) -> Grant | Busy:
-        """The lock is this owner's already, through another client or an answer that was lost."""
+        """Put a key of this owner on a lease of ours: its client is another, or saw no answer."""
         asked_at = self.world.now()
         lease = await self._leases.fresh(request.ttl)
         own = self._own_keys.adopt(request.owner, pair, lease)  # first: it may go unanswered
-        attach = prebuilt_txn.attach(pair.key, pair.created, lease.id)
-        if not replies.read_txn(await self._cluster.call(TXN, attach)).succeeded:
+        answer = await self._cluster.call(TXN, attach(pair.key, pair.created, lease.id))
+        if not replies.read_txn(answer).succeeded:
             self._own_keys.forget(own)
             return Busy(POLL_S)
         return await self._granted(request, own, asked_at)
@@ -234,7 +232,7 @@ class EtcdEngine(Engine):
         if own is None:
             return  # it was never sent, or it is certain that nothing is left of it
         try:
-            await self._cluster.call(TXN, prebuilt_txn.delete_own(own.key, own.value))
+            await self._cluster.call(TXN, delete_own(own.key, own.value))
         except BaseException:
             own.until = self.world.now()  # whoever looks after the leases tries on
             raise
@@ -289,5 +287,5 @@ class EtcdEngine(Engine):
         return await diagnose(self.world, self._cluster)
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
-        """What a transaction of the user's own has to compare: key, create revision, message."""
+        """Return what a transaction of the user has to compare: key, create revision, message."""
         return self._own_keys.comparison(grant)

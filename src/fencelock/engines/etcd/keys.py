@@ -1,22 +1,111 @@
-"""Make the keys and values of contenders, and read them. Nothing is sent from here.
+"""Make the keys and values of contenders and the requests with them, and read them back.
 
 A contender's key is ``<prefix><name>/<lease in hex>``, as in the recipe, and ``…-1``, ``…-2`` for
 further contenders of the same client. Keys are used again: etcd keeps a deleted key in its index
 until the history is compacted, and a name under which every grant had left one would get slower
 with each. So a key says nothing about who put it; the value does.
+
+Requests of the hot path are encoded once: what is sent about a name, and with one key. Nothing is
+sent from here.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...model import Meta
-from .messages import replies
-from .prebuilt_txn import KeyTransactions, NameRequests
+from .messages import protobuf, replies, requests
 
 KEPT_MAX = 256
+SIZES_MAX = 16
+
+TRY, JOIN = range(2)
+"""What to do about others who have the lock or want it: read who is the first, or join them all."""
+
+
+class NameRequests(NamedTuple):
+    """Encoded parts of requests about one name."""
+
+    lower: bytes
+    upper: bytes
+    nobody: bytes
+    """The comparison that holds when there is no contender at all."""
+    everybody: bytes
+    """The request that reads the keys of all contenders."""
+    last_two: bytes
+    """The request that reads the keys of the last two, the last one first, and how many there are:
+    all that a newcomer must know of a queue, however long it is."""
+    first: bytes
+    """The request that reads the first of them, what it says of itself, and how many there are."""
+
+    @classmethod
+    def of(cls, start: bytes) -> NameRequests:
+        """Encode them for the name that contenders' keys start with."""
+        lower, upper = start + b"/", start + b"0"  # 0 follows / in ASCII
+        nobody = requests.equal(requests.CREATED, lower, 0, upper)
+        everybody = requests.range_of(lower, upper, keys_only=True)
+        last_two = requests.range_of(lower, upper, limit=2, newest_first=True, keys_only=True)
+        first = requests.range_of(lower, upper, limit=1, oldest_first=True)
+        return cls(lower, upper, nobody, everybody, last_two, first)
+
+
+class KeyTransactions:
+    """The transactions that acquire and release a lock with one key.
+
+    All but the value is encoded beforehand: this is the hot path. Values of one size have the same
+    bytes around them.
+    """
+
+    def __init__(self, name: NameRequests, key: bytes, lease: int) -> None:
+        free = requests.equal(requests.CREATED, key, 0)
+        mine = requests.range_of(key)
+        reads = [requests.do_range(read) for read in (name.last_two, name.first, mine)]
+        self.key = key
+        self.crowded = 0
+        """So many times it is better to join the queue than to see first whether there is one."""
+        self._nobody = protobuf.message(1, name.nobody)
+        self._start, self._lease = protobuf.text(1, key), protobuf.integer(3, lease)
+        self._free = protobuf.message(1, free)
+        self._read = requests.txn([], [], [reads[1]])
+        self._all_reads = requests.txn([], [], reads)
+        self._same = free[:-1]
+        self._delete = protobuf.message(2, requests.do_delete(requests.delete(key)))
+        self._before: dict[int, bytes] = {}
+        self._around: dict[int, tuple[bytes, ...]] = {}
+
+    def release(self, created: int) -> bytes:
+        """Delete the key if it has this create revision."""
+        revision = protobuf.varint(created)
+        size = len(revision)
+        before = self._before.get(size)
+        if before is None:
+            before = self._before[size] = protobuf.opening(1, len(self._same) + size) + self._same
+        return before + revision + self._delete
+
+    def acquire(self, value: bytes, form: int) -> bytes:
+        """Put the key if there is no contender; the form says what is done if there is one."""
+        size = len(value)
+        around = self._around.get(size << 2 | form)
+        if around is None:
+            if len(self._around) >= SIZES_MAX:
+                self._around.clear()
+            around = self._around[size << 2 | form] = self._frame(size, form)
+        return value.join(around)
+
+    def _frame(self, size: int, form: int) -> tuple[bytes, ...]:
+        """Encode what stands around a value of this size; to join a queue it is sent twice."""
+        tail = self._lease
+        taking = self._start + protobuf.opening(2, size)
+        for number in (2, 2):  # a put, among what is done when the comparison holds
+            taking = protobuf.opening(number, len(taking) + size + len(tail)) + taking
+        if form == TRY:
+            return self._nobody + taking, tail + self._read
+        joining = self._free + taking
+        for number in (4, 3):  # a transaction, among what is done when it does not
+            joining = protobuf.opening(number, len(joining) + size + len(tail)) + joining
+        return self._nobody + taking, tail + joining, tail + self._all_reads
 
 
 class Keys:
@@ -48,7 +137,7 @@ class Keys:
         return found
 
     def contenders(self, name: str, pairs: Sequence[replies.KeyValue]) -> list[replies.KeyValue]:
-        """Who wants this name, first come first.
+        """Sort out the contenders for a name, first come first.
 
         Names keep their slashes, so ``a/b`` begins with ``a/``: its keys have one slash more.
         """
@@ -57,7 +146,7 @@ class Keys:
         return sorted(direct, key=lambda pair: pair.created)
 
     def name_of(self, pair: replies.KeyValue) -> str | None:
-        """The name that a key contends for, or None when it is no lock's: etcd has other users."""
+        """Return the name that a key contends for; None for a key that is no lock's."""
         name, slash, tail = pair.key[len(self.prefix) :].rpartition(b"/")
         theirs = tail == f"{pair.lease:x}".encode()
         if not (slash and name and pair.lease and (theirs or owner_of(pair.value))):
@@ -65,17 +154,31 @@ class Keys:
         return name.decode(errors="replace")
 
     def revocation(self, owner: str) -> bytes:
-        """The key of the reason for a revocation: no name of a lock begins with a zero byte."""
+        """Return the key of a revocation's reason: no name of a lock begins with a zero byte."""
         return self.prefix + b"\0revoked/" + owner.encode()
 
 
+def attach(key: bytes, created: int, lease: int) -> bytes:
+    """Put a key on a lease if it has this create revision."""
+    same = requests.equal(requests.CREATED, key, created)
+    return requests.txn([same], [requests.do_put(requests.attach(key, lease))])
+
+
+def delete_own(key: bytes, value: bytes, lease: int | None = None) -> bytes:
+    """Delete a key if its value is ours and, where one is given, it is on this lease."""
+    ours = [requests.same_value(key, value)]
+    if lease is not None:
+        ours.insert(0, requests.equal(requests.LEASED, key, lease))
+    return requests.txn(ours, [requests.do_delete(requests.delete(key))])
+
+
 def value_of(owner: str, since_us: int, meta: str) -> bytes:
-    """What a contender of ours says of itself."""
+    """Encode the value of a contender's key: its owner, since when, and what it says of itself."""
     return f'{{"owner":"{owner}","since_us":{since_us},"meta":{meta}}}'.encode()
 
 
 def read(value: bytes) -> dict[str, Any]:
-    """What a contender says of itself; those of other languages say nothing that we know."""
+    """Decode the value of a key; those of other languages say nothing that we know."""
     try:
         said = json.loads(value)
         if isinstance(said, dict) and {"owner", "since_us", "meta"} <= said.keys():

@@ -4,34 +4,23 @@ Keys of equal ttl share one etcd lease, so an acquire need not make one. Sharing
 keeps one key alive keeps all. So each key has an end of its own here, and whoever extends a lease
 first deletes the keys on it that are past theirs. A process that dies extends nothing, and etcd
 ends its lease; a process that lives takes away what it has stopped renewing.
-
-How long a lease lasts is counted from before the keep-alive was sent. A member that was the leader
-and does not know that it is no more may answer one; so an extension counts only when the same
-member has answered a linearizable request that was sent after it (``confirm``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil, inf
-from typing import TYPE_CHECKING
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...model import drift
 from ...wires.single_flight import SingleFlight
 from ...world import Job, World
-from . import prebuilt_txn
 from .cluster import Cluster, LeaseGone
+from .keys import delete_own
 from .messages import replies, requests
 from .messages.requests import LEASE_GRANT, LEASE_KEEP_ALIVE, LEASE_REVOKE, TXN
-from .prebuilt_txn import KeyTransactions
+from .own_keys import Lease, OwnKey
 from .wire import RENEWAL
 
-if TYPE_CHECKING:
-    from .own_keys import OwnKey
-
-FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
-LATELY_S = 1.0  # who extends it does so for all who come meanwhile
 EXTEND = 1 / 3  # the part of a ttl after which a lease is extended for those who wait
 IDLE_S = 300.0  # a lease that nobody uses is kept this long, so that the next acquire is quick
 NAP_S = 0.5
@@ -40,65 +29,6 @@ NEVER = inf
 CLOSE_S = 2.0
 TRIES = 3
 KEPT_MAX = 64
-_NO_EPOCH = -2
-
-
-class Lease:
-    """One etcd lease, and the keys on it: what is known of them, and until when it holds."""
-
-    def __init__(self, id_: int, ttl: float, now: float) -> None:
-        self.id = id_
-        self.hex = f"{id_:x}".encode()
-        self.ttl = ttl
-        """As the server gave it."""
-        self._live_from(now)
-        self.used_at = now
-        self.tried_at = now
-        self.ended = False
-        self.keys: dict[str, OwnKey] = {}
-        """By owner."""
-        self.transactions: dict[str, KeyTransactions] = {}
-        """By name: the transactions with the first key of ours."""
-        self.late_keys: dict[bytes, tuple[bytes, float]] = {}
-        """Keys that were withdrawn and may still appear with their value, and until when."""
-        self.extension = (now, -1)
-        """The last extension: when it was asked for, and in which epoch of the cluster."""
-        self.confirmed_in = _NO_EPOCH
-        """The epoch in which the last extension was confirmed."""
-        self.fresh_until = 0.0
-        """A grant may be made on it until then without extending it."""
-        self.extended(now, -1)
-
-    def extended(self, asked_at: float, epoch: int) -> None:
-        """A member has extended it."""
-        self.extension = (asked_at, epoch)
-        self.confirmed_in = _NO_EPOCH  # second: see confirm()
-        self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
-
-    def wants_extension(self, now: float) -> bool:
-        """Whether whoever needs it should extend it: not if another has just begun to."""
-        if now <= self.fresh_until:
-            return False
-        return now > self.tried_at + LATELY_S or self.ends_at - now < self.ttl / 2
-
-    def confirm(self, epoch: int, extension: tuple[float, int]) -> bool:
-        """The member of an epoch has answered a linearizable request that was sent after this
-        extension: if it was the same member, the extension counts."""
-        asked_at, extended_in = extension
-        if extended_in not in (epoch, -1):
-            return False
-        if extended_in == epoch and asked_at > self.alive_at:
-            self._live_from(asked_at)
-        self.confirmed_in = epoch
-        if self.extension is not extension:  # another thread has extended it: to be confirmed anew
-            self.confirmed_in = _NO_EPOCH
-        return True
-
-    def _live_from(self, moment: float) -> None:
-        """The lease lasts its ttl from then on; holders on it give up a little earlier."""
-        self.alive_at = moment
-        self.ends_at = moment + self.ttl
-        self.valid_until = self.ends_at - drift(self.ttl)
 
 
 class Leases:
@@ -110,9 +40,9 @@ class Leases:
         self._cluster = cluster
         self._look = look
         self.on_expired: Callable[[OwnKey], None] = self.expect_late
-        """Told of each key that was taken away because nobody renewed it."""
+        """Called with each key that was deleted because nobody renewed it."""
         self._by_ttl: dict[int, Lease] = {}
-        self._ready: dict[float, Lease] = {}
+        self.ready: dict[float, Lease] = {}
         """The lease that was used last for a ttl as callers wish it."""
         self._all: dict[Lease, None] = {}
         self._mutex = world.mutex()
@@ -121,19 +51,12 @@ class Leases:
         self.job: Job | None = None
         self._closing = False
 
-    def ready(self, ttl: float, now: float) -> Lease | None:
-        """The lease that a grant of this ttl can be made on without another request, if any."""
-        lease = self._ready.get(ttl)
-        if lease is None or lease.ended or not now <= lease.fresh_until < lease.ends_at:
-            return None
-        return lease
-
     async def fresh(self, ttl: float) -> Lease:
-        """A lease for this ttl that has just begun or was just extended."""
+        """Return a lease for this ttl that has just begun or was just extended."""
         lease = await self._find(ceil(ttl))
-        if len(self._ready) >= KEPT_MAX:
-            self._ready.clear()
-        self._ready[ttl] = lease
+        if len(self.ready) >= KEPT_MAX:
+            self.ready.clear()
+        self.ready[ttl] = lease
         return lease
 
     async def _find(self, whole: int) -> Lease:
@@ -192,20 +115,20 @@ class Leases:
         raise Unavailable("the members of etcd take turns in failing. Try again")
 
     def end(self, lease: Lease) -> None:
-        """The lease is no more, and no key on it; who waited there looks again."""
+        """Forget a lease that is no more, and wake the waiters whose keys were on it."""
         lease.ended = True
         self._all.pop(lease, None)
         for own in list(lease.keys.values()):
             own.wake(self._world.now())
 
     def start(self) -> None:
-        """Look after the keys from now on."""
+        """Start the job that extends leases and deletes expired keys, unless it runs."""
         with self._mutex:
             if self.job is None and not self._closing:
                 self.job = self._world.spawn(self._run(), "fencelock-etcd")
 
     def expect_late(self, own: OwnKey) -> None:
-        """A key of ours may still appear: a request for it was not answered."""
+        """Have a key deleted that may still appear: a request for it was not answered."""
         own.lease.late_keys[own.key] = (own.value, NEVER)
 
     def close_nowait(self) -> None:
@@ -267,8 +190,7 @@ class Leases:
 
     async def _delete(self, lease: Lease, key: bytes, value: bytes) -> None:
         """Delete a key of ours, unless another client has taken it over."""
-        delete = prebuilt_txn.delete_own(key, value, lease.id)
-        await self._cluster.call(TXN, delete, channel=RENEWAL)
+        await self._cluster.call(TXN, delete_own(key, value, lease.id), channel=RENEWAL)
 
     async def _revoke(self, lease: Lease) -> None:
         try:

@@ -28,13 +28,13 @@ class Listing:
         self._keys = keys
 
     async def contenders(self, name: str) -> list[replies.KeyValue]:
-        """All contenders for a name, the holder first."""
+        """Read all contenders for a name, the holder first."""
         name_requests = self._keys.requests(name)
         found = [pair async for pair in self._read(name_requests.lower, name_requests.upper)]
         return self._keys.contenders(name, found)
 
     async def ttl(self, lease: int) -> float:
-        """The ttl that a lease was granted."""
+        """Read the ttl that a lease was granted."""
         return float((await self._lease(lease)).granted_ttl)
 
     async def inspect(self, name: str) -> State:
@@ -77,7 +77,7 @@ class Listing:
         return replies.read_lease(answer)
 
     async def _read(self, start: bytes, end: bytes) -> AsyncIterator[replies.KeyValue]:
-        """All pairs from start up to end at one revision, page by page."""
+        """Read all pairs from start up to end at one revision, page by page."""
         revision, more = 0, True
         while more:
             page = requests.range_of(start or b"\0", end, limit=PAGE, revision=revision)
@@ -90,6 +90,6 @@ class Listing:
 
 
 def _end_of(prefix: bytes) -> bytes:
-    """The first key behind all that begin with a prefix; one zero byte means the end of all."""
+    """Return the first key behind all that begin with a prefix; a zero byte is the end of all."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b"\0"

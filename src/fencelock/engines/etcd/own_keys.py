@@ -1,8 +1,12 @@
-"""Keep the registry of a client's own keys: which owner has which, and who may use one next.
+"""Keep the registry of a client's own keys and leases: who has which key, who may use one next.
 
 Nothing is sent from here. A key is registered before the request that puts it is sent, and
 forgotten when it is gone; a request for it that was never answered may bring the key back, and then
 nobody else uses that key until it has been taken away.
+
+How long a lease lasts is counted from before the keep-alive was sent. A member that was the leader
+and does not know that it is no more may answer one; so an extension counts only when the same
+member has answered a linearizable request that was sent after it (``confirm``).
 """
 
 from __future__ import annotations
@@ -11,19 +15,84 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import UsageError
-from ...model import Grant, Request
+from ...model import Grant, Request, drift
 from ...world import Signal, World
-from .keys import KEPT_MAX, Keys, value_of
+from .keys import KEPT_MAX, Keys, KeyTransactions, value_of
 from .messages import requests
 from .messages.replies import KeyValue
-from .prebuilt_txn import KeyTransactions
 
 if TYPE_CHECKING:
-    from .lease import Lease, Leases
+    from .lease import Leases
     from .watch import Watches
+
+FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
+LATELY_S = 1.0  # who extends it does so for all who come meanwhile
+_NO_EPOCH = -2
 
 # A named tuple made as the plain one that it is, in half the time.
 _make: Callable[[type[Grant], tuple[object, ...]], Grant] = cast("Any", tuple).__new__
+
+
+class Lease:
+    """One etcd lease, and the keys on it: what is known of them, and until when it holds."""
+
+    def __init__(self, id_: int, ttl: float, now: float) -> None:
+        self.id = id_
+        self.hex = f"{id_:x}".encode()
+        self.ttl = ttl
+        """As the server gave it."""
+        self._live_from(now)
+        self.used_at = now
+        self.tried_at = now
+        self.ended = False
+        self.keys: dict[str, OwnKey] = {}
+        """By owner."""
+        self.transactions: dict[str, KeyTransactions] = {}
+        """By name: the transactions with the first key of ours."""
+        self.late_keys: dict[bytes, tuple[bytes, float]] = {}
+        """Keys that were withdrawn and may still appear with their value, and until when."""
+        self.extension = (now, -1)
+        """The last extension: when it was requested, and in which epoch of the cluster."""
+        self.confirmed_in = _NO_EPOCH
+        """The epoch in which the last extension was confirmed."""
+        self.fresh_until = 0.0
+        """A grant may be made on it until then without extending it."""
+        self.extended(now, -1)
+
+    def extended(self, asked_at: float, epoch: int) -> None:
+        """Note that a member has extended it."""
+        self.extension = (asked_at, epoch)
+        self.confirmed_in = _NO_EPOCH  # second: see confirm()
+        self.fresh_until = asked_at + max(self.ttl * FRESH, FRESH_MIN_S)
+
+    def wants_extension(self, now: float) -> bool:
+        """Whether whoever needs it should extend it: not if another has just begun to."""
+        if now <= self.fresh_until:
+            return False
+        return now > self.tried_at + LATELY_S or self.ends_at - now < self.ttl / 2
+
+    def is_ready(self, now: float) -> bool:
+        """Whether a grant can be made on it without another request."""
+        return not self.ended and now <= self.fresh_until < self.ends_at
+
+    def confirm(self, epoch: int, extension: tuple[float, int]) -> bool:
+        """Count an extension if the member that made it has answered since: ``epoch`` is that of a
+        member that has answered a linearizable request sent after the extension."""
+        asked_at, extended_in = extension
+        if extended_in not in (epoch, -1):
+            return False
+        if extended_in == epoch and asked_at > self.alive_at:
+            self._live_from(asked_at)
+        self.confirmed_in = epoch
+        if self.extension is not extension:  # another thread has extended it: to be confirmed anew
+            self.confirmed_in = _NO_EPOCH
+        return True
+
+    def _live_from(self, moment: float) -> None:
+        """Have it last its ttl from then on; holders on it give up a little earlier."""
+        self.alive_at = moment
+        self.ends_at = moment + self.ttl
+        self.valid_until = self.ends_at - drift(self.ttl)
 
 
 class OwnKey:
@@ -72,15 +141,14 @@ class OwnKey:
         """The extension of its lease that was known when the last request was sent."""
 
     def grant(self, name: str, asked_at: float) -> Grant:
-        """The lock is ours, for as long as the etcd lease is known to last."""
+        """Make the grant: the lock is ours for as long as the etcd lease is known to last."""
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
         end = lease.valid_until
         return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end))
 
     def keep_queued(self, now: float, look_s: float) -> None:
-        """Keep it in the queue until somebody looks again, which takes so long at most for those
-        who are told that they are next."""
+        """Keep it in the queue until its waiter looks again; with a signal, within ``look_s``."""
         self.until = now + self.lease.ttl + (0.0 if self.signal is None else look_s)
 
     def wake(self, now: float) -> None:
@@ -140,12 +208,12 @@ class OwnKeys:
         return own
 
     def expect(self, owner: str, pair: KeyValue, lease: Lease, until: float) -> None:
-        """A key may be put on a lease of ours, and the answer be lost: it must not stay there."""
+        """Register a key that is about to be put on a lease of ours: the answer may be lost."""
         lease.keys[owner] = OwnKey(owner, pair.key, pair.value, lease, until)
         self._leases.start()
 
     def forget(self, own: OwnKey, certain: bool = False, keep_key: bool = False) -> None:
-        """The key is gone; unless that is certain, a late request may still bring it back."""
+        """Forget a key that is gone; unless that is certain, a late request may bring it back."""
         if certain:
             own.unanswered = 0
         if own.watch_id:
@@ -160,7 +228,7 @@ class OwnKeys:
             del self._by_key[key]
 
     def comparison(self, grant: Grant) -> tuple[bytes, int, bytes]:
-        """What a transaction of the user's own has to compare: key, create revision, message."""
+        """Return what a transaction of the user has to compare: key, create revision, message."""
         own = self.by_owner.get(grant.owner)
         if own is None:
             raise UsageError(

@@ -46,7 +46,7 @@ class Queue:
         self._keys = keys
 
     def joined(self, name: str, own: OwnKey, reply: replies.TxnReply) -> Ahead | None:
-        """What a newcomer was told when its key was put; None when that says too little."""
+        """Read what the reply to a join says of the queue; None when that is too little."""
         last_two, first, mine = reply.found
         ends = [*first.pairs, *reversed(last_two.pairs)]
         if len(self._keys.contenders(name, ends)) < 3 or ends[-1].key != own.key:
@@ -55,7 +55,7 @@ class Queue:
         return Ahead(reply.revision, mine.pairs[0], ends[0], ends[1], last_two.total - 1)
 
     async def ahead(self, name: str, own: OwnKey) -> Ahead:
-        """What stands before a key now. A waiter that was woken mostly finds nobody."""
+        """Read what stands before a key now. A waiter that was woken mostly finds nobody."""
         name_requests = self._keys.requests(name)
         lower, upper = name_requests.lower, name_requests.upper
         read = requests.range_of(
@@ -74,7 +74,7 @@ class Queue:
         return Ahead(everybody.revision, mine, order[0], order[-1], len(order))
 
     async def _ends(self, name: str, own: OwnKey) -> Ahead | None:
-        """The same of a long queue; None when there are contenders for names below."""
+        """Read the same of a long queue; None when there are contenders for names below."""
         name_requests = self._keys.requests(name)
         last_two = requests.range_of(
             name_requests.lower,
@@ -96,19 +96,19 @@ class Queue:
         return Ahead(reply.revision, mine, first[0], near[1], None)
 
     async def everybody(self, name: str) -> list[KeyValue]:
-        """The keys of all contenders for a name, the holder first; without their values."""
+        """Read the keys of all contenders for a name, the holder first; without their values."""
         found = await self._range(self._keys.requests(name).everybody)
         return self._keys.contenders(name, found.pairs)
 
     async def holder(self, own: OwnKey, key: bytes) -> str:
-        """What the holder says of itself; read only when it is another than before."""
+        """Read what the holder says of itself, if it is another than before."""
         if own.holder[0] != key:
             found = await self._range(requests.range_of(key))
             own.holder = (key, meta_text(found.pairs[0].value) if found.pairs else "")
         return own.holder[1]
 
     async def find(self, grant: Grant) -> KeyValue | None:
-        """The key of a grant that another client has made."""
+        """Find the key of a grant that another client has made."""
         name_requests = self._keys.requests(grant.name)
         read = requests.range_of(
             name_requests.lower,

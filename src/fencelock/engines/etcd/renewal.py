@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 from ...model import Gone, Grant, granted
 from ...world import World
-from . import prebuilt_txn
 from .cluster import Cluster, LeaseGone
-from .keys import Keys, owner_of
-from .lease import Lease, Leases
+from .keys import Keys, attach, owner_of
+from .lease import Leases
 from .listing import Listing
 from .messages import replies, requests
 from .messages.requests import LEASE_GRANT, RANGE, TXN
-from .own_keys import OwnKeys
+from .own_keys import Lease, OwnKeys
 from .queue import Queue
 
 CHECKS_MAX = 100  # comparisons in one transaction: etcd takes 128 by default
@@ -81,7 +80,7 @@ class Renewal:
         return answers
 
     async def _check(self, lease: Lease, grants: Sequence[Grant], first: bool) -> set[str]:
-        """Whose keys are still there with their own create revision; the first call extends."""
+        """Return whose keys are there with their own create revision; the first call extends."""
         own = self._own_keys.by_owner
         keys = {g.owner: (own[g.owner].key, g.fence) for g in grants if g.owner in own}
         same = [requests.equal(requests.CREATED, key, fence) for key, fence in keys.values()]
@@ -107,9 +106,8 @@ class Renewal:
         pair = await self._find(grant)
         if pair is None:
             return await self._gone(grant, lease)
-        attach = prebuilt_txn.attach(pair.key, grant.fence, lease.id)
         self._own_keys.expect(grant.owner, pair, lease, asked_at + lease.ttl)
-        reply = await self._cluster.call(TXN, attach)
+        reply = await self._cluster.call(TXN, attach(pair.key, grant.fence, lease.id))
         if not replies.read_txn(reply).succeeded:
             lease.keys.pop(grant.owner, None)
             return await self._gone(grant, lease)
@@ -117,7 +115,7 @@ class Renewal:
         return granted(grant.name, grant.owner, grant.fence, lease.ttl, asked_at)
 
     async def _find(self, grant: Grant) -> replies.KeyValue | None:
-        """The key of a grant; read from etcd when another client has made it."""
+        """Return the key of a grant; read from etcd when another client has made it."""
         own = self._own_keys.by_owner.get(grant.owner)
         if own is None:
             return await self._queue.find(grant)
@@ -141,7 +139,7 @@ class Renewal:
         return replies.read_txn(reply).succeeded
 
     async def _gone(self, grant: Grant, lease: Lease) -> Gone:
-        """Why a key is not there any more."""
+        """Forget a key that is not there any more, and find out why."""
         own = self._own_keys.by_owner.get(grant.owner)
         if own is not None:
             self._own_keys.forget(own)

@@ -1,11 +1,11 @@
-"""Tell the waiters of one client that the contender before them has gone.
+"""Wake the waiters of one client when the contender before them has gone.
 
 One stream serves all waiters. A watch says at which revision it began; if the store has moved on
-since the queue was read, the waiter is told to look again, so nothing falls between looking and
+since the queue was read, the waiter is woken to look again, so nothing falls between looking and
 watching. A watch can also begin in the past, but those etcd serves only ten times a second: that is
 for whoever stands far behind, where many come at once and would all look again and again.
 Whatever ends a watch other than the deletion it waits for (the stream broke, its member lost the
-leader) is told to the waiter as well: a push means "look again".
+leader) wakes the waiter as well: a push means "look again".
 
 Contenders that come back, as workers on one lock do, stand in the same order again, with the same
 keys. So a watch that has done its work is kept for a while as a spare: whoever waits for that key
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from ...wires.grpc.call import RpcError
+from ...wires.grpc.status import RpcError
 from ...world import World
 from .cluster import Cluster, Stream
 from .messages import protobuf, replies, requests
@@ -87,12 +87,12 @@ class Watches:
                 stream.send(requests.watch_deletion(watch.number, key, since))
             watch.own, watch.revision, own.watch_id = own, revision, watch.number
             missed = watch.deleted > revision
-        if missed:  # told before we were here
+        if missed:  # it was deleted before we were here
             own.wake(self._world.now())
         return True
 
     def disarm(self, own: OwnKey) -> None:
-        """Watch for it no more."""
+        """Watch no more for the waiter of our key."""
         number, own.watch_id = own.watch_id, 0
         if number:
             with self._mutex:
@@ -110,7 +110,7 @@ class Watches:
             self._break(self._generation)
 
     def close_nowait(self) -> None:
-        """Begin no more; the stream ends with the next look."""
+        """Begin no more watches; the stream ends with the next look."""
         self._closed = True
 
     def close(self) -> None:
@@ -141,11 +141,11 @@ class Watches:
                 return
             own = watch.own
             if reply.ended:
-                self._end(watch, told=True)
+                self._end(watch, by_server=True)
             elif reply.deleted:
                 self._spare(watch, reply.revision)
             elif not reply.created or watch.past or reply.revision <= watch.revision:
-                return  # else the store has moved on since: what it did then is not told
+                return  # else the store has moved on since: what it did then is not reported
             if own is not None and (reply.ended or reply.deleted):
                 own.watch_id = 0
         if own is not None:
@@ -161,16 +161,16 @@ class Watches:
         watch.spare_until = self._world.now() + SPARE_S
         self._spares[watch.key] = watch
 
-    def _end(self, watch: _Watch, told: bool = False) -> None:
-        """Watch no more; the server is told unless it was the server who told us."""
+    def _end(self, watch: _Watch, by_server: bool = False) -> None:
+        """End a watch, at the server too unless that has ended it."""
         del self._watching[watch.number]
         if self._spares.get(watch.key) is watch:
             del self._spares[watch.key]
-        if self._stream is not None and not told:
+        if self._stream is not None and not by_server:
             self._stream.send(requests.watch_no_more(watch.number))
 
     def _broke(self, generation: int) -> None:
-        """The stream ended by itself: its member is in trouble."""
+        """Switch from the member of a stream that ended by itself."""
         if generation == self._generation and not self._closed:
             self._cluster.switch_from(self._epoch)
             self._quiet_until = self._world.now() + QUIET_S

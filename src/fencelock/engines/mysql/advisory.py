@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...engine import Address
+from ...engine import Address, Verification
 from ...errors import Unsupported
 from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted
 from ...world import Signal, World, sleep
@@ -30,7 +30,7 @@ from .names import lock_name
 from .server import CLUSTER_ADVICE, Server
 from .wait_queues import WaitQueue, WaitQueues
 from .wire.pool import Pool
-from .wire.session_pool import Hold, Session, SessionPool, idle_limit
+from .wire.session_pool import Session, SessionHold, SessionPool, idle_limit
 
 MOMENT_S = 0.03  # how long a waiter blocks by itself
 BLOCK_S = 5  # how long one statement waits in the server's queue
@@ -64,7 +64,7 @@ class AdvisoryEngine(MysqlEngine):
     def traits_on(self, server: Server) -> Traits:
         traits = AdvisoryEngine.traits
         if server.is_cluster:
-            return traits._replace(safety="efficiency", advice=CLUSTER_ADVICE["advisory"])
+            return traits._replace(safety="efficiency", advice=CLUSTER_ADVICE)
         return traits
 
     def begin(self, server: Server) -> None:
@@ -114,7 +114,7 @@ class AdvisoryEngine(MysqlEngine):
         self._contended.add(lock)
         return Busy(LOOK_S)
 
-    async def _claim(self, hold: Hold, request: Request) -> Grant | None:
+    async def _claim(self, hold: SessionHold, request: Request) -> Grant | None:
         """Have a hold of ours confirmed: requested again, or got for us by the queue."""
         now = await self._held.confirm(hold, request.ttl)
         if now is None:
@@ -193,9 +193,9 @@ class AdvisoryEngine(MysqlEngine):
         holds = list(session.holds.values())
         for hold in holds:
             self._held.forget(hold)
-        if holds and not self._closing:
+        if holds and not self._closing and self.on_gone is not None:
             owners = {hold.owner for hold in holds}
-            self.tell_gone(owners, Gone("session", "the session that carried it has ended"))
+            self.on_gone(owners, Gone("session", "the session that carried it has ended"))
 
     # Release
 
@@ -216,7 +216,7 @@ class AdvisoryEngine(MysqlEngine):
         elif self._sessions.abandoned:
             await self._pool.end_abandoned(self._sessions.abandoned)
 
-    # Inspect
+    # Inspect, and what this mode does not offer
 
     async def inspect(self, name: str) -> State:
         holding = self._held.holding(name) or await self._table.holding(name)
@@ -227,18 +227,27 @@ class AdvisoryEngine(MysqlEngine):
             "mode=advisory cannot list locks: ask for one name with holders(), or use mode=lease"
         )
 
+    async def revoke(self, name: str, reason: str) -> bool:
+        raise Unsupported(
+            "mode=advisory cannot revoke a lock: end the session of its holder with KILL, whose "
+            "number inspect() shows, or use mode=lease"
+        )
+
+    def verification(self, grant: Grant) -> Verification:
+        raise Unsupported("mode=advisory cannot be asked within a transaction: use mode=lease")
+
     # Close
 
     async def close(self) -> None:
         self._closing = True
-        self._held.timer.close_nowait()
+        self._held.expiry.close_nowait()
         await self._queues.close(self.world.now() + CLOSE_S)
-        await self._held.timer.close()
+        await self._held.expiry.close()
         self.close_nowait()
 
     def close_nowait(self) -> None:
         self._closing = True
-        self._held.timer.close_nowait()
+        self._held.expiry.close_nowait()
         self._queues.close_nowait()
         self._sessions.close()
         self._pool.close()

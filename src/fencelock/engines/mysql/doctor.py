@@ -19,7 +19,7 @@ CLOCK_ADVICE = "leases do not mind, and fences follow the server's; set one of t
 _OTHERS = (  # the tables of ours that the account can see
     "SELECT CONCAT(table_schema,'.',table_name),table_schema=DATABASE() FROM"
     " information_schema.columns WHERE column_name='fence'"
-    " AND table_name REGEXP '^[a-z0-9_]+_(locks|rows|holders)$' ORDER BY 1"
+    " AND table_name REGEXP '^[a-z0-9_]+_(locks|holders)$' ORDER BY 1"
 )
 TESTED = {"MariaDB": (10, 11), "MySQL": (9, 7)}
 
@@ -43,7 +43,7 @@ async def diagnose(connection: Connection, settings: Settings, world: World) -> 
         _writable(server),
         *_copies(server, settings),
         *_proxy(server, first == again, settings),
-        *_timeouts(server, settings),
+        _timeouts(server),
         *_elsewhere(replies[3].rows, settings),
         room("connections", used, most, ROOM_ADVICE),
         clock(ahead, advice=CLOCK_ADVICE),
@@ -106,19 +106,10 @@ def _proxy(server: Server, same: bool, settings: Settings) -> list[Finding]:
     return [Finding("warning" if same else "problem", "proxy", text, advice)]
 
 
-def _timeouts(server: Server, settings: Settings) -> list[Finding]:
-    found: list[Finding] = []
-    for name in ("idle_transaction_timeout", "idle_write_transaction_timeout"):
-        seconds = server.variables.get(name, "0")
-        if settings.mode == "row" and seconds not in ("0", ""):
-            text = f"{name}={seconds} ends a transaction that is idle for so long, and its lock"
-            advice = "renewal speaks up every third of a ttl: keep the ttl below three times that"
-            found.append(Finding("warning", "timeouts", text, advice))
-    if found:
-        return found
+def _timeouts(server: Server) -> Finding:
     seconds = server.variables.get("wait_timeout", "28800")
     text = f"wait_timeout={seconds}; each session of ours sets its own"
-    return [Finding("ok", "timeouts", text)]
+    return Finding("ok", "timeouts", text)
 
 
 def _elsewhere(rows: Sequence[Row], settings: Settings) -> list[Finding]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
 from importlib import util
 from typing import ClassVar
 
-from ...engine import Address, Engine, Verification
+from ...engine import Address, Engine
 from ...errors import Misconfigured, Unsupported
-from ...model import Finding, Gone, Grant, Traits
+from ...model import Finding, Grant, Traits
 from ...world import Flavor, World
 from . import settings as options
 from .server import Server, inspect_server
@@ -44,11 +43,6 @@ class MysqlEngine(Engine):
     def begin(self, server: Server) -> None:
         """Begin to serve; the tables are there."""
 
-    def tell_gone(self, owners: Collection[str], gone: Gone) -> None:
-        """Tell the client that grants have ended by themselves."""
-        if self.on_gone is not None:
-            self.on_gone(owners, gone)
-
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose
 
@@ -58,22 +52,10 @@ class MysqlEngine(Engine):
         finally:
             connection.close()
 
-    async def revoke(self, name: str, reason: str) -> bool:
-        raise Unsupported(
-            f"mode={self.settings.mode} cannot revoke a lock: end the session of its holder with "
-            "KILL, whose number inspect() shows, or use mode=lease"
-        )
-
     def connection(self, grant: Grant) -> object:
         raise Unsupported(
             f"mode={self.settings.mode} holds this lock without a transaction of its own: use "
-            "mode=row, or a connection of yours and fencelock.sql.verify() before it commits"
-        )
-
-    def verification(self, grant: Grant) -> Verification:
-        raise Unsupported(
-            f"mode={self.settings.mode} cannot be asked within a transaction: use mode=lease, or "
-            "mode=row, where the lock and the data commit together"
+            "a connection of yours, and in mode=lease fencelock.sql.verify() before it commits"
         )
 
 

@@ -9,23 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from ...errors import EngineError
 from ...model import Holding
 from .errors import INTERRUPTED
-from .literals import NOW, micros, text
+from .literals import NOW, lock_literal, micros, text
 from .names import lock_name
 from .wire.codec import Reply, ServerError
 
 LEFT_US = 60_000_000  # how long after its end a row about a holder may lie there
-
-
-@lru_cache(10_000)
-def literal(lock: str) -> str:
-    """The name of a lock of the server, for SQL."""
-    return f"_utf8mb4 {text(lock)}"
 
 
 def identity_lock(session: object) -> str:
@@ -84,7 +77,7 @@ class GetLockSql:
 
     def acquire(self, lock: str, wait: float) -> str:
         """Take a lock, and wait so long for it. ``read_fence`` reads the replies."""
-        name = literal(lock)
+        name = lock_literal(lock)
         if self.is_mariadb:
             return f"SELECT IF(GET_LOCK({name},{wait})=1,NEXTVAL({self._table}_sequence),0)"
         count = f"UPDATE {self._table}_fences SET fence=LAST_INSERT_ID(GREATEST(fence+1,{NOW}))"
@@ -110,11 +103,11 @@ class GetLockSql:
         hide = ""
         if shown_owner:
             hide = f"DELETE FROM {self._holders} WHERE owner={text(shown_owner)};"
-        return f"{hide}DO RELEASE_LOCK({literal(lock)})"
+        return f"{hide}DO RELEASE_LOCK({lock_literal(lock)})"
 
     def users(self, locks: Sequence[str]) -> str:
         """Read which sessions have these locks. ``read_users`` reads the replies."""
-        return "SELECT " + ",".join(f"IS_USED_LOCK({literal(lock)})" for lock in locks)
+        return "SELECT " + ",".join(f"IS_USED_LOCK({lock_literal(lock)})" for lock in locks)
 
     # Who holds
 
@@ -137,7 +130,7 @@ class GetLockSql:
         MySQL takes no NULL for a name, where MariaDB answers NULL.
         """
         return (
-            f"SET @s=IS_USED_LOCK({literal(lock_name(name))});"
+            f"SET @s=IS_USED_LOCK({lock_literal(lock_name(name))});"
             f"SELECT @s,IS_USED_LOCK({identity_lock('COALESCE(@s,0)')});"
             f"SELECT session,fence,ttl,{NOW}-since,expires_at-{NOW},meta FROM {self._holders}"
             f" WHERE name={text(name)}"

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from ...errors import FencelockError
 from ...model import Grant, Holding, Request, granted
 from ...world import World
-from ..timer import NEVER, Timer
+from .._sql.hold_expiry import HoldExpiry
+from ..timer import NEVER
 from .get_lock import GetLockSql, read_users
 from .holder_table import SHOW_S, HolderTable
 from .names import lock_name
 from .settings import Settings
-from .wire.session_pool import Hold, Session, SessionPool, idle_limit
+from .wire.session_pool import Session, SessionHold, SessionPool, idle_limit
 
 
 class HeldLocks:
@@ -39,16 +40,16 @@ class HeldLocks:
         self._sql = sql
         self._freed = freed
         """Called with a lock that is held no more."""
-        self._all: dict[str, Hold] = {}
-        self.timer = Timer(world, self._free_what_has_run_out, "fencelock-holds")
+        self._all: dict[str, SessionHold] = {}
+        self.expiry = HoldExpiry(world, self._all, self._expire, self._show_what_lasts)
 
     def __contains__(self, lock: str) -> bool:
         return lock in self._all
 
-    def get(self, lock: str) -> Hold | None:
+    def get(self, lock: str) -> SessionHold | None:
         return self._all.get(lock)
 
-    def of(self, name: str, owner: str) -> Hold | None:
+    def of(self, name: str, owner: str) -> SessionHold | None:
         """What an owner holds by a name."""
         hold = self._all.get(lock_name(name))
         if hold is None or hold.owner != owner:
@@ -58,7 +59,7 @@ class HeldLocks:
             return None
         return hold
 
-    def is_alive(self, hold: Hold) -> bool:
+    def is_alive(self, hold: SessionHold) -> bool:
         """Whether a hold goes on, as far as is known here."""
         return not hold.session.connection.is_closed and hold.until > self._world.now()
 
@@ -68,18 +69,18 @@ class HeldLocks:
         if hold is None or not self.is_alive(hold):
             return None
         now, meta = self._world.now(), json.loads(hold.meta)
-        return Holding(name, hold.fence, hold.ttl, now - hold.since, hold.until - now, meta)
+        return Holding(name, hold.fence, hold.ttl, now - hold.taken_at, hold.until - now, meta)
 
     def add(
         self, session: Session, request: Request, lock: str, fence: int, now: float, until: float
     ) -> None:
         """Remember that a session was given a lock, for whoever requested it."""
-        hold = Hold(session, request.name, lock, request.owner, fence)
-        hold.ttl, hold.meta, hold.since, hold.until = request.ttl, request.meta, now, until
+        hold = SessionHold(request, lock, session, fence, now)
+        hold.until = until
         self._all[lock] = session.holds[lock] = hold
-        self.timer.expect(min(now + SHOW_S, until))
+        self.expiry.expect(min(now + SHOW_S, until))
 
-    async def confirm(self, hold: Hold, ttl: float) -> float | None:
+    async def confirm(self, hold: SessionHold, ttl: float) -> float | None:
         """See that the server still has it so, and extend it from now on; None when it is over."""
         now, session = self._world.now(), hold.session
         lent = await self._sessions.lock(session, self._request_timeout)
@@ -101,7 +102,7 @@ class HeldLocks:
 
     async def extend(self, grants: Sequence[Grant]) -> dict[str, Grant]:
         """Extend holds, by session, and write about those that others can read about."""
-        batches: dict[Session, list[tuple[Hold, Grant]]] = {}
+        batches: dict[Session, list[tuple[SessionHold, Grant]]] = {}
         for grant in grants:
             hold = self.of(grant.name, grant.owner)
             if hold is not None:
@@ -124,7 +125,7 @@ class HeldLocks:
         return extended
 
     async def _extend(
-        self, session: Session, batch: Sequence[tuple[Hold, Grant]]
+        self, session: Session, batch: Sequence[tuple[SessionHold, Grant]]
     ) -> dict[str, Grant]:
         """Show the server that a session lives, and see that it still has its locks."""
         limit = max(session.limit, *(idle_limit(grant.ttl) for _, grant in batch))
@@ -150,7 +151,7 @@ class HeldLocks:
                 answers[grant.owner] = granted(grant.name, grant.owner, grant.fence, grant.ttl, now)
         return answers
 
-    async def free(self, hold: Hold) -> bool:
+    async def free(self, hold: SessionHold) -> bool:
         """Give a lock back; False when its session had lost it."""
         lent = self._sessions.try_lock(hold.session)
         if lent is None:
@@ -163,7 +164,7 @@ class HeldLocks:
         finally:
             self._sessions.give_back(lent)
 
-    async def _release(self, hold: Hold) -> bool:
+    async def _release(self, hold: SessionHold) -> bool:
         """Give a lock back on its session, which was locked."""
         now, session = self._world.now(), hold.session
         if self._all.get(hold.lock) is not hold:
@@ -177,7 +178,7 @@ class HeldLocks:
         self.forget(hold)  # the session lives, and so did the lock
         return hold.until > now
 
-    def forget(self, hold: Hold) -> None:
+    def forget(self, hold: SessionHold) -> None:
         """It is over."""
         hold.over = True
         hold.session.holds.pop(hold.lock, None)
@@ -185,21 +186,26 @@ class HeldLocks:
             del self._all[hold.lock]
         self._freed(hold.lock)
 
-    async def _free_what_has_run_out(self) -> float:
-        """Give back what has run out, and write about what lasts; return when to look again."""
-        now = self._world.now()
-        holds = list(self._all.values())
-        for hold in holds:
-            if hold.until <= now:
-                try:
-                    await self.free(hold)
-                except FencelockError:
-                    pass  # its session is over, and the lock with it; else there is a next time
-        lasting = [h for h in holds if not h.shown and now - h.since >= SHOW_S]
-        lasting = [h for h in lasting if self._all.get(h.lock) is h and h.until > now]
+    async def _expire(self, lock: str, hold: SessionHold) -> None:
+        """Give back what nobody has renewed."""
+        try:
+            await self.free(hold)
+        except FencelockError:
+            pass  # its session is over, and the lock with it; else there is a next time
+
+    async def _show_what_lasts(self, now: float) -> float:
+        """Write about what is held for a while; return when to look again."""
+        lasting: list[SessionHold] = []
+        again = NEVER
+        for hold in list(self._all.values()):
+            if hold.shown or hold.until <= now:
+                continue
+            if now - hold.taken_at >= SHOW_S:
+                lasting.append(hold)
+            else:
+                again = min(again, hold.taken_at + SHOW_S)
         if lasting:
             await self._table.show(lasting)
-        due = min(
-            (h.until if h.shown else min(h.until, h.since + SHOW_S) for h in holds), default=NEVER
-        )
-        return due if due > now else now + SHOW_S / 10
+        if not all(hold.shown or hold.over for hold in lasting):
+            again = min(again, now + SHOW_S)
+        return again

@@ -16,7 +16,7 @@ from ...world import World, sleep
 from .fair_mutex import FairMutex
 from .get_lock import GetLockSql, HolderRow, read_holder
 from .wire.pool import Pool
-from .wire.session_pool import Hold
+from .wire.session_pool import SessionHold
 
 SHOW_S = 0.05  # a hold that lasts so long is written down
 ON_ITS_WAY_S = 5.0
@@ -32,7 +32,7 @@ class HolderTable:
         self._sql = sql
         self._mutex = FairMutex(world)
 
-    async def show(self, holds: Sequence[Hold]) -> None:
+    async def show(self, holds: Sequence[SessionHold]) -> None:
         """Write about some holds; what does not succeed is tried again by the next renewal."""
         turn = await self._mutex.acquire(self._world.now() + ON_ITS_WAY_S)
         if turn is None:
@@ -44,7 +44,7 @@ class HolderTable:
         finally:
             self._mutex.release(turn)
 
-    async def _show(self, holds: Sequence[Hold]) -> None:
+    async def _show(self, holds: Sequence[SessionHold]) -> None:
         now = self._world.now()
         for hold in holds:
             hold.shown = True  # before it is: its release must see to the row
@@ -56,7 +56,7 @@ class HolderTable:
                     h.session.number,
                     h.fence,
                     h.ttl,
-                    now - h.since,
+                    now - h.taken_at,
                     max(0.0, h.until - now),
                     h.meta,
                 )

@@ -38,16 +38,11 @@ class LeaseEngine(MysqlEngine):
 
     @classmethod
     def chosen(cls, address: Address) -> type[Engine]:
-        """This is the default mode; the other two are engines of their own."""
-        mode = address.options.get("mode")
-        if mode == "advisory":
+        """This is the default mode; the other is an engine of its own."""
+        if address.options.get("mode") == "advisory":
             from .advisory import AdvisoryEngine
 
             return AdvisoryEngine
-        if mode == "row":
-            from .row import RowEngine
-
-            return RowEngine
         return cls
 
     def __init__(self, world: World, address: Address) -> None:

@@ -53,6 +53,8 @@ class Listener:
         self._new: set[str] = set()
         self._waited_for = world.signal()
         self._job: Job | None = None
+        self._listening = False
+        """Whether the job runs: a signal handler may end its caller before that knows the job."""
         self._connection: Connection | None = None
         self._all_look = False
         """Whether a waiter of ours was woken in vain: then it was for one that has left, maybe."""
@@ -63,7 +65,7 @@ class Listener:
         self._waiters.watch(owner, signal)
         self._new.add(owner)
         with self._mutex:
-            if self._job is None:
+            if self._job is None and not self._listening:
                 self._job = self._world.spawn(self._listen(), "fencelock-listener")
         self._waited_for.set()
 
@@ -116,6 +118,10 @@ class Listener:
             await self._job.join(self._world.now() + CLOSE_S)
 
     async def _listen(self) -> None:
+        with self._mutex:
+            if self._listening:
+                return
+            self._listening = True
         while not self._closing:
             if not self._someone_sleeps():
                 self._waited_for.clear()

@@ -28,6 +28,12 @@ def known(value: str) -> str:
     return text(value)
 
 
+@lru_cache(10_000)
+def lock_literal(lock: str) -> str:
+    """The name of a lock by ``GET_LOCK``: text of one character set, whatever the session's."""
+    return f"_utf8mb4 {text(lock)}"
+
+
 def micros(seconds: float) -> int:
     """Seconds as the tables have them."""
     return round(seconds * 1e6)

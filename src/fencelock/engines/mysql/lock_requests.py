@@ -1,8 +1,8 @@
 """Requests for locks that are under way: for each lock one of this client at a time.
 
-The server would give a lock twice to one session. Whatever it gave is remembered before anybody is
-told, so that a caller that was cancelled meanwhile can give it back; and where it is not known what
-was given, nothing is kept.
+The server would give a lock twice to one session. Whatever it gave is remembered before the
+call returns, so that one that was cancelled meanwhile can give it back; and where it is not known
+what was given, nothing is kept.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ _VARIABLES = (
     "wait_timeout",
     "max_connections",
     "max_user_connections",
-    "idle_transaction_timeout",
-    "idle_write_transaction_timeout",
     "thread_handling",
     "proxy_version",
     "rpl_semi_sync_master_enabled",
@@ -36,12 +34,7 @@ ACCESS = (
     f"INSERT, UPDATE, DELETE ON {DATABASE}.* to the account"
 )
 _SHOW = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({','.join(map(repr, _VARIABLES))})"
-
-
-CLUSTER_ADVICE = {
-    "advisory": "use mode=lease: each node of this cluster has GET_LOCK locks of its own",
-    "row": "use mode=lease: each node of this cluster has row locks of its own",
-}
+CLUSTER_ADVICE = "use mode=lease: each node of this cluster has GET_LOCK locks of its own"
 
 
 class Server(NamedTuple):
@@ -86,11 +79,7 @@ def _refuse_old(server: Server, settings: Settings) -> None:
     version = server.variables.get("version", "")
     if settings.mode == "advisory" and not server.is_mariadb and server.version < (5, 7, 5):
         why = "GET_LOCK drops the lock that a session had before: use 5.7.5 or newer"
-    elif settings.mode == "row" and server.version < ((10, 3) if server.is_mariadb else (8,)):
-        why = "a row cannot be locked without waiting: use MySQL 8.0 or MariaDB 10.3 or newer"
-    else:
-        return
-    raise Misconfigured(f"{settings.where} has version {version}, where {why}, or mode=lease")
+        raise Misconfigured(f"{settings.where} has version {version}, where {why}, or mode=lease")
 
 
 async def _have_tables(connection: Connection, settings: Settings, server: Server) -> None:

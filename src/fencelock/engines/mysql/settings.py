@@ -11,12 +11,22 @@ from ..options import POOL, REQUEST_TIMEOUT_S, Reader, choice, common, text
 from .tables import ADVISORY, TABLE, check_table
 
 PORT = 3306
-MODES = ("lease", "advisory", "row")
+_mode = choice("mode", "lease", "advisory")
+
+
+def _read_mode(value: object) -> str:
+    """Read the mode; of the one that PostgreSQL has besides, say what serves instead."""
+    if value == "row":
+        raise Misconfigured(
+            "mode=row is PostgreSQL's: on MySQL and MariaDB use mode=lease, and call "
+            "fencelock.sql.verify(connection, lease) in the transaction before it commits"
+        )
+    return _mode(value)
 
 
 OPTIONS: Mapping[str, Reader] = {
     **common("request_timeout", "pool", "tls", "ca"),
-    "mode": choice("mode", *MODES),
+    "mode": _read_mode,
     "table": check_table,
     "unix_socket": text("unix_socket"),
 }

@@ -8,25 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from ...errors import FencelockError
+from ...errors import FencelockError, OutcomeUnknown
 from ...model import Request
-from ...world import Signal, World, sleep
-from .server_wait import ServerWait
+from ...world import Job, Signal, World, sleep
 from .wire.pool import Pool
 
 RETRY_S = 0.1
+STEP_S = 0.1
+PAUSE_S = 0.001
 
 
-class WaitQueue(ServerWait):
+class WaitQueue:
     """Who waits here for one lock, first come first, and the session that waits for them."""
 
     def __init__(self, world: World, pool: Pool) -> None:
-        super().__init__(world, pool)
+        self._world = world
+        self._pool = pool
         self.requests: dict[str, Request] = {}
+        self.job: Job | None = None
+        """Of the session that waits in the server's queue."""
+        self.identity_lock = ""
+        """By what that session is known, as SQL, while it waits."""
+        self._kills = 0
 
     def first(self) -> Request | None:
         waiting = list(self.requests.values())  # another thread may leave just now
         return waiting[0] if waiting else None
+
+    async def interrupt(self, job: Job) -> bool:
+        """End the wait, if the session is at it; say whether the job has ended."""
+        if self.identity_lock:
+            self._kills += 1
+            try:
+                if self.identity_lock:
+                    await self._pool.query(f"KILL QUERY IS_USED_LOCK({self.identity_lock})")
+            except FencelockError:
+                pass  # it has ended by itself
+            finally:
+                self._kills -= 1
+        if await job.join(self._world.now() + STEP_S):
+            return True
+        if self._world.limit() <= self._world.now():
+            raise OutcomeUnknown("a session still waits in the server's queue: try again")
+        return False
+
+    async def end_kills(self) -> None:
+        """The session waits no more: let nobody be about to interrupt it."""
+        self.identity_lock = ""
+        while self._kills:
+            await sleep(self._world, PAUSE_S)
 
 
 class WaitQueues:

@@ -177,6 +177,7 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
         if hold is not None:
             return granted(hold.name, owner, hold.fence, hold.ttl, hold.until - hold.ttl)
         if isinstance(answer, FencelockError):
+            waiter.session.drop()  # whoever broke it off, it may have been let in before
             raise Unavailable(f"the session of a waiter has ended ({answer}): try again")
         raise Unavailable("the lock was not claimed within its ttl, and was given back: try again")
 
@@ -246,10 +247,12 @@ class AdvisoryEngine(ServerQueueEngine[Session, Rows], PostgresqlEngine):
 
     async def withdraw(self, request: Request) -> None:
         waiter = self._queue.waiters.get(request.owner)
-        if waiter is not None and waiter.answer is None:
+        if waiter is not None and (waiter.answer is None or isinstance(waiter.answer, Exception)):
             useful = await self._queue.cancel(waiter)  # broken off, it is to be done again
-            if self._queue.waiters.pop(request.owner, None) and useful and not waiter.session.holds:
-                self._sessions.put_back(waiter.session)
+            if useful and isinstance(waiter.answer, Exception):
+                await self._sessions.unlock_all(waiter.session)
+                if self._queue.waiters.pop(request.owner, None):
+                    self._sessions.put_back(waiter.session)
         self._queue.waiters.pop(request.owner, None)
         unanswered = self._unanswered.get(request.owner)
         if unanswered is not None and request.owner not in self._holds:

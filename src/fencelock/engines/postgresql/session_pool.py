@@ -130,6 +130,17 @@ class SessionPool:
             return self._set_limit(session, limit, self._sql.unlock_limited, hold.key, limit)
         return session.execute(self._sql.unlock, hold.key)
 
+    async def unlock_all(self, session: Session) -> None:
+        """Give back what a session may have got whose wait was called off.
+
+        The server can let it in at that very moment. An advisory lock of a session outlives the
+        error that its statement then ends with.
+        """
+        try:
+            await session.execute(self._sql.unlock_all)
+        except FencelockError:
+            session.drop()
+
     def renew(self, session: Session, columns: list[list[object]]) -> Awaitable[Rows]:
         """Show the server that a session is alive, and how long it may be idle from now on."""
         limit = self.limit(session)

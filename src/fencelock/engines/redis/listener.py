@@ -97,7 +97,8 @@ class Listener:
 
     def watch(self, key: str, owner: str, signal: Signal) -> None:
         """Set the signal when this owner should look again."""
-        self.join(key, owner, self._now())
+        if owner not in self.waiters.by_owner:
+            self.join(key, owner, self._now())
         self.waiters.watch(owner, signal)
 
     def unwatch(self, key: str, owner: str) -> None:
@@ -185,7 +186,9 @@ class Listener:
             return
         token = object()
         try:
-            if self._take_over(token):
+            with self._mutex:
+                self._listening = self._listening or token
+            if self._listening is token:
                 while not signal.is_set() and not self._closing:
                     now = self._now()
                     if now >= deadline:
@@ -197,11 +200,14 @@ class Listener:
                 self._change.set()
                 await self._world.wait(signal, deadline)
         finally:
-            try:
-                self._let_go(token)
-            except BaseException:  # interrupted at this very moment: nobody else could listen
-                self._let_go(token)
-                raise
+            if self._listening is token:  # before any call, in which a signal handler may raise
+                self._listening = None
+            if self._relying:
+                try:
+                    self._let_go(token)
+                except BaseException:  # interrupted at this very moment
+                    self._let_go(token)
+                    raise
 
     def _take_over(self, token: object) -> bool:
         with self._mutex:

@@ -7,6 +7,7 @@ does for it.
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from .keys import DECLARED, Keys, keys_of
@@ -19,9 +20,8 @@ OWNER_LENGTH = 32  # of an id that a world draws
 
 
 class KeyPrefix(NamedTuple):
-    """The keys of a name, and how requests for it begin, up to the text of their owner."""
+    """How requests for a name begin, up to the text of their owner."""
 
-    keys: Keys
     acquire: bytes
     join: bytes
     release: bytes
@@ -42,7 +42,8 @@ class Prepacked:
     """The parts of one client's requests."""
 
     def __init__(self, settings: Settings, inbox: str, alone: bool) -> None:
-        self._prefix = settings.prefix
+        self.keys = lru_cache(KEPT_MAX)(partial(keys_of, prefix=settings.prefix))
+        """The keys of a name."""
         self._inbox = inbox
         self._request_timeout = settings.request_timeout
         self._acquire, self._release = script("acquire"), script("release")
@@ -54,15 +55,11 @@ class Prepacked:
         self._suffixes: dict[tuple[str, bool], Suffix] = {}
         """By what is said of the holder and whether it would queue: mostly all are alike."""
 
-    def keys(self, name: str) -> Keys:
-        """The keys of a name."""
-        return (self._prefixes.get(name) or self._pack_prefix(name)).keys
-
     def acquire(
         self, name: str, owner: str, ttl: float, meta: str, joins: bool
     ) -> tuple[bytes, float]:
         """Build a request to acquire, and say how long to wait for its answer."""
-        _, prefix, join, _ = self._prefixes.get(name) or self._pack_prefix(name)
+        prefix, join, _ = self._prefixes.get(name) or self._pack_prefix(name)
         if joins:
             prefix = join
         same_ttl, suffix, request_timeout = self._suffixes.get((meta, joins), _NONE)
@@ -99,10 +96,9 @@ class Prepacked:
     def _pack_prefix(self, name: str) -> KeyPrefix:
         if len(self._prefixes) >= KEPT_MAX:
             self._prefixes.clear()
-        keys = keys_of(name, self._prefix)
+        keys = self.keys(name)
         take, join = (1 + len(self._words(1.0, "", joins)) for joins in (False, True))
         prefix = self._prefixes[name] = KeyPrefix(
-            keys,
             _packed_prefix(self._acquire, keys, take),
             _packed_prefix(self._acquire, keys, join),
             _packed_prefix(self._release, keys, 1 + len(self._last)),

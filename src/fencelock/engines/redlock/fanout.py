@@ -35,6 +35,10 @@ OWED_MAX = 1000  # requests that a silent node may owe an answer to, or that wai
 NOT_SENT = Unavailable("this node was not asked")
 
 
+def _nobody() -> None:
+    """Nobody waits yet."""
+
+
 class Broadcast:
     """One request, and what each node has answered so far: a reply, an error, or None."""
 
@@ -59,7 +63,7 @@ class Broadcast:
         """Until when the request is worth being sent, however late; else only while it is open."""
         self.settled = False
         self.open = True
-        self.wake: Callable[[], None] | None = None
+        self.wake: Callable[[], None] = _nobody
 
     def answer(self, index: int, answer: object) -> None:
         """Take the answer of a node; only its first one counts."""
@@ -68,8 +72,7 @@ class Broadcast:
         self.answers[index] = answer
         if not self.settled and self.cast(answer):
             self.settled = True
-            if self.wake is not None:
-                self.wake()
+            self.wake()
 
 
 class NodeConnection:
@@ -140,7 +143,8 @@ class Fanout(ABC, Generic[N]):
 
     @abstractmethod
     def _start_connecting(self, node: N) -> None:
-        """Begin to connect in the background; ends in ``_connected`` or ``_unreachable``."""
+        """Begin to connect in the background, which makes the node ``connecting``; ends in
+        ``_connected`` or ``_unreachable``."""
 
     # A broadcast begins, and ends.
 
@@ -157,7 +161,7 @@ class Fanout(ABC, Generic[N]):
             else:
                 waits |= self._offer(node, broadcast, now)
         if waits:
-            self._waiting.append(broadcast)
+            self._waiting = [*(one for one in self._waiting if one.open), broadcast]
 
     def _offer(self, node: N, broadcast: Broadcast, now: float) -> bool:
         """Offer it to a node that is silent or not there; say whether it waits for that one."""
@@ -171,14 +175,13 @@ class Fanout(ABC, Generic[N]):
             if node.failure is not None and now < node.retry_at:
                 broadcast.answer(node.index, node.failure)
                 return False
-            node.connecting = True
             self._start_connecting(node)
         return True
 
     def _end(self, broadcast: Broadcast) -> None:
         broadcast.open = False
-        if self._waiting and broadcast in self._waiting:
-            self._waiting.remove(broadcast)
+        if self._waiting:
+            self._waiting = [one for one in self._waiting if one.open]
 
     # What happens to a connection.
 
@@ -208,16 +211,17 @@ class Fanout(ABC, Generic[N]):
         now = self._now()
         if node.pending and now - node.pending[0][1] >= self._request_timeout:
             return
-        waiting = [one for one in self._waiting if one.answers[node.index] is None]
-        held_back = [*node.later, *waiting]
-        node.later.clear()
         sent = {id(broadcast) for broadcast, _ in node.pending}
-        for broadcast in held_back:
-            due = broadcast.open or broadcast.kept_until > now
-            if id(broadcast) not in sent and due and node.up:
+        waiting = [one for one in self._waiting if one.answers[node.index] is None]
+        for broadcast in [*node.later, *waiting]:
+            if not node.up:
+                break  # again: the rest is sent when it is back
+            if id(broadcast) not in sent and (broadcast.open or broadcast.kept_until > now):
                 sent.add(id(broadcast))
                 node.pending.append((broadcast, now))
                 self._write(node, broadcast.payload)
+            if node.later and node.later[0] is broadcast:
+                node.later.popleft()
 
     def _connected(self, node: N) -> None:
         node.up, node.connecting = True, False
@@ -246,12 +250,12 @@ class Fanout(ABC, Generic[N]):
     def _broken(self, node: N, why: object) -> None:
         """The connection is gone: what was sent and not answered may have happened."""
         node.up = False
-        pending, node.pending = node.pending, deque()
         error = OutcomeUnknown(f"the connection to {where(node.address)} broke ({why})")
-        for broadcast, _ in pending:
+        for broadcast, _ in list(node.pending):
             if broadcast.kept_until:
                 node.keep(broadcast, self._now())
             broadcast.answer(node.index, error)
+        node.pending.clear()
 
 
 def refusal(text: str, node: Node) -> Exception:

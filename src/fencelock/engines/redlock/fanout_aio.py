@@ -125,6 +125,7 @@ class AioFanout(Fanout[AioNode]):
             self._broken(node, why)
 
     def _start_connecting(self, node: AioNode) -> None:
+        node.connecting = True
         node.task = self._loop.create_task(self._connect(node), name="fencelock-connect")
 
     async def _connect(self, node: AioNode) -> None:

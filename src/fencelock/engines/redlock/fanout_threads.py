@@ -18,6 +18,7 @@ from typing import Any
 from ...errors import EngineError, Unavailable
 from ...wires import socket_timeout
 from ...wires.socket_timeout import READ, WRITE
+from ...wires.thread_flag import ThreadFlag
 from ...wires.wakeup_pipe import WakeupPipe
 from ...world import World
 from ..redis.scripts import Script
@@ -28,6 +29,7 @@ from .fanout import Broadcast, Fanout, NodeConnection
 
 READ_MAX = 65536
 IDLE_S = 1.0  # after so long without a call, see first what has come meanwhile
+STALLED_S = 0.05  # after which whoever read may have been interrupted before it woke the next
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -52,27 +54,6 @@ def poller() -> Any:
     return select.epoll() if hasattr(select, "epoll") else _Poll()
 
 
-class Alarm:
-    """Wakes one thread that waits, now or the next time it does.
-
-    An Event is a Condition written in Python: an exception of a signal handler can leave the lock
-    inside it taken for ever, and whoever sets it would hang.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        try:
-            self._lock.release()
-        except RuntimeError:
-            pass  # it is set already
-
-    def wait(self, seconds: float) -> None:
-        self._lock.acquire(timeout=seconds)
-
-
 class ThreadsNode(NodeConnection):
     """The connection to one node, by a socket that never blocks."""
 
@@ -94,24 +75,32 @@ class ThreadsNode(NodeConnection):
 
 
 class ThreadsFanout(Fanout[ThreadsNode]):
-    """The connections of one client to all nodes, for one purpose."""
+    """The connections of one client to all nodes, for one purpose.
+
+    An exception of a signal handler can come with any call, several in a row, also on the way out.
+    What must be true afterwards is written by plain assignments, before anything is called.
+    """
 
     def __init__(self, world: World, settings: Settings, scripts: Sequence[Script]) -> None:
         nodes = [ThreadsNode(index, address) for index, address in enumerate(settings.nodes)]
         super().__init__(settings, scripts, nodes, world.now)
-        self._limit = world.limit
+        self._limit, self._spawn = world.limit, world.spawn
         self._mutex = threading.RLock()
         """For all state; the collector may close us while it is held."""
+        self._amid = False
+        """What was sent and what is awaited may not agree: somebody changes it, or was interrupted
+        while doing so. Whoever finds that, with the mutex, cuts all connections."""
         self._reader: object = None
-        """The token of whoever reads."""
+        """The broadcast of whoever reads."""
+        self._followers: list[Broadcast] = []
+        """Those of whoever waits for that one."""
         self._poll = poller()
         self._by_number: dict[int, ThreadsNode] = {}
-        self._followers: list[Alarm] = []
         self._wakeup = WakeupPipe()
         self._poll.register(self._wakeup.open(), READ)
         self._idle = min(IDLE_S, settings.request_timeout / 2)
         self._used_at = 0.0
-        self._closed = False
+        self._closed = self._all_cut = False
 
     async def send(
         self,
@@ -126,76 +115,65 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             with self._mutex:
                 if self._closed:
                     raise Unavailable(CLOSED)
-                self._begin_safely(broadcast, only)
+                self._begin_change()
+                if self._now() - self._used_at > self._idle and self._reader is None:
+                    self._take(self._poll.poll(0.0))  # the mutex is ours: nobody begins to read
+                self._begin(broadcast, only)
+                self._amid = False
             self._wait(broadcast, min(until, self._limit()))
         finally:
-            with self._mutex:
-                self._end(broadcast)
-                self._used_at = self._now()
+            broadcast.open = False
+            if self._reader is broadcast:
+                self._reader = None
+            self._leave(broadcast)
         return broadcast
 
-    def _begin_safely(self, broadcast: Broadcast, only: Container[int] | None) -> None:
-        try:
-            if self._now() - self._used_at > self._idle and self._reader is None:
-                self._take(self._poll.poll(0.0))  # the mutex is ours: nobody begins to read
-            self._begin(broadcast, only)
-        except BaseException:  # interrupted: what was sent and what is awaited may not agree
+    def _begin_change(self) -> None:
+        if self._amid:
             for node in self._nodes:
                 self._cut(node, "interrupted")
-            raise
+        self._amid = True
 
     def _wait(self, broadcast: Broadcast, until: float) -> None:
-        alarm: Alarm | None = None
-        token = object()
-        try:
-            while not broadcast.settled and (left := until - self._now()) > 0:
-                if self._takes_turn(token):
-                    try:
-                        self._lead(broadcast, until)
-                    finally:
-                        self._leave(token)
-                elif alarm is None:  # and then try once more: the one before may not have seen us
-                    alarm = Alarm()
-                    broadcast.wake = alarm.set
-                    with self._mutex:
-                        self._followers.append(alarm)
-                else:
-                    alarm.wait(left)
-
-        finally:
-            self._leave(token)  # also when interrupted before anything could be noted
-            if alarm is not None:
+        """Read for all, or wait for whoever does, until it is settled or the time has come."""
+        flag: ThreadFlag | None = None
+        while not broadcast.settled and (left := until - self._now()) > 0:
+            if self._takes_turn(broadcast):
+                self._lead(broadcast, until)
+            elif flag is None:  # and then try once more: the one before may not have seen us
+                flag = ThreadFlag()
+                broadcast.wake = flag.set
                 with self._mutex:
-                    if alarm in self._followers:
-                        self._followers.remove(alarm)
-            self._appoint()
+                    self._followers.append(broadcast)
+            else:
+                flag.wait(min(left, STALLED_S))
+                flag.clear()
 
     def _takes_turn(self, token: object) -> bool:
         with self._mutex:
             self._reader = self._reader or token
         return self._reader is token
 
-    def _leave(self, token: object) -> None:
-        """Read no more; somebody else does."""
-        if self._reader is token:
-            self._reader = None
-            self._appoint()
-            if self._closed:
-                self._dispose()
-
     def _lead(self, broadcast: Broadcast, until: float) -> None:
         """Read for all until our own broadcast is settled."""
         while not broadcast.settled and (left := until - self._now()) > 0:
             ready = self._poll.poll(left)
             with self._mutex:
+                self._begin_change()
                 self._take(ready)
+                self._amid = False
 
-    def _appoint(self) -> None:
-        """Wake one that waits, so that it reads for the others."""
-        if self._followers:
+    def _leave(self, broadcast: Broadcast) -> None:
+        """Wait no more; wake one that does, so that it reads for the others."""
+        if self._waiting or self._followers:
             with self._mutex:
-                for alarm in self._followers[:1]:
-                    alarm.set()
+                self._end(broadcast)
+                self._followers = [one for one in self._followers if one.open]
+                for one in self._followers[:1]:
+                    one.wake()
+        self._used_at = self._now()
+        if self._closed:
+            self._dispose()
 
     def _take(self, ready: list[tuple[int, int]]) -> None:
         for number, event in ready:
@@ -211,9 +189,6 @@ class ThreadsFanout(Fanout[ThreadsNode]):
                     self._receive(node)
             except OSError as error:
                 self._cut(node, error)
-            except BaseException:  # interrupted: nobody knows what was read
-                self._cut(node, "interrupted")
-                raise
 
     def _receive(self, node: ThreadsNode) -> None:
         while True:
@@ -239,9 +214,6 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         except OSError as error:
             self._cut(node, error)
             return
-        except BaseException:
-            self._cut(node, "interrupted")
-            raise
         if sent < len(payload):
             node.out = payload[sent:]
             self._poll.modify(node.number, READ | WRITE)
@@ -253,26 +225,32 @@ class ThreadsFanout(Fanout[ThreadsNode]):
             self._poll.modify(node.number, READ)
 
     def _cut(self, node: ThreadsNode, why: object) -> None:
-        if node.stream is None:
-            return
-        self._poll.unregister(node.number)
-        del self._by_number[node.number]
-        stream, node.stream = node.stream, None
-        stream.close()
+        """Close a connection; done as often as it takes when interrupted."""
+        node.up = False
+        if node.number in self._by_number:
+            try:
+                self._poll.unregister(node.number)
+            except (OSError, KeyError):
+                pass  # whoever was interrupted had got so far
+            self._by_number.pop(node.number, None)
+        if node.stream is not None:
+            node.stream.close()
+            node.stream = None
         self._broken(node, why)
 
     # Connections are made by threads of their own, so that no call waits for a dead node.
 
     def _start_connecting(self, node: ThreadsNode) -> None:
-        thread = threading.Thread(
-            target=self._connect, args=(node,), name="fencelock-connect", daemon=True
-        )
         try:
-            thread.start()
+            self._spawn(self._connect(node), "fencelock-connect")
         except RuntimeError as error:  # no thread to be had
             self._unreachable(node, cannot_connect(node.address, error))
 
-    def _connect(self, node: ThreadsNode) -> None:
+    async def _connect(self, node: ThreadsNode) -> None:
+        with self._mutex:
+            if node.connecting or node.up or self._closed:
+                return
+            node.connecting = True
         stream: ThreadsStream | None = None
         failure: Exception | None = None
         try:
@@ -284,6 +262,7 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         with self._mutex:
             if self._closed and stream is not None:
                 stream.close()
+            self._begin_change()
             if failure is not None:
                 self._unreachable(node, failure)
             elif stream is not None and not self._closed:
@@ -291,6 +270,7 @@ class ThreadsFanout(Fanout[ThreadsNode]):
                 self._by_number[node.number] = node
                 self._poll.register(node.number, READ)
                 self._connected(node)
+            self._amid = False
             if not self._closed:
                 self._wakeup.wake()  # whoever reads sees the new state of things
 
@@ -298,16 +278,15 @@ class ThreadsFanout(Fanout[ThreadsNode]):
         self.close_nowait()
 
     def close_nowait(self) -> None:
-        if self._closed:  # seen without the mutex: when the interpreter ends, a thread that has it
-            return  # is stopped for ever, and the last to let go of us would wait for it
+        if self._all_cut:  # seen without the mutex: when the interpreter ends, a thread that has
+            return  # it is stopped for ever, and the last to let go of us would wait for it
         with self._mutex:
-            if self._closed:
-                return
             self._closed = True
             for node in self._nodes:
                 self._cut(node, "closed")
             self._give_up()
             self._wakeup.wake()
+            self._all_cut = True
         self._dispose()
 
     def _dispose(self) -> None:

@@ -40,7 +40,7 @@ class SqliteEngine(Engine):
 
     @classmethod
     def settled(cls, address: Address) -> Address:
-        """The file by its absolute path: a forked child may have another working folder."""
+        """Name the file by its absolute path: a forked child may have another working folder."""
         if address.hosts or address.path in ("", "/") or ":memory:" in address.path:
             raise Misconfigured(
                 f"{address.public} names no file: write sqlite:///relative.db or "

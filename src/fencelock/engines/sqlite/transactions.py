@@ -75,7 +75,6 @@ class Answer(NamedTuple):
     """What became of a request: a fence, or who is in the way."""
 
     fence: int = 0
-    remaining: float = 0.0
     position: int = 0
     holder: str = ""
     handover: Handover | None = None
@@ -151,7 +150,7 @@ class Transactions:
             return Answer(fence=row.fence)
         self._remember_contended(name)
         position = self._join_queue(request, now, inbox) if request.queue else 0
-        return Answer(0, row.expires_at - now, position, row.meta, handover)
+        return Answer(0, position, row.meta, handover)
 
     def _remember_contended(self, name: str) -> None:
         """Spare a name the single statements, which are in vain; ``_leave`` ends that."""

@@ -66,7 +66,7 @@ class Deletion:
             raise
 
     async def _delete_due(self) -> float:
-        """Delete what is due; the moment when the next is."""
+        """Delete what is due; return the moment when the next is."""
         now = self._world.now()
         due = [
             node

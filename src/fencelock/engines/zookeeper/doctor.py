@@ -17,7 +17,7 @@ CONFIG = "/zookeeper/config"
 
 
 async def diagnose(world: World, connection: Connection, settings: Settings) -> list[Finding]:
-    """All findings about one ensemble."""
+    """Return all findings about one ensemble."""
     worker = world.adopt("fencelock-doctor")
     try:
         if settings.tls:
@@ -52,7 +52,7 @@ def _versions(members: list[Member]) -> list[str]:
 
 
 def _version(version: str) -> Finding:
-    """Versions whose known defects touch locks."""
+    """Warn of versions whose known defects touch locks."""
     number = tuple(map(int, version.split(".")))
     if number < (3, 4, 11) or (3, 5, 0) <= number < (3, 5, 4):
         text = f"version {version} can keep a node whose session has ended (ZOOKEEPER-2355)"

@@ -111,7 +111,7 @@ class ZooKeeperEngine(Engine):
         raise Unavailable(f"the queue of {request.name!r} changed faster than it could be read")
 
     def _node(self, request: Request) -> Node:
-        """The node of an attempt, which is kept while that goes on."""
+        """Return the node of an attempt, and keep it while that goes on."""
         node = self._nodes.get(request.owner)
         if node is None or node.is_over(self._connection.session_id):
             is_replacement = node is not None
@@ -132,7 +132,7 @@ class ZooKeeperEngine(Engine):
         return Node(request, folder, prefix, is_replacement, self.world.now, expect)
 
     async def _contenders(self, node: Node, request: Request) -> list[str]:
-        """All contenders in order; nothing where it is known already who stands before us."""
+        """List all contenders in order; none where the predecessor is known already."""
         if node.child is None and node.create_sent:
             children = await self._folders.find(node)
             if node.child is not None:
@@ -150,7 +150,7 @@ class ZooKeeperEngine(Engine):
         return await self._folders.contenders(node.folder)
 
     async def _join(self, node: Node, request: Request) -> list[str]:
-        """Create the node, and see who is there."""
+        """Create the node, and list the contenders."""
         node.ttl = min(request.ttl, self._connection.ttl_max)
         await self._connection.ready()  # that may take a new session
         node.create_sent, node.session = True, self._connection.session_id
@@ -162,7 +162,7 @@ class ZooKeeperEngine(Engine):
         return await self._folders.order(node.folder, listed)
 
     async def _contact(self, node: Node, asked_at: float) -> float | None:
-        """When a majority last took part in a request of ours; None when the node has gone.
+        """Return when a majority last took part in a request of ours; None when the node has gone.
 
         What is long ago is made good: one who has waited for hours has not written for hours.
         """
@@ -183,7 +183,7 @@ class ZooKeeperEngine(Engine):
     async def _adopt(
         self, node: Node, request: Request, twin: str, asked_at: float
     ) -> Grant | Busy:
-        """The same owner holds the lock already, through another client: its node is the one.
+        """Grant what the same owner holds already, through another client's node.
 
         We cannot keep that client's session alive, so we rely on it for a short while only.
         """
@@ -196,7 +196,7 @@ class ZooKeeperEngine(Engine):
         return granted(request.name, request.owner, stat.czxid, ttl, asked_at)
 
     async def _refuse(self, node: Node, request: Request, order: list[str]) -> Busy:
-        """Busy, for one who does not queue. Who will queue next keeps the node for that."""
+        """Refuse one who does not queue. Who will queue next keeps the node for that."""
         if request.waits or node.waits:
             return Busy(0.0)
         looking = messages.get_data(f"{node.folder}/{order[0]}")

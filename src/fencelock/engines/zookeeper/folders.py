@@ -28,11 +28,11 @@ class Folders:
         """The server has container nodes, as far as we know."""
 
     def path(self, name: str) -> str:
-        """The folder of a name."""
+        """Return the folder of a name."""
         return f"{self.root}/{paths.encode(name)}"
 
     def name(self, path: str) -> str:
-        """The name that a folder belongs to."""
+        """Return the name that a folder belongs to."""
         return paths.decode(path[len(self.root) + 1 :])
 
     @property
@@ -41,12 +41,12 @@ class Folders:
         return f"{self.root}/{paths.REVOKED}"
 
     async def contenders(self, folder: str) -> list[str]:
-        """List a folder: its contenders, first come first."""
+        """List the contenders of a folder, first come first."""
         (listed,) = await self._connection.call(messages.get_children(folder))
         return await self.order(folder, listed)
 
     async def order(self, folder: str, listed: Any) -> list[str]:
-        """The contenders among the children of a folder, as listed, first come first."""
+        """Return the contenders among the listed children of a folder, first come first."""
         if isinstance(listed, Exception):  # no folder any more
             return []
         order = paths.contenders(listed)
@@ -83,7 +83,7 @@ class Folders:
                 self.containers = False
 
     def _creation(self, path: str) -> messages.Request:
-        """The root and what is above it stays; the folders of locks go when they are unused."""
+        """Return the request for a folder: the root and all above it stay, others go if unused."""
         if self.containers and len(path) > len(self.root):
             return messages.create_container(path, self._acl)
         return messages.create_persistent(path, self._acl)

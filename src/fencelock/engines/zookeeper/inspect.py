@@ -101,14 +101,14 @@ class Inspection:
         )
 
     async def why_gone(self, node: Node) -> Gone:
-        """Why a node of ours is not there any more."""
+        """Find out why a node of ours is not there any more."""
         (found,) = await self._connection.call(messages.get_data(self._folders.revoked))
         reasons: Any = {} if isinstance(found, Exception) else json.loads(found[0] or b"{}")
         reason = reasons.get(_key(node.child or ""))
         return Gone("revoked", reason or "its node was deleted from ZooKeeper")
 
     async def why_not_ours(self, grant: Grant) -> Gone:
-        """Why a grant that this client has no node for cannot be renewed by it."""
+        """Find out why this client cannot renew a grant that it has no node for."""
         contenders = await self._contenders(self._folders.path(grant.name))
         if any(contender.stat.czxid == grant.fence for contender in contenders):
             reason = "it lives with the session of another client, which alone can keep it"
@@ -116,7 +116,7 @@ class Inspection:
         return Gone("expired", "its node is gone from ZooKeeper")
 
     async def _reasons(self) -> tuple[dict[str, str], int] | None:
-        """The last revocations and the version of their node; None when it was just made."""
+        """Read the last revocations and the version of their node; None when it was just made."""
         path = self._folders.revoked
         (found,) = await self._connection.call(messages.get_data(path))
         if isinstance(found, Exception):
@@ -126,7 +126,7 @@ class Inspection:
         return json.loads(data or b"{}"), stat.version
 
     async def _contenders(self, folder: str, most: int = 10_000) -> list[Contender]:
-        """Who stands before a lock, in order, with their data."""
+        """Read the contenders of a folder, in order, with their data."""
         _, children = await self._connection.call(
             messages.sync(folder), messages.get_children(folder)
         )
@@ -159,5 +159,5 @@ class Inspection:
 
 
 def _key(child: str) -> str:
-    """What tells one contender from all others, short enough to be remembered."""
+    """Return what tells one contender from all others, short enough to be kept."""
     return child[-60:]

@@ -109,21 +109,21 @@ class Node:
         return self.deleting
 
     def twin(self, order: list[str]) -> str | None:
-        """The first in the queue, if it is of the same owner and another client has made it."""
+        """Return the first in the queue, if another client has made it for the same owner."""
         first = order[0] if order else None
         if self.is_replacement or first is None or first == self.child:
             return None
         return first if first.startswith(self.prefix) else None
 
     def data(self, ttl: float) -> bytes:
-        """What it holds, for whoever inspects the lock."""
+        """Return its data, for whoever inspects the lock."""
         return f'{{"ttl": {ttl!r}, "meta": {self.meta}}}'.encode()
 
     def predecessor_gone(self) -> None:
         self.predecessor, self.watched_path, self.behind_holder = None, None, False
 
     def on_event(self, send: Send | None) -> None:
-        """The predecessor has gone, or the connection broke and no event would come.
+        """Look again: the predecessor has gone, or the connection broke and no event would come.
 
         The queue is listed without waiting for the waiter: it is woken when the reply is there.
         """
@@ -142,7 +142,7 @@ class Node:
 
 
 def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
-    """The ttl and the words of a contender; of a stranger's node, what can be shown of it."""
+    """Read the ttl and the meta of a contender; of another program's node, what can be shown."""
     text = (data or b"").decode(errors="replace")
     try:
         found: Any = json.loads(text)
@@ -153,5 +153,5 @@ def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
 
 
 def read_words(found: Any) -> str:
-    """The words of a holder as JSON text, where its node was still there."""
+    """Read the meta of a holder as JSON text, where its node was still there."""
     return "" if isinstance(found, Exception) else json.dumps(read_data(found[0], 0.0)[1])

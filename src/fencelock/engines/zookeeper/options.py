@@ -23,7 +23,7 @@ RECIPES = ("kazoo", "curator")
 
 
 def root(address: Address) -> str:
-    """The folder of all locks: the path of the URL, ``/fencelock`` where there is none."""
+    """Read the folder of all locks: the path of the URL, ``/fencelock`` where there is none."""
     if not address.path:
         return DEFAULT_ROOT
     parts = [part for part in address.path.split("/") if part]
@@ -38,7 +38,7 @@ def root(address: Address) -> str:
 
 
 def acl(address: Address) -> messages.Acl:
-    """Who may do what with our nodes: their creator alone, where we have a name."""
+    """Read who may do what with our nodes: their creator alone, where the URL names a user."""
     chosen = str(address.options.get("acl", "creator" if address.user else "open"))
     if chosen != "open" and not address.user:
         raise Misconfigured(
@@ -48,7 +48,7 @@ def acl(address: Address) -> messages.Acl:
 
 
 def connection(address: Address) -> Settings:
-    """Where to connect, and how."""
+    """Read where to connect, and how."""
     options: Any = address.options
     if not address.hosts:
         raise Misconfigured(f"{address.public} names no server: write zookeeper://host:port/root")

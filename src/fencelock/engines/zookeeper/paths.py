@@ -29,7 +29,7 @@ CURATOR = "_c_"
 
 
 def encode(name: str) -> str:
-    """The path of a name below the root, without a slash in front."""
+    """Return the path of a name below the root, without a slash in front."""
     first, *others = name.split("/", SEGMENTS_MAX - 1)
     segments = [_segment(first), *map(_segment, others)]
     if segments[0] == SYSTEM:
@@ -38,7 +38,7 @@ def encode(name: str) -> str:
 
 
 def decode(path: str) -> str:
-    """The name of a path below the root."""
+    """Return the name of a path below the root."""
     return "/".join("" if segment == EMPTY else unquote(segment) for segment in path.split("/"))
 
 
@@ -54,7 +54,7 @@ def _escape_last(text: str) -> str:
 
 
 def protected(owner: str, recipe: str) -> str:
-    """The beginning of an owner's node: found again when the answer to its creation was lost.
+    """Return how an owner's node begins, to find it when the reply to its creation was lost.
 
     Whoever may list the nodes sees it, so it is a hash: the owner id itself is the right to
     release.
@@ -67,13 +67,13 @@ def protected(owner: str, recipe: str) -> str:
 
 
 def sequence(child: str) -> int | None:
-    """The number that the server gave to a contender, or None for any other node."""
+    """Return the number that the server gave to a contender, or None for any other node."""
     found = _CONTENDER.search(child)
     return int(found[1]) if found else None
 
 
 def contenders(children: Iterable[str]) -> list[str]:
-    """All contenders, by their numbers: that is the order of arrival unless these are spent."""
+    """Sort all contenders by number: that is the order of arrival unless the numbers are spent."""
     numbered = [(number, child) for child in children if (number := sequence(child)) is not None]
     return [child for _, child in sorted(numbered)]
 

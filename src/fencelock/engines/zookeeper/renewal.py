@@ -55,7 +55,7 @@ class Renewal:
     async def _held(
         self, grants: Sequence[Grant], answers: dict[str, Grant | Gone]
     ) -> list[tuple[Grant, Node]]:
-        """The nodes of grants that may still be; of the others, that they are gone."""
+        """Return the nodes of grants that may still be; answer that the others are gone."""
         found: list[tuple[Grant, Node]] = []
         for grant in grants:
             node = self._nodes.get(grant.owner)

@@ -158,7 +158,7 @@ class EtcdGuard(_EtcdGuardBase):
     def forget(self, older_than_seconds: float) -> int:
         """Remove the marks that nobody has raised for so many seconds; say how many.
 
-        A holder that was frozen for longer than that is then accepted again. Time is told by the
+        A holder that was frozen for longer than that is then accepted again. Time is that of the
         clocks of those who wrote. Call it rarely, with days and not minutes.
         """
         return self._run(self._forget(older_than_seconds))
@@ -230,7 +230,7 @@ class AsyncEtcdGuard(_EtcdGuardBase):
     async def forget(self, older_than_seconds: float) -> int:
         """Remove the marks that nobody has raised for so many seconds; say how many.
 
-        A holder that was frozen for longer than that is then accepted again. Time is told by the
+        A holder that was frozen for longer than that is then accepted again. Time is that of the
         clocks of those who wrote. Call it rarely, with days and not minutes.
         """
         return await self._run(self._forget(older_than_seconds))

@@ -79,7 +79,7 @@ class Guarded(NamedTuple):
     operations: tuple[Operation, ...]
 
     def json(self) -> dict[str, Any]:
-        """The body of a POST to ``/v3/kv/txn``."""
+        """Make the body of a POST to ``/v3/kv/txn``."""
         done = [operation.json() for operation in self._done()]
         key = _text(self.key)
         absent = {"result": "EQUAL", "target": "CREATE", "key": key, "create_revision": "0"}
@@ -130,7 +130,7 @@ def guarded(
 
 
 def mark_key(prefix: str, name: str) -> bytes:
-    """The key that holds the mark of a name."""
+    """Return the key that holds the mark of a name."""
     try:
         return (prefix + name).encode()
     except UnicodeEncodeError as error:
@@ -138,12 +138,12 @@ def mark_key(prefix: str, name: str) -> bytes:
 
 
 def written(mark: int) -> str:
-    """A mark as text that sorts as its number does."""
+    """Write a mark as text that sorts as its number does."""
     return f"{mark:0{MARK_DIGITS}d}"
 
 
 def read_mark(value: bytes | None) -> int:
-    """The mark in the value of its key; 0 when there is none."""
+    """Read the mark in the value of its key; 0 when there is none."""
     if value is None:
         return 0
     digits = value[:MARK_DIGITS]
@@ -156,7 +156,7 @@ def read_mark(value: bytes | None) -> int:
 
 
 def values(responses: Iterable[Mapping[str, Any]]) -> Iterator[bytes | None]:
-    """What the reads among the answers found: one value, or None, for each."""
+    """Return what the reads among the answers found: one value, or None, for each."""
     for response in responses:
         if "response_range" in response:
             found = response["response_range"].get("kvs", [])
@@ -164,17 +164,17 @@ def values(responses: Iterable[Mapping[str, Any]]) -> Iterator[bytes | None]:
 
 
 def look(key: bytes) -> Json:
-    """The body of a POST to ``/v3/kv/range`` that reads one mark."""
+    """Make the body of a POST to ``/v3/kv/range`` that reads one mark."""
     return {"key": _text(key)}
 
 
 def seen(reply: Json) -> int:
-    """The mark in the answer to that."""
+    """Read the mark in the answer to ``look``."""
     return read_mark(next(values([{"response_range": reply}])))
 
 
 def setting(key: bytes, mark: int, stamp: int) -> Json:
-    """A transaction that sets a mark whatever it was; 0 removes it."""
+    """Make a transaction that sets a mark whatever it was; 0 removes it."""
     value = f"{written(mark)} {stamp}"
     return {"success": [(put(key, value) if mark else delete(key)).json()]}
 
@@ -212,12 +212,12 @@ def _text(raw: bytes) -> str:
 
 
 def _field(number: int, body: bytes) -> bytes:
-    """A length-delimited field of a protocol buffer."""
+    """Encode a length-delimited field of a protocol buffer."""
     return _varint(number << 3 | 2) + _varint(len(body)) + body
 
 
 def _number(number: int, value: int) -> bytes:
-    """A number's field; 0 is what is not written."""
+    """Encode a field with a number; 0 is what is not written."""
     return _varint(number << 3) + _varint(value) if value else b""
 
 

@@ -44,7 +44,7 @@ def sidecar_of(path: str) -> str:
 
 @contextmanager
 def locked(path: str, timeout: float, *, create: bool = True) -> Generator[int | None, None, None]:
-    """Have the sidecar open and locked; its descriptor. None when there is none to be had."""
+    """Open and lock the sidecar; yield its descriptor, or None where there is no sidecar."""
     descriptor = _lock(path, time.monotonic() + timeout, create)
     try:
         yield descriptor

@@ -1,4 +1,4 @@
-"""The guard of an ASGI application: requests with a stale fence do not reach it.
+"""Guard an ASGI application: requests with a stale fence do not reach it.
 
 The order for each guarded request: wait until no other is at work on the same resource in this
 process, compare with the mark, call the application, raise the mark when it accepts, which is

@@ -1,4 +1,4 @@
-"""The client's side: send the fence along, and raise StaleFence when a guard refused it."""
+"""Send the fence with a request, and raise StaleFence when a guard refused it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stores of a server's marks.
+"""Keep the marks of a server: the interface of a store, and one in memory.
 
 Whatever has ``enter(fence, name=...)``, ``mark(name)`` and ``epoch`` will do, so a guard of another
 resource is a store of marks: ``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a
@@ -81,7 +81,7 @@ class MemoryMarks:
     """Asyncio servers may call it directly."""
 
     def __init__(self, *, epoch: int = 0, limit: int = MARKS_MAX) -> None:
-        claim(1, "any", epoch)  # refuses what is no epoch
+        claim(1, "any", epoch)  # refuses what is not an epoch
         if type(limit) is not int or limit < 1:
             raise UsageError(f"limit is the number of marks to keep, at least 1, not {limit!r}")
         self.epoch = epoch

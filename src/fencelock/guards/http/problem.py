@@ -1,4 +1,4 @@
-"""The refusals of the middleware, as problem details (RFC 9457)."""
+"""Write the refusals of the middleware as problem details (RFC 9457)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a request is guarded, and by which fence: decided from its method, path and headers."""
+"""Decide whether a request is guarded, and by which fence: by method, path and headers."""
 
 from __future__ import annotations
 

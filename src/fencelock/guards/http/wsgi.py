@@ -1,4 +1,4 @@
-"""The guard of a WSGI application: requests with a stale fence do not reach it.
+"""Guard a WSGI application: requests with a stale fence do not reach it.
 
 The same as ``asgi.py``, for servers of threads: the order and its reasons are there. A request is
 done when the server has closed its response, as WSGI demands of it; until then no other one for the

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from ..fence import Fenced, check_age
 from .errors import translated
 from .raw_command import CommandSender
 from .script import forgetting
-from .script_call import PREFIX, ScriptCall, ScriptCalls, highest
+from .script_call import PREFIX, ScriptCall, ScriptCalls, SetOptions, highest
 
 if TYPE_CHECKING:
     import redis
@@ -53,14 +52,13 @@ class RedisGuard(ScriptCalls):
         lease: Fenced | int,
         *,
         name: str | None = None,
-        ex: int | timedelta | None = None,
-        px: int | timedelta | None = None,
-        nx: bool = False,
-        xx: bool = False,
-        keepttl: bool = False,
+        **options: Unpack[SetOptions],
     ) -> bool:
-        """Write a key, in one step with the check; False when ``nx`` or ``xx`` did not hold."""
-        call = self._set(key, value, lease, name, ex, px, nx, xx, keepttl)
+        """Write a key, in one step with the check; False when ``nx`` or ``xx`` did not hold.
+
+        The options are redis-py's: ``ex`` or ``px`` or ``keepttl``, ``nx`` or ``xx``.
+        """
+        call = self._set(key, value, lease, name, **options)
         return self._run(call) is not None
 
     def eval(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from inspect import iscoroutinefunction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ...errors import UsageError
 from ..fence import MARK_DIGITS, Claim, Fenced, claim
@@ -32,6 +32,16 @@ class ScriptCall(NamedTuple):
     script: Script
     keys: list[Any]
     arguments: list[Any]
+
+
+class SetOptions(TypedDict, total=False):
+    """What ``set`` takes beside key and value, as redis-py does."""
+
+    ex: int | timedelta | None
+    px: int | timedelta | None
+    nx: bool
+    xx: bool
+    keepttl: bool
 
 
 class ScriptCalls:
@@ -75,11 +85,11 @@ class ScriptCalls:
         value: Any,
         lease: Fenced | int,
         name: str | None,
-        ex: int | timedelta | None,
-        px: int | timedelta | None,
-        nx: bool,
-        xx: bool,
-        keepttl: bool,
+        ex: int | timedelta | None = None,
+        px: int | timedelta | None = None,
+        nx: bool = False,
+        xx: bool = False,
+        keepttl: bool = False,
     ) -> ScriptCall:
         if ex is None and px is None and not (nx or xx or keepttl):
             return self._script_call(SET, (key,), (value,), lease, name)

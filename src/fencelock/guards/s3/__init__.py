@@ -5,16 +5,17 @@
         data = guard.enter("report.json", lease)        # raises the mark, and reads
         guard.put("report.json", change(data), lease)
 
-The mark stands in the first line of the object itself; ``envelope.py`` says why. So others read the
-object with ``guard.read``, or skip its first bytes. The store must honor If-Match and If-None-Match
-when it writes, as S3 does since the end of 2024: ``guard.probe()`` finds out.
+The mark stands in the first line of the object itself; ``Envelope`` in ``operations.py`` says why.
+So others read the object with ``guard.read``, or skip its first bytes. The store must honor
+If-Match and If-None-Match when it writes, as S3 does since the end of 2024: ``guard.probe()`` finds
+out.
 
 The tests run against SeaweedFS, a real object store with S3's interface, and not against AWS.
 """
 
 from __future__ import annotations
 
-from .envelope import SIZE, unwrap, wrap
 from .guard import AsyncS3Guard, S3Guard
+from .operations import SIZE, unwrap, wrap
 
 __all__ = ["SIZE", "AsyncS3Guard", "S3Guard", "unwrap", "wrap"]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from importlib import import_module
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Protocol, TypeVar, cast
 
 from ...errors import UsageError
@@ -18,7 +18,7 @@ from . import dialects, errors, transactions
 from .dialects import Dialect
 from .steps import Result, Statement, Steps, Table
 
-__all__ = ["Adapter", "adapt", "change_in_sqlite3", "is_sqlite3"]
+__all__ = ["Adapter", "adapt", "change", "shortcut"]
 
 T = TypeVar("T")
 
@@ -100,23 +100,40 @@ def _package(kind: type[Any]) -> str:
 
 
 @lru_cache(maxsize=64)
-def is_sqlite3(kind: type[Any]) -> bool:
-    """Whether connections of this class are of Python's own sqlite3."""
-    return _package(kind) == "sqlite3"
+def shortcut(kind: type[Any]) -> Dialect | None:
+    """What connections of this class speak, if they execute a statement themselves, and block.
+
+    Those are Python's own sqlite3 and psycopg.
+    """
+    package = _package(kind)
+    blocking = not iscoroutinefunction(getattr(kind, "execute", None))
+    return DRIVERS[package] if package in {"sqlite3", "psycopg"} and blocking else None
 
 
-def change_in_sqlite3(
-    connection: Any, sql: str, values: tuple[Any, ...], table: Table, *, in_transaction: bool
+def change(
+    connection: Any,
+    dialect: Dialect,
+    sql: str,
+    values: tuple[Any, ...],
+    table: Table,
+    *,
+    in_transaction: bool,
 ) -> bool:
     """Execute the one statement of a guard, and tell whether it changed a row; if not, run steps.
 
-    A write to a SQLite file takes so little time that what surrounds it counts. ``values`` are in
-    the order in which the statement has its parameters.
+    A write to a local database takes so little time that what surrounds it counts. ``values`` are
+    in the order in which the statement has its parameters.
     """
     try:
-        if in_transaction and not connection.in_transaction:
+        if dialect is dialects.SQLITE:
+            begins = connection.in_transaction
+        else:
+            _refuse_pipeline(connection)
+            begins = not connection.autocommit
+        if in_transaction and not begins:
             transactions.demand(transactions.may_change(connection))
-        changed: int = connection.execute(positional(sql, True)[0], values).rowcount
+        text, _ = positional(sql, dialect is dialects.SQLITE)
+        changed: int = connection.execute(text, values).rowcount
     except Exception as error:
         errors.meet(error, table)
         raise

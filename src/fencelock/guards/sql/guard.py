@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import UsageError
 from ..fence import Claim, Fenced, check_age, claim
 from . import dialects
-from .adapters import adapt, change_in_sqlite3, is_sqlite3
+from .adapters import adapt, change, shortcut
 from .dialects import Dialect, Statements
 from .names import check_identifier, check_name
 from .steps import Statement, Steps, Table
@@ -41,9 +41,9 @@ class SqlGuard:
         then judged by what this one leaves behind.
         """
         found = claim(lease, name, self.epoch)
-        if self._dialect is None and is_sqlite3(connection.__class__):
-            sql, values = self._sql(dialects.SQLITE).enter, (check_name(found.name), found.mark)
-            if change_in_sqlite3(connection, sql, values, self._where, in_transaction=True):
+        if self._dialect is None and (direct := shortcut(connection.__class__)) is not None:
+            sql, values = self._sql(direct).enter, (check_name(found.name), found.mark)
+            if change(connection, direct, sql, values, self._where, in_transaction=True):
                 return None
         over = adapt(connection, self._dialect)
         key = _key(over.dialect, found.name)

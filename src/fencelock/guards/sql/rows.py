@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ...errors import EngineError, UsageError
 from ..fence import Claim, Fenced, claim
 from . import dialects
-from .adapters import adapt, change_in_sqlite3, is_sqlite3
+from .adapters import adapt, change, shortcut
 from .dialects import Dialect
 from .names import check_identifier, quote
 from .steps import Statement, Steps, Table
@@ -78,10 +78,10 @@ class RowGuard:
         if name is None and isinstance(lease, int):
             name = _which(self.table, key)
         found = claim(lease, name, self.epoch)
-        if self._dialect is None and is_sqlite3(connection.__class__):
-            sql, mark = self._sql(dialects.SQLITE, key, values).update, found.mark
+        if self._dialect is None and (direct := shortcut(connection.__class__)) is not None:
+            sql, mark = self._sql(direct, key, values).update, found.mark
             given = (*values.values(), mark, *key.values(), mark)
-            if change_in_sqlite3(connection, sql, given, self._where, in_transaction=False):
+            if change(connection, direct, sql, given, self._where, in_transaction=False):
                 return None
         over = adapt(connection, self._dialect)
         rows = self._sql(over.dialect, key, values)

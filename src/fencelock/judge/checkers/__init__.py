@@ -7,8 +7,7 @@ know an engine.
 from __future__ import annotations
 
 from .calls import ends_in_time, no_false_word
-from .fences import fences_grow
-from .holding import one_holder, told_in_time
+from .holding import fences_grow, one_holder, told_in_time
 from .linear import Undecided, linearizable
 from .register import no_lost_update, nothing_stale
 from .waiting import first_come_first_served, no_orphan, nobody_sleeps

@@ -1,7 +1,7 @@
 """Derive from a history who held a lock from when to when, and which faults befell whom.
 
 Three ends of a tenure are told apart, because each answers another question. It is *believed in*
-until its holder gives it back or hears that it is lost. It is *over* when the engine is known to
+until its holder gives it back or learns that it is lost. It is *over* when the engine is known to
 have ended it. It is *possible* as long as the engine may still keep the lock for it.
 """
 

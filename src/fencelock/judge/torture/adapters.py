@@ -1,8 +1,8 @@
-"""Adapters: one interface to every library that is tortured, so that each does the same work.
+"""Give every library that is tortured one interface, so that each does the same work.
 
-An adapter returns a hold, or None when the lock was not had in time, or raises: ``Failed`` when
-nothing happened, ``Doubt`` when it may have. Those of fencelock are here, in both flavors;
-``peers.py`` has those of other libraries.
+An adapter returns a hold, or None when the lock could not be acquired in time, or raises:
+``Failed`` when nothing happened, ``Doubt`` when it may have. Those of fencelock are here, in both
+flavors; ``peers.py`` has those of other libraries.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Doubt(Exception):
 
 
 class Hold(ABC):
-    """A lock that was had."""
+    """A lock that was acquired."""
 
     fence: int = 0
     """0 where the library has none."""
     ttl: float = 0.0
-    """For how long the lock is kept for a holder that is not heard of."""
+    """For how long the engine keeps the lock for a holder that sends nothing."""
 
     @abstractmethod
     def check(self) -> str:
@@ -164,7 +164,7 @@ class FencelockHold(Hold):
 
 
 def _granted(acquire: Callable[[], T]) -> T | None:
-    """The lease, or None when it was not had in time; ``Failed`` or ``Doubt`` for other errors."""
+    """The lease, or None when not acquired in time; ``Failed`` or ``Doubt`` for other errors."""
     try:
         return acquire()
     except NotAcquired:

@@ -1,4 +1,4 @@
-"""A client process of a torture: started, read, frozen, killed and started again.
+"""Start a client process of a torture, record what it writes, freeze it, kill it, restart it.
 
 Each has a process group of its own, so that Ctrl-C reaches the torture alone, which then ends them.
 A thread per process records the lines that it writes, and answers its requests.

@@ -1,4 +1,4 @@
-"""The counters that the clients of a torture increment, with and without a guard.
+"""Keep the counters that the clients of a torture increment, with and without a guard.
 
 Both live in the parent process, so nothing that befalls a client befalls them, and each operation
 takes effect at one moment of one clock. The guarded ones accept a fence that is at least the

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from ...engine import Address
@@ -69,12 +68,7 @@ class Network:
             proxy.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for proxy in self._proxies:
             proxy.close()
 

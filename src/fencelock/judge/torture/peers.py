@@ -22,13 +22,25 @@ from .adapters import Doubt, Failed, FencelockAdapter, FencelockAsyncAdapter, Ho
 CHECKS_EVERY_S = 0.05  # how often they look for a lock that is held: the default is 0.1 s
 
 
-class RedisPy(LockAdapter):
-    """redis-py's Lock: ``SET NX PX``, no renewal unless the program extends it by hand."""
+class RedisAdapter(LockAdapter):
+    """A library whose locks are keys of Redis."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, **options: object) -> None:
         redis: Any = import_module("redis")
         self._errors: Any = import_module("redis.exceptions")
-        self._redis = redis.Redis.from_url(url)
+        self._redis = redis.Redis.from_url(url, **options)
+
+    def close(self) -> None:
+        self._redis.close()
+
+    def sweep(self, prefix: str) -> None:
+        """Delete the keys that have this in their names: the names are ours alone."""
+        for key in self._redis.scan_iter(match=f"*{prefix}*"):
+            self._redis.delete(key)
+
+
+class RedisPy(RedisAdapter):
+    """redis-py's Lock: ``SET NX PX``, no renewal unless the program extends it by hand."""
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
         """As its blocking acquire does, with a note of when the try began that got the lock."""
@@ -44,12 +56,6 @@ class RedisPy(LockAdapter):
                 time.sleep(CHECKS_EVERY_S)
         except self._errors.RedisError as error:
             raise Doubt(str(error)) from error
-
-    def close(self) -> None:
-        self._redis.close()
-
-    def sweep(self, prefix: str) -> None:
-        _delete(self._redis, prefix)
 
 
 class RedisPyHold(Hold):
@@ -80,14 +86,12 @@ class RedisPyHold(Hold):
         return True
 
 
-class PythonRedisLock(LockAdapter):
+class PythonRedisLock(RedisAdapter):
     """python-redis-lock, with a ttl and with its thread that renews."""
 
     def __init__(self, url: str) -> None:
-        redis: Any = import_module("redis")
-        self._errors: Any = import_module("redis.exceptions")
+        super().__init__(url, socket_timeout=None)
         self._module: Any = import_module("redis_lock")
-        self._redis = redis.Redis.from_url(url, socket_timeout=None)
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
         whole = max(1, round(ttl))  # it takes whole seconds only
@@ -97,12 +101,6 @@ class PythonRedisLock(LockAdapter):
         except self._errors.RedisError as error:
             raise Doubt(str(error)) from error
         return PythonRedisLockHold(lock, whole, self._errors, self._module) if got else None
-
-    def close(self) -> None:
-        self._redis.close()
-
-    def sweep(self, prefix: str) -> None:
-        _delete(self._redis, prefix)
 
 
 class PythonRedisLockHold(Hold):
@@ -170,12 +168,6 @@ class FileLockHold(Hold):
     def release(self) -> bool:
         self._lock.release()
         return True
-
-
-def _delete(redis: Any, prefix: str) -> None:
-    """Remove the keys that have this in their names: the names are ours alone."""
-    for key in redis.scan_iter(match=f"*{prefix}*"):
-        redis.delete(key)
 
 
 class Library(NamedTuple):

@@ -1,10 +1,13 @@
-"""The settings, the progress and the result of a torture: plain values."""
+"""The settings, the progress and the result of a torture, and the promises that it is judged by."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
+from ..._client.pending import ECHO_S
+from ...engine import Address, Engine
 from ...model import Traits
+from ...world import GRACE_S
 from ..history import History
 from ..promises import Promises
 from ..verdict import Verdict
@@ -72,3 +75,59 @@ class Run(NamedTuple):
     def tenures(self) -> int:
         acquires = self.history.operations("acquire")
         return sum(one.outcome == "ok" for one in acquires)
+
+
+SLACK_S = 0.25  # how late a process may be on a busy machine
+SOON_S = 3.0
+SESSION_SHARE = 0.75  # of a ZooKeeper session, that a lease lasts at most
+BOUND = (
+    "the lock is bound to a session: when the network ends that, the lock is free at once, and its "
+    "holder is told with the next renewal. Up to a third of a ttl with two holders is not counted"
+)
+
+
+def with_session(url: str, ttl: float) -> str:
+    """Ask ZooKeeper for a session that fits the ttl: a killed client keeps its locks for as long.
+
+    Its default is made for production, where nobody waits for a holder to be forgotten.
+    """
+    head, mark, options = url.partition("?")
+    if not head.startswith("zookeeper://") or "session=" in options:
+        return url
+    return f"{head}?session={ttl / SESSION_SHARE:g}{'&' if mark else ''}{options}"
+
+
+def is_session_bound(address: Address) -> bool:
+    """Whether the server frees a lock as soon as the connection of its holder has ended."""
+    modes = {"postgresql": ("advisory", "row"), "mysql": ("advisory",), "mariadb": ("advisory",)}
+    return address.options.get("mode") in modes.get(address.scheme, ())
+
+
+def session_of(engine: Engine) -> float:
+    """The length of the session that carries all leases of a client, or 0 where none does."""
+    if engine.address.scheme != "zookeeper":
+        return 0.0
+    wire: Any = cast("Any", engine)._wire
+    return float(wire.limit) / SESSION_SHARE
+
+
+def promised(traits: Traits | None, ttl: float, bound: bool = False) -> Promises:
+    """What a run is held to. The lock of another library is held to what every lock is for: it
+    has one holder at a time while a lease lasts, and can be acquired again. It reports no loss.
+
+    Where a lock is bound to a session, its holder is told of the end with its next renewal.
+    """
+    slack = SLACK_S + ttl / 3 if bound else SLACK_S
+    return Promises(
+        exclusive=True,
+        fence=traits is not None and traits.fence,
+        fifo=traits is not None and traits.fifo,
+        guarded=traits is not None and traits.fence,
+        ttl=ttl,
+        slack=slack,
+        told_within=None if traits is None else SOON_S,
+        woken_within=ttl + SOON_S,
+        freed_within=ttl + SOON_S,
+        grace=None if traits is None else GRACE_S + SLACK_S,
+        undone_within=None if traits is None else ECHO_S + SOON_S,
+    )

@@ -8,33 +8,37 @@ counters, and all times are of one clock that every process of the machine share
 from __future__ import annotations
 
 import secrets
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Self
 
+from ... import sync
 from ...engine import Engine
-from ...errors import Unavailable, UsageError
+from ...errors import FencelockError, Unavailable, UsageError
 from ...worlds import clock
 from ..history import Event, History
 from ..verdict import verdict
 from . import network
-from .adapters import Doubt, Failed, FencelockAdapter, LockAdapter
+from .adapters import WHO, Doubt, Failed, FencelockAdapter, LockAdapter
 from .client_process import ClientProcess
 from .counters import SharedCounters
-from .expectations import (
+from .nemesis import ON_THE_WIRE, Nemesis
+from .network import Network
+from .peers import OURS, open_adapter
+from .run import (
     BOUND,
     SESSION_SHARE,
     SOON_S,
+    Progress,
+    Run,
+    Settings,
     is_session_bound,
     promised,
     session_of,
     with_session,
 )
-from .nemesis import ON_THE_WIRE, Nemesis
-from .network import Network
-from .peers import OURS, open_adapter
-from .queue_observer import QueueObserver
-from .run import Progress, Run, Settings
 from .workload import Plan
 
 CLIENTS_PER_NAME = 4
@@ -258,3 +262,52 @@ class _Torture:
 
 def _name(number: int) -> str:
     return f"client {number + 1}"
+
+
+EVERY_S = 0.1
+JOIN_S = 30.0
+YOUNG_S = 0.02  # an age that two clocks may disagree about
+
+
+class QueueObserver:
+    """A thread that inspects the locks, again and again, and records who holds and who waits.
+
+    Clients cannot see when they stand in the queue, nor what the engine keeps for them; the engine
+    can. Whoever was there before the request is recorded for the moment of the request.
+    """
+
+    def __init__(self, client: sync.Client, names: Sequence[str], now: Callable[[], float]) -> None:
+        self._client = client
+        self._names = names
+        self._now = now
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="queue_observer", daemon=True)
+        self.events: list[Event] = []
+
+    def __enter__(self) -> Self:
+        if self._names:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_S)
+
+    def _run(self) -> None:
+        while not self._over.wait(EVERY_S):
+            for name in self._names:
+                try:
+                    self._look(name)
+                except FencelockError:
+                    pass  # the next look may succeed, and a missing note accuses nobody
+
+    def _look(self, name: str) -> None:
+        asked_at = self._now()
+        _, holders, waiters, _ = self._client.inspect(name)
+        spent = self._now() - asked_at
+        seen = [("kept", one.age, one.meta) for one in holders]
+        seen += [("queued", one.age, one.meta) for one in waiters]
+        for verb, age, meta in seen:
+            if age > spent + YOUNG_S and WHO in meta:
+                self.events.append(Event(asked_at, str(meta[WHO]), "note", verb, name=name))

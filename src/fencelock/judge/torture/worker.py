@@ -1,4 +1,4 @@
-"""One client process of a torture: ``python -m fencelock.judge.torture.worker``.
+"""Be one client process of a torture: ``python -m fencelock.judge.torture.worker``.
 
 It reads its plan from the first line of its input, and then writes lines of JSON: what it does, and
 its requests to the counters, which its parent keeps. Each request is answered by one line. It ends

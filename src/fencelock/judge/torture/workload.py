@@ -1,4 +1,4 @@
-"""The work of a client in a torture, over and over: read, work, check, write back.
+"""Do the work of a client in a torture, over and over: read, work, check, write back.
 
 The work is a read-modify-write, which loses an update whenever two do it at once. It is done on two
 counters: one that checks fences and one that does not, so that a run shows what the lock alone

@@ -72,7 +72,7 @@ def given(lease: T | None, why: str = "the lock is free") -> T:
 
 
 async def kept_out(lock: Lock, otherwise: str) -> None:
-    """See that a lock is not to be had now."""
+    """See that a lock cannot be acquired now."""
     lease = await lock.try_acquire()
     if lease is not None:
         await give_back(lease)

@@ -1,28 +1,29 @@
-"""The context of a check: clients, names of its own, others at work, and waits that end."""
+"""Give a check its clients, names of its own, others at work, and waits that end."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial, wraps
+from inspect import iscoroutinefunction
+from typing import Any, Generic, TypeVar, cast
 
 from ... import aio, sync
 from ..._client.client import Core
 from ...engine import Address, Engine
+from ...errors import LeaseLost, Unavailable
 from ...model import Busy, Grant, Request
 from ...world import Job, Signal, World, sleep
 from ...worlds.aio import AioWorld
 from ...worlds.threads import ThreadsWorld
 from ..faulty import Faults, FaultyEngine
-from .async_adapter import async_adapter
 from .check import Broken, Check, Flavor, expect, give_back
-from .record import Record, recorded
 
 T = TypeVar("T")
 
 TIMEOUT_S = 20.0  # how long a check waits for something that must happen
 LONG_S = 30.0  # a ttl that does not end within a check, however busy the machine is
 BRIEF_S = 0.25  # a ttl whose end a check waits for
+SLOW_S = 4.0  # the same where the machine is slower than that
 CLOSE_S = 10.0
 
 
@@ -138,6 +139,23 @@ class CheckContext:
         """A wish to hold a name, as the core would send it to the engine."""
         return Request(name, self.world.owner(), ttl)
 
+    async def brief_lease(
+        self, client: aio.Client, on_lost: Callable[[LeaseLost], object] | None = None
+    ) -> aio.Lease:
+        """Acquire a lease that ends soon; later, where a busy machine needs longer to acquire it.
+
+        A grant that comes after its ttl is given back, which breaks no promise.
+        """
+        ttl = BRIEF_S
+        while True:
+            try:
+                lock = client.lock(self.name(), ttl=ttl, renew=False, on_lost=on_lost)
+                return await lock.acquire()
+            except Unavailable:
+                if ttl >= SLOW_S:
+                    raise
+                ttl *= 4
+
     async def enqueue(self, client: aio.Client, request: Request) -> tuple[Signal, Grant | Busy]:
         """Join the queue as a waiter does: watch, then acquire."""
         signal = core_of(client).world.signal()
@@ -173,6 +191,16 @@ class CheckContext:
     async def until_lost(self, lease: aio.Lease) -> None:
         """Wait until the holder is told of its loss."""
         expect(await lease.lost.wait(self.timeout), f"the holder of {lease!r} was not told in time")
+
+    def make_due(self, client: aio.Client) -> None:
+        """Have the keeper renew all leases of a client at once.
+
+        So a check need not wait for a third of a ttl, nor ask for one that a busy machine outlasts.
+        """
+        keeper = core_of(client).keeper
+        for hold in keeper.held():
+            hold.attend_at = hold.grant.asked_at
+        keeper.wake()
 
     def crash(self, client: aio.Client) -> None:
         """Have a client do what a killed process does: nothing more, and no good-bye."""
@@ -224,3 +252,117 @@ def grant_of(answer: Grant | Busy) -> Grant:
     if isinstance(answer, Grant):
         return answer
     raise Broken(f"the engine must grant this, and says {answer!r}")
+
+
+R = TypeVar("R")
+
+VERBS = ("renew", "release", "withdraw", "inspect", "watch", "revoke", "scan")
+
+
+class Record:
+    """The calls that the engines of one check got, and who was told to wait.
+
+    A check has to know when a waiter is queued and whether a bad call reached the engine. No engine
+    can tell that, so its class is extended by a record of its own calls.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.waiters: dict[str, dict[str, None]] = {}
+        """For each name the owners that were told to wait, in the order they came."""
+        self.look_in: float | None = None
+        """When set, waiters are told to look again this late: only a push is earlier."""
+
+    def waiting(self, name: str) -> int:
+        """How many have been told to wait for a name so far."""
+        return len(self.waiters.get(name, ()))
+
+    def note(self, request: Request, answer: Grant | Busy) -> Grant | Busy:
+        if isinstance(answer, Grant):
+            return answer
+        if request.queue or answer.queued:  # some join the queue with the first question
+            self.waiters.setdefault(request.name, {})[request.owner] = None
+        return answer if self.look_in is None else answer._replace(look_in=self.look_in)
+
+
+def recorded(engine: type[Engine], record: Record) -> type[Engine]:
+    """The same engine, keeping a record of its calls."""
+
+    async def acquire(self: Engine, request: Request) -> Grant | Busy:
+        record.calls += 1
+        return record.note(request, await engine.acquire(self, request))
+
+    verbs = {verb: _counted(getattr(engine, verb), record) for verb in VERBS}
+    return type(engine.__name__, (engine,), {"acquire": acquire, **verbs})
+
+
+def _counted(
+    verb: Callable[..., Coroutine[Any, Any, R]], record: Record
+) -> Callable[..., Coroutine[Any, Any, R]]:
+    @wraps(verb)
+    async def call(self: Engine, *arguments: Any) -> R:
+        record.calls += 1
+        return await verb(self, *arguments)
+
+    return call
+
+
+_TWINS: dict[type[object], type[object]] = {
+    sync.Client: aio.Client,
+    sync.Lock: aio.Lock,
+    sync.RWLock: aio.RWLock,
+    sync.Lease: aio.Lease,
+    sync.Lost: aio.Lost,
+}
+
+
+def async_adapter(client: sync.Client) -> aio.Client:
+    """Give a blocking client the methods of an asyncio one, so that one check serves both flavors.
+
+    What ``fencelock.aio`` awaits can be awaited here; the blocking call is made in the calling
+    thread, before the coroutine ends. Nothing suspends, so ``drive()`` runs it.
+    """
+    return cast(aio.Client, _AsyncAdapter(client))
+
+
+class _AsyncAdapter:
+    """Wraps a sync Client, Lock, Lease or Lost. Two that wrap the same one are equal."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._wrapped, name)
+        if name.startswith("_") or not callable(value):
+            return _wrap(value)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return _wrap(value(*args, **kwargs))
+
+        async def wait(*args: Any, **kwargs: Any) -> Any:
+            return _wrap(value(*args, **kwargs))
+
+        twin = _TWINS[type(self._wrapped)]
+        return wait if iscoroutinefunction(getattr(twin, name)) else call
+
+    async def __aenter__(self) -> Any:
+        return _wrap(self._wrapped.__enter__())
+
+    async def __aexit__(self, *error: Any) -> None:
+        self._wrapped.__exit__(*error)
+
+    def __bool__(self) -> bool:
+        return bool(self._wrapped)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _AsyncAdapter) and self._wrapped is other._wrapped
+
+    def __hash__(self) -> int:
+        return hash(self._wrapped)
+
+    def __repr__(self) -> str:
+        return repr(self._wrapped)
+
+
+def _wrap(value: Any) -> Any:
+    return _AsyncAdapter(value) if type(value) in _TWINS else value

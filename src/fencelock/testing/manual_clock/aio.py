@@ -1,4 +1,4 @@
-"""A clock that is moved by hand, for asyncio."""
+"""Move the clock of asyncio clients by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client on a manual clock, in either flavor: the core over a private memory engine.
+"""Make the core of a client on a manual clock, over a private memory engine.
 
 What it shows is what every engine promises; ``engines/memory.py`` is the specification.
 """

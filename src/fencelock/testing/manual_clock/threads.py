@@ -1,4 +1,4 @@
-"""A clock that is moved by hand, for threads."""
+"""Move the clock of blocking clients by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of a manual clock: who sleeps until when, and who is at work.
+"""Keep the time of a manual clock: who sleeps until when, and who is at work.
 
 Both flavors share it: ``threads.py`` and ``aio.py`` put their own to sleep on it, and move it.
 

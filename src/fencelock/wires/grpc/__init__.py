@@ -6,8 +6,8 @@ not survive; and a channel of it never closes if Ctrl-C strikes while a stream b
 small messages to a server that is known by its address, so much is left out: compression, name
 services, balancing, retries, proxies.
 
-``hpack.py`` reads and writes headers, ``call.py`` is the state of one call, ``connection.py`` that
-of a connection and its frames; none of them does I/O. ``client_threads.py`` and
-``client_aio.py`` are the connections that callers share, ``stream_threads.py`` and
-``stream_aio.py`` the calls with many messages.
+``hpack.py`` reads and writes headers, ``status.py`` says how a call ended, ``connection.py`` is the
+state of a connection, its calls and frames; none of them does I/O. ``client_threads.py`` and
+``client_aio.py`` are the connections that callers share, for calls and, in asyncio, for streams;
+``stream_threads.py`` is a stream of threads.
 """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import cast
 
 from ..buffered_protocol import Receiver
-from .call import Call, RpcError, cannot_connect
-from .connection import DEATH_S, PING_OUT, PONG_S, SILENCE_S, Connection
+from .connection import DEATH_S, PING_OUT, PONG_S, SILENCE_S, Call, Connection, OnEnd, OnMessage
 from .hpack import Malformed
 from .server import Server
+from .status import RpcError, cannot_connect
 from .tls import see_agreed
 
 LINGER_S = 0.1  # after a cancellation
@@ -116,14 +117,14 @@ class AioClient(Receiver):
         self.close(str(exc or "the server closed the connection"))
 
     def _watch(self, due: float) -> None:
-        """Look by then, at the latest."""
+        """Set the timer to this moment, unless it is set to an earlier one."""
         if self._timer is not None:
             due = min(due, self._timer.when())
             self._timer.cancel()
         self._timer = self._loop.call_at(due, self._look)
 
     def _look(self) -> None:
-        """See whose time is up."""
+        """End the calls whose time is up."""
         self._timer = None
         now = self._loop.time()
         waiting = [call for call in self._frames.under_way() if isinstance(call, _AioCall)]
@@ -189,8 +190,65 @@ class AioClient(Receiver):
             self._frames.fail(why)
 
 
+class _StreamCall(Call):
+    """A call that passes each message on."""
+
+    __slots__ = ("_on_end", "_on_message")
+
+    def __init__(self, head: bytes, on_message: OnMessage, on_end: OnEnd) -> None:
+        super().__init__(head, None, goes_on=True)
+        self._on_message = on_message
+        self._on_end = on_end
+
+    def on_message(self, message: bytes) -> None:
+        self._on_message(message)
+
+    def on_end(self) -> None:
+        self._on_end()
+
+
+class AioStream:
+    """Messages both ways, until either side ends it."""
+
+    def __init__(
+        self,
+        client: Awaitable[AioClient],
+        head: bytes,
+        on_message: OnMessage,
+        on_end: OnEnd,
+    ) -> None:
+        self._call = _StreamCall(head, on_message, on_end)
+        self._early: list[bytes] = []
+        """Messages to be sent once there is a connection."""
+        self._client: AioClient | None = None
+        self._task = asyncio.ensure_future(self._begin(client))
+
+    async def _begin(self, client: Awaitable[AioClient]) -> None:
+        try:
+            found = await client
+        except RpcError as error:
+            self._call.end(error)
+            return
+        if not self._call.done:
+            self._client = found
+            found.begin(self._call)
+            for message in self._early:
+                found.send(self._call, message)
+
+    def send(self, message: bytes) -> None:
+        if self._client is None:
+            self._early.append(message)
+        else:
+            self._client.send(self._call, message)
+
+    def close(self) -> None:
+        self._call.end(None)
+        if self._client is not None:
+            self._client.end(self._call)
+
+
 async def connect(server: Server, within: float) -> AioClient:
-    """A connection to a server; RpcError says why there is none."""
+    """Connect to a server; RpcError says why not."""
     host, port, tls, _ = server
     name = None if tls is None else host
     made = AioClient()

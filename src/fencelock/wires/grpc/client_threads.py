@@ -4,23 +4,176 @@ Whoever waits for an answer reads, if nobody else does, and receives for all; on
 answer it wakes another who waits, to go on reading. So a thread that is alone sends and receives
 for itself, and many have their requests under way at once.
 
-A signal handler may raise between any two steps. So the turn to read is no lock, which such a
-moment could leave locked for good: it belongs to a call, and every end of that call gives it back.
+A signal handler may raise between any two steps, also while an earlier exception is on its way. So
+nothing that such a moment could leave undone is believed for ever. The turn to read is no lock: it
+belongs to the frame of a function, and once that no longer runs, the turn was lost, and with it
+perhaps some bytes: the connection ends. Frames are marked while they are changed: whoever finds
+the mark ends the connection, too. And those who wait for another to read see now and then whether
+somebody does.
 """
 
 from __future__ import annotations
 
 import socket
+import sys
 import threading
+from collections.abc import Callable
 from time import monotonic
+from types import FrameType
 
-from .call import Call, RpcError
+from ..socket_timeout import READ, poller, set_timeout, waits_in_kernel
+from .connection import PING_OUT, PONG_S, Call, Connection
 from .hpack import Malformed
 from .server import Server
-from .socket_threads import READ_MAX, FrameSocket
+from .status import RpcError, cannot_connect
+from .tls import Seal
 
+READ_MAX = 65_536
+SEND_S = 1.0  # a server that takes no byte for so long, with all buffers full, has gone
 LOOK_AGAIN_S = 0.01  # a connection that was used so lately is taken to be alive
+SEE_READER_S = 0.1  # how often those who wait see whether somebody reads
 _DONT_WAIT = getattr(socket, "MSG_DONTWAIT", None)
+_frame = sys._getframe  # pyright: ignore[reportPrivateUsage]
+
+
+class FrameSocket:
+    """One connection of threads. All but reading is done under its mutex."""
+
+    def __init__(self, server: Server, within: float) -> None:
+        """Connect; RpcError says why not."""
+        self.mutex = threading.Lock()
+        self.frames = Connection()
+        self.usable = True
+        self._changing = False
+        """Frames are being changed: if so when the mutex is free, nobody knows where they stand."""
+        self._pong_at = 0.0
+        self._seal: Seal | None = None
+        try:
+            self._socket = socket.create_connection((server.host, server.port), within)
+        except OSError as error:
+            raise cannot_connect(error) from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if server.tls is not None:
+                self._seal = Seal(server.tls, server.host)
+                self._seal.shake_hands(self._socket)
+            set_timeout(self._socket, min(within, SEND_S))
+        except BaseException as error:
+            self._socket.close()
+            if isinstance(error, OSError):
+                raise cannot_connect(error) from error
+            raise
+        self.receive = self._socket.recv
+        self._poll: Callable[[float], object] | None = None
+        """Waits so many milliseconds for something to read; None: reading itself waits."""
+        if waits_in_kernel(self._socket):
+            poll = poller()
+            poll.register(self._socket.fileno(), READ)
+            self._poll = poll.poll
+
+    def begin(self, call: Call) -> None:
+        """Send a request, or the beginning of a stream."""
+        self._do(self.frames.open, call)
+
+    def send(self, call: Call, message: bytes) -> None:
+        """Send one more message of a stream."""
+        self._do(self.frames.send, call, message)
+
+    def cancel(self, call: Call) -> None:
+        """Cancel a call."""
+        self._do(self.frames.cancel, call)
+
+    def ping(self) -> None:
+        """Send a ping."""
+        self._do(self.frames.out.append, PING_OUT)
+
+    def _do(self, change: Callable[..., None], *about: object) -> None:
+        with self.mutex:
+            try:
+                self._mark()
+                change(*about)
+                if self.frames.out:
+                    self._flush()
+                self._changing = False
+            except BaseException:  # interrupted
+                self._break("interrupted")
+                raise
+
+    def read(self, within: float) -> None:
+        """Wait for bytes from the server, and take them. TimeoutError: nothing came; any other
+        OSError: the connection is broken."""
+        if self._poll is not None and not self._poll(within * 1000):
+            raise TimeoutError
+        data = self.receive(READ_MAX)
+        if not data:
+            raise ConnectionResetError("the server closed the connection")
+        self.received(data)
+
+    def received(self, data: bytes) -> None:
+        """Take received bytes; whoever reads closes the connection if this fails."""
+        with self.mutex:
+            self._mark()
+            if self._seal is not None:
+                data = self._seal.unseal(data)
+            self.frames.feed(data)
+            if self._seal is not None and self._seal.is_over:
+                raise ConnectionResetError("the server closed the connection")
+            if self.frames.pongs and not self._pong_at:
+                self._pong_at = monotonic() + PONG_S
+            if self.frames.out or self._seal is not None:
+                self._flush()
+            self._changing = False
+
+    def _mark(self) -> None:
+        if self._changing:
+            self._break("interrupted")
+        self._changing = True
+
+    def _flush(self) -> None:
+        """Send all that is in ``out``. Errors are for whoever reads to find."""
+        if not self.usable:
+            return
+        if self._pong_at and monotonic() >= self._pong_at:
+            self._move_pongs()
+        out = b"".join(self.frames.out)
+        self.frames.out.clear()
+        try:
+            if self._seal is not None:
+                out = self._seal.seal(out) if out else self._seal.answer()
+            if out:
+                self._socket.sendall(out)
+        except OSError as error:
+            self._break(str(error))
+
+    def pong(self) -> None:
+        """Answer the server's pings now."""
+        if self.frames.pongs:
+            self._do(self._move_pongs)
+
+    def _move_pongs(self) -> None:
+        self._pong_at = 0.0
+        self.frames.out += self.frames.pongs
+        self.frames.pongs.clear()
+
+    def close(self, why: str = "the client is closed") -> None:
+        """End the connection, and all calls on it."""
+        with self.mutex:
+            self._break(why)
+            self.frames.fail(why)
+
+    def _break(self, why: str) -> None:
+        """Wake whoever reads, and let nobody send any more."""
+        if self.usable:
+            self.frames.leaving = self.frames.leaving or why
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is not connected any more
+            self.usable = False  # last: if this is interrupted, the next one does all of it
+
+    def let_go(self) -> None:
+        """Close the socket itself, once nobody reads it."""
+        self._socket.close()
 
 
 class _ThreadsCall(Call):
@@ -44,8 +197,8 @@ class ThreadsClient:
     def __init__(self, server: Server, within: float) -> None:
         self._socket = FrameSocket(server, within)
         self._frames = self._socket.frames
-        self._reader: dict[bool, object] = {}
-        """Who reads, if anybody: taken in one step, by ``setdefault``."""
+        self._reader: dict[bool, FrameType] = {}
+        """The frame that reads, if any does: taken in one step, by ``setdefault``."""
         self._used_at = monotonic()
         self._retired = False
 
@@ -54,15 +207,15 @@ class ThreadsClient:
         call, due = _ThreadsCall(head, message), monotonic() + within
         try:
             self._socket.begin(call)
-            self._wait(call, due)
+            if not self._lead(call, due):
+                self._follow(call, due)
             if not call.done:
                 self._socket.cancel(call)
                 call.end(RpcError("DEADLINE_EXCEEDED", f"no answer within {within:.3g} s"))
-                self._hand_on()
+                self._appoint()  # we may have been appointed just now, and not know of it
         except BaseException:  # of a signal handler: leave nothing to this call
-            with self._socket.mutex:
-                self._frames.cancel(call)
-            self._step_down(call)
+            self._socket.cancel(call)
+            self._appoint()
             raise
         finally:
             self._used_at = monotonic()
@@ -70,29 +223,23 @@ class ThreadsClient:
                 self.close()
         return call.result()
 
-    @property
-    def is_read(self) -> bool:
-        """Whether somebody reads, and receives for all."""
-        return bool(self._reader)
-
-    def _wait(self, call: _ThreadsCall, due: float) -> None:
-        if self._reader.setdefault(True, call) is call:
-            self._lead(call, due)
-            return
+    def _follow(self, call: _ThreadsCall, due: float) -> None:
+        """Wait until another has read the answer, or there is none who reads."""
         call.wake = wake = threading.Lock()
         wake.acquire()
-        while not call.done:
-            if self._reader.setdefault(True, call) is call:
-                self._lead(call, due)
-                return
+        while not call.done and not self._lead(call, due):
             left = due - monotonic()
-            if left <= 0 or not wake.acquire(timeout=left):
+            if left <= 0:
                 return
+            if not wake.acquire(timeout=min(left, SEE_READER_S)):
+                self._see_reader()
 
-    def _lead(self, call: Call, due: float) -> None:
-        """Read for all until a call is over, or its time."""
+    def _lead(self, call: Call, due: float) -> bool:
+        """Read for all until a call is over, or its time; False if another reads."""
         sock = self._socket
         try:
+            if not self._take_turn():
+                return False
             while not call.done and (left := due - monotonic()) > 0:
                 try:
                     sock.read(left)
@@ -100,18 +247,31 @@ class ThreadsClient:
                     continue  # nothing came
         except (OSError, Malformed) as error:
             sock.close(str(error))
-        except BaseException:  # something may have been read and not been taken
-            sock.close("interrupted")
+        except BaseException:
+            if self._reader.get(True) is _frame():  # it may have read and not have taken it
+                sock.close("interrupted")
             raise
         finally:
-            if not sock.usable:
-                sock.let_go()
+            self._give_turn_back(call)
+        return True
+
+    def _take_turn(self) -> bool:
+        """Let the function that calls this read, unless another does."""
+        frame = _frame(1)
+        return self._reader.setdefault(True, frame) is frame
+
+    def _give_turn_back(self, call: Call | None = None) -> None:
+        """Let others read, if the function that calls this did; ``call`` waits no more."""
+        if self._reader.get(True) is _frame(1):
+            if not self._socket.usable:
+                self._socket.let_go()
             self._reader.pop(True, None)
-            if not self._frames.idle:
-                self._appoint(call)
+            self._appoint(call)
 
     def _appoint(self, but: Call | None = None) -> None:
-        """Let another one read, if there is one who waits."""
+        """Wake one who waits, if nobody reads."""
+        if self._reader or self._frames.idle:
+            return
         with self._socket.mutex:
             waiting = self._frames.under_way()
         for call in waiting:
@@ -119,21 +279,27 @@ class ThreadsClient:
                 _release(call.wake)
                 return
 
-    def _hand_on(self) -> None:
-        """Whoever gives up may have been appointed just now, and not know of it."""
-        if not self._reader:
-            self._appoint()
+    def _see_reader(self) -> None:
+        """End the connection if who reads was interrupted, and again on its way out."""
+        reader = self._reader.get(True)
+        if reader is not None and not _runs(reader):
+            self._socket.close("interrupted")
+            with self._socket.mutex:  # one at a time: another may read as soon as it is gone
+                if self._reader.get(True) is reader:
+                    self._socket.let_go()
+                    self._reader.pop(True, None)
 
     def is_alive(self) -> bool:
-        """False if no call can begin here, such as after the server hung up unnoticed."""
+        """Return whether a call can begin here: the server may have hung up meanwhile."""
+        if self._reader:
+            self._see_reader()
         recently = monotonic() - self._used_at < LOOK_AGAIN_S
         if not recently and _DONT_WAIT is not None:
-            turn = object()
             try:
-                if self._reader.setdefault(True, turn) is turn:
+                if self._take_turn():
                     self._catch_up(_DONT_WAIT)
             finally:  # a call may have begun meanwhile, and have left the reading to us
-                self._step_down(turn)
+                self._give_turn_back()
         return self._socket.usable and not self._frames.leaving
 
     def _catch_up(self, flags: int) -> None:
@@ -146,7 +312,6 @@ class ThreadsClient:
             pass  # nothing: as it should be
         except (OSError, Malformed) as error:
             self._socket.close(str(error))
-            self._socket.let_go()
         except BaseException:
             self._socket.close("interrupted")
             raise
@@ -162,25 +327,19 @@ class ThreadsClient:
     def close(self) -> None:
         """End the connection, and all calls on it."""
         self._socket.close()
-        turn = object()
         try:
-            if self._reader.setdefault(True, turn) is turn:  # else who reads is woken, and lets go
-                self._socket.let_go()
+            self._take_turn()  # else who reads is woken, and lets go of the socket
         finally:
-            self._step_down(turn)
+            self._give_turn_back()
 
-    def _step_down(self, turn: object) -> None:
-        """Let others read, if this one did. Twice: a signal handler may raise in here as well."""
-        try:
-            self._leave_to_others(turn)
-        finally:
-            self._leave_to_others(turn)
 
-    def _leave_to_others(self, turn: object) -> None:
-        if self._reader.get(True) is turn:
-            self._reader.pop(True, None)
-        if not self._frames.idle:
-            self._hand_on()
+def _runs(frame: FrameType) -> bool:
+    """Whether a function is still being executed, in whichever thread."""
+    try:
+        frame.clear()  # what is over may as well be forgotten
+    except RuntimeError:  # "cannot clear an executing frame"
+        return True
+    return False
 
 
 def _release(wake: threading.Lock) -> None:

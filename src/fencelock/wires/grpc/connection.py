@@ -7,10 +7,15 @@ likes, because answers are read whole anyway; what we send keeps to the limits o
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from struct import Struct
+from typing import TypeAlias
 
-from .call import Call, RpcError, prefixed
 from .hpack import Malformed, read_block
+from .status import RpcError, refusal
+
+OnMessage: TypeAlias = Callable[[bytes], None]  # called with each message of a stream
+OnEnd: TypeAlias = Callable[[], None]  # called once when the stream has ended, however
 
 # Frames (RFC 9113, section 6): their types, flags, settings and error codes.
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE = 0, 1, 3, 4, 5
@@ -65,8 +70,87 @@ def unpadded(flags: int, payload: bytes) -> bytes:
 
 
 def reason_of(number: int) -> str:
-    """Why the server ended something."""
+    """Name an error code of HTTP/2."""
     return _REASONS[number] if number < len(_REASONS) else f"reason {number}"
+
+
+def prefixed(message: bytes) -> bytes:
+    """Encode a message with its length, not compressed."""
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+class Call:
+    """One call with one answer; a call with more of them overrides ``on_message``."""
+
+    __slots__ = (
+        "answer",
+        "body",
+        "done",
+        "goes_on",
+        "head",
+        "number",
+        "refused",
+        "rest",
+        "taken",
+        "window",
+    )
+
+    def __init__(self, head: bytes, message: bytes | None, goes_on: bool = False) -> None:
+        self.head = head
+        self.body = b"" if message is None else prefixed(message)
+        """What the connection has not sent yet."""
+        self.goes_on = goes_on
+        """More messages may be sent."""
+        self.number = 0
+        self.window = 0
+        """How many bytes the server would still take."""
+        self.taken = 0
+        """How many bytes have come since the server was last granted a window."""
+        self.rest = b""
+        self.answer: bytes | None = None
+        self.refused: RpcError | None = None
+        self.done = False
+
+    def take(self, data: bytes) -> None:
+        """Take received bytes of the answer: a message, a part of one, or several."""
+        if self.rest:
+            data = self.rest + data
+        while len(data) >= 5:
+            end = 5 + int.from_bytes(data[1:5], "big")
+            if data[0]:
+                raise Malformed("a message is compressed, which was not asked for")
+            if len(data) < end:
+                break
+            self.on_message(data[5:end])
+            data = data[end:]
+        self.rest = data
+
+    def on_message(self, message: bytes) -> None:
+        """Take a received message."""
+        self.answer = message
+
+    def conclude(self, headers: Mapping[str, str]) -> None:
+        """End the call as its trailers say."""
+        ended_well = headers.get("grpc-status") == "0"
+        self.end(None if ended_well else refusal(headers))
+
+    def end(self, refused: RpcError | None) -> None:
+        """End the call, well or not; only the first end counts."""
+        if not self.done:
+            self.refused = refused
+            self.done = True
+            self.on_end()
+
+    def on_end(self) -> None:
+        """Called once at the end; for subclasses."""
+
+    def result(self) -> bytes:
+        """Return the answer of a call that is over, or raise its error."""
+        if self.refused is not None:
+            raise self.refused
+        if self.answer is None:
+            raise RpcError("INTERNAL", "the server ended the call without an answer")
+        return self.answer
 
 
 class Connection:
@@ -96,7 +180,7 @@ class Connection:
         return not self.calls and not self._queue
 
     def under_way(self) -> list[Call]:
-        """All calls that have not ended."""
+        """List all calls that have not ended."""
         return [*self.calls.values(), *self._queue]
 
     def open(self, call: Call) -> None:
@@ -142,12 +226,11 @@ class Connection:
     def fail(self, why: str) -> None:
         """End all calls: the connection is no more."""
         self.leaving = self.leaving or why
-        calls = self.under_way()
-        self.calls.clear()
-        self._queue.clear()
-        for call in calls:  # the server acts on a request only once it has the whole of it
+        for call in self.under_way():  # the server acts on a request only once it has all of it
             unsent = not call.number or (bool(call.body) and not call.goes_on)
             call.end(RpcError("UNAVAILABLE", why, unsent))
+        self.calls.clear()  # last: if this is interrupted, the next one ends the others
+        self._queue.clear()
 
     def feed(self, data: bytes) -> None:
         """Take received bytes. Malformed means that the connection must be ended."""
@@ -238,11 +321,11 @@ class Connection:
             call.goes_on, call.body = False, b""  # nothing more is to be said
             self._drop(call)
             code = "CANCELLED" if reason == CANCEL else "UNAVAILABLE"
-            told = f"the server ended the call ({reason_of(reason)})"
-            call.end(RpcError(code, told, unsent=reason == REFUSED_STREAM))
+            details = f"the server ended the call ({reason_of(reason)})"
+            call.end(RpcError(code, details, unsent=reason == REFUSED_STREAM))
 
     def _on_goaway(self, payload: bytes) -> None:
-        """No more calls; those after the last that the server names were not begun."""
+        """Begin no more calls, and end those after the last that the server will act on."""
         last = int.from_bytes(payload[:4], "big") & INT31_MAX
         said = payload[8:200].decode("latin-1") or reason_of(int.from_bytes(payload[4:8], "big"))
         self.leaving = f"the server closes the connection ({said})"
@@ -293,7 +376,7 @@ class Connection:
             self.out.append(frame(DATA, flags, call.number, part))
 
     def _drop(self, call: Call) -> None:
-        """The server has said all about a call."""
+        """Forget a call that the server has ended."""
         if self.calls.pop(call.number, None) is None:
             return  # it was cancelled when its last message came
         if call.goes_on or call.body:

@@ -1,7 +1,7 @@
 """Read and write the headers of HTTP/2 (RFC 7541) without a dynamic table.
 
-Each side may keep a table of headers that came before. We ask the server to use none, and use none
-ourselves. So a block of headers means the same wherever it stands: what we send is made once for
+Each side may keep a table of headers that came before. Our settings forbid the server that, and we
+keep none. So a block of headers means the same wherever it stands: what we send is made once for
 each method, and what the server says over and over is looked up instead of read.
 """
 
@@ -16,7 +16,7 @@ class Malformed(Exception):
 
 
 def write_block(headers: Iterable[tuple[str, str]]) -> bytes:
-    """All headers as plain text, none of them to be remembered."""
+    """Encode all headers as plain text, none of them to be remembered."""
     return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers)
 
 
@@ -40,7 +40,7 @@ def _integer(value: int, bits: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def read_block(block: bytes) -> dict[str, str]:
-    """The headers of a block; of those with one name, the last. Not to be changed."""
+    """Decode the headers of a block; of those with one name, the last. Not to be changed."""
     headers: dict[str, str] = {}
     offset = 0
     try:
@@ -113,7 +113,7 @@ def _unpack(data: bytes) -> bytes:
 
 @cache
 def _codes() -> dict[str, int]:
-    """Words of the code: counted up through all symbols, the short ones first (Appendix B)."""
+    """List the code: words counted up through all symbols, the short ones first (Appendix B)."""
     codes: dict[str, int] = {}
     number, before = 0, 0
     for length, symbols in _LENGTHS.items():

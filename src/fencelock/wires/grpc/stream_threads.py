@@ -7,13 +7,13 @@ that. A silent server is sent a ping now and then.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
-from .call import Call, RpcError
-from .connection import DEATH_S, SILENCE_S
+from ..daemon_thread import start_daemon
+from .client_threads import FrameSocket
+from .connection import DEATH_S, SILENCE_S, Call, OnEnd, OnMessage
 from .hpack import Malformed
 from .server import Server
-from .socket_threads import FrameSocket
+from .status import RpcError
 
 CONNECT_S = 3.0
 
@@ -38,8 +38,8 @@ class ThreadsStream:
         self,
         server: Server,
         head: bytes,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        on_message: OnMessage,
+        on_end: OnEnd,
     ) -> None:
         self._server = server
         self._call = _StreamCall(head)
@@ -51,7 +51,7 @@ class ThreadsStream:
         """Messages to be sent once there is a connection."""
         self._closed = False
         try:
-            threading.Thread(target=self._run, name="fencelock-watch", daemon=True).start()
+            start_daemon(self._run, "fencelock-watch")
         except BaseException:  # of a signal handler: nobody knows this stream
             self._closed = True
             raise

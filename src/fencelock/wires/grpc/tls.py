@@ -25,7 +25,7 @@ class Tls(NamedTuple):
 
 
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """What Python needs for TLS, read from files; without an authority, those of the system."""
+    """Make a TLS context from files; without an authority, those of the system are trusted."""
     if (tls.cert is None) != (tls.key is None):
         raise Misconfigured("a certificate of the client needs both options: cert and key")
     for path in tls:
@@ -58,7 +58,7 @@ def _no_password() -> str:
 
 
 def see_agreed(tls: ssl.SSLObject) -> None:
-    """See that the server means to speak HTTP/2 over TLS."""
+    """Raise ConnectionError unless the server has agreed to HTTP/2."""
     if tls.selected_alpn_protocol() != "h2":
         raise ConnectionError("the server does not offer HTTP/2 over TLS")
 
@@ -73,7 +73,7 @@ class Seal:
         """The server has said that nothing more will come."""
 
     def shake_hands(self, sock: socket.socket) -> None:
-        """Agree with the server on everything; raises OSError."""
+        """Do the handshake over a socket; raises OSError."""
         while True:
             try:
                 self._tls.do_handshake()
@@ -85,7 +85,7 @@ class Seal:
                     raise ConnectionResetError("the server hung up on TLS") from None
                 self._in.write(data)
             except ssl.SSLError:
-                sock.sendall(self._out.read())  # tell the server what is wrong
+                sock.sendall(self._out.read())  # an alert that says what is wrong
                 raise
         sock.sendall(self._out.read())
         see_agreed(self._tls)
@@ -95,7 +95,7 @@ class Seal:
         return self._out.read()
 
     def unseal(self, data: bytes) -> bytes:
-        """What the server said; ``answer`` may then have something for it."""
+        """Decrypt received bytes; ``answer`` may then have something to send."""
         self._in.write(data)
         parts: list[bytes] = []
         try:
@@ -107,5 +107,5 @@ class Seal:
         return b"".join(parts)
 
     def answer(self) -> bytes:
-        """What TLS itself wants to say."""
+        """Return what TLS itself has to send."""
         return self._out.read()

@@ -1,4 +1,4 @@
-"""How protobuf lays a message out in bytes: fields with a number, integers in groups of seven bits.
+"""Encode and decode protobuf messages: numbered fields, integers in groups of seven bits.
 
 Nothing here knows etcd. Unknown fields are skipped by whoever reads, as protobuf wants it, so newer
 servers are understood.
@@ -22,7 +22,7 @@ class Malformed(Exception):
 
 
 def varint(value: int) -> bytes:
-    """An integer in groups of seven bits; a negative one as 64 bits in two's complement."""
+    """Encode an integer in groups of seven bits; a negative one as 64 bits in two's complement."""
     if 0 <= value < 128:
         return _SMALL[value]
     if value < 0:
@@ -39,27 +39,27 @@ _SMALL = [bytes((value,)) for value in range(128)]
 
 
 def integer(number: int, value: int) -> bytes:
-    """A field with an integer; the default, 0, is not sent."""
+    """Encode a field with an integer; the default, 0, is not sent."""
     return varint(number << 3 | INT) + varint(value) if value else b""
 
 
 def text(number: int, value: bytes) -> bytes:
-    """A field with bytes, which may be a message; the default, none, is not sent."""
+    """Encode a field with bytes, which may be a message; the default, none, is not sent."""
     return message(number, value) if value else b""
 
 
 def message(number: int, value: bytes) -> bytes:
-    """A field with a message, sent even when it is empty."""
+    """Encode a field with a message, sent even when it is empty."""
     return opening(number, len(value)) + value
 
 
 def opening(number: int, size: int) -> bytes:
-    """What stands before the bytes of a field."""
+    """Encode the tag and the size that stand before the bytes of a field."""
     return varint(number << 3 | _BYTES) + varint(size)
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """The fields of a message in the order they stand."""
+    """Decode the fields of a message in the order they stand."""
     offset, end = 0, len(data)
     try:
         while offset < end:
@@ -101,5 +101,5 @@ def _varint_at(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """An int64: protobuf sends negative ones as large."""
+    """Read a varint as an int64: protobuf sends negative ones as large."""
     return value - _WRAP if value >= _SIGN else value

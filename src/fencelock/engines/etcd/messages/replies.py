@@ -51,7 +51,7 @@ class WatchReply(NamedTuple):
     watch: int
     revision: int
     created: bool
-    """The watch has begun: it tells of everything after this revision."""
+    """The watch has begun: it reports everything after this revision."""
     ended: bool
     """The server has given this watch up."""
     deleted: list[bytes]
@@ -107,7 +107,7 @@ def read_txn(data: bytes) -> TxnReply:
 
 
 def succeeded(data: bytes) -> bool:
-    """Whether a transaction succeeded, for those who need not know more.
+    """Return whether a transaction succeeded.
 
     Right behind the header, which is short, servers say that it did.
     """
@@ -118,7 +118,7 @@ def succeeded(data: bytes) -> bool:
 
 
 def read_success(data: bytes) -> int:
-    """The revision of a transaction that succeeded, or 0: all that the hot path has to know.
+    """Return the revision of a transaction that succeeded, or 0.
 
     A success of today's servers begins with a header of cluster, member, revision and term, each
     once and in this order, and with the word that it is one. That is read here in one go, without
@@ -162,7 +162,7 @@ _HEADER_TAGS = (0x0A, 0x08, 0x10, 0x18, 0x20)
 
 
 def read_lease(data: bytes) -> LeaseReply:
-    """The answer to a grant, a keep-alive or a question about a lease."""
+    """Decode the answer to a grant, a keep-alive or a look at a lease."""
     named = {number: signed(value) for number, value, part in fields(data) if not part}
     return LeaseReply(named.get(2, 0), named.get(3, 0), named.get(4, 0))
 

@@ -29,7 +29,7 @@ _RANGE_END_OF_COMPARE = 64
 
 
 def equal(target: int, key: bytes, value: int, end: bytes = b"") -> bytes:
-    """A comparison. Over a range it must hold for every key, so it holds for none as well."""
+    """Encode a comparison. Over a range it must hold for every key, so it holds for none too."""
     # The value stands even when it is 0: it is one of several, and says which.
     body = integer(2, target) + text(3, key)
     body += varint(_COMPARED_FIELD[target] << 3 | INT) + varint(value)
@@ -37,7 +37,7 @@ def equal(target: int, key: bytes, value: int, end: bytes = b"") -> bytes:
 
 
 def same_value(key: bytes, value: bytes) -> bytes:
-    """A comparison of the whole value; it does not hold for a key that is not there."""
+    """Encode a comparison of the whole value; it does not hold for a key that is not there."""
     return integer(2, VALUED) + text(3, key) + message(7, value)
 
 
@@ -46,7 +46,7 @@ def put(key: bytes, value: bytes, lease: int) -> bytes:
 
 
 def attach(key: bytes, lease: int) -> bytes:
-    """A put that changes the lease of a key and nothing else."""
+    """Encode a put that changes the lease of a key and nothing else."""
     return text(1, key) + integer(3, lease) + integer(5, 1)
 
 
@@ -67,7 +67,7 @@ def range_of(
     created_max: int = 0,
     revision: int = 0,
 ) -> bytes:
-    """A linearizable read of the keys from ``key`` up to ``end``, or of one key."""
+    """Encode a linearizable read of the keys from ``key`` up to ``end``, or of one key."""
     body = text(1, key) + text(2, end) + integer(3, limit) + integer(4, revision)
     if oldest_first:
         body += _OLDEST_FIRST
@@ -94,7 +94,7 @@ def do_delete(request: bytes) -> bytes:
 
 
 def txn(compare: Sequence[bytes], success: Sequence[bytes], failure: Sequence[bytes] = ()) -> bytes:
-    """A transaction of comparisons and of operations made by ``do_…``."""
+    """Encode a transaction of comparisons and of operations made by ``do_…``."""
     body = b"".join([message(1, one) for one in compare])
     body += b"".join([message(2, one) for one in success])
     return body + b"".join([message(3, one) for one in failure])
@@ -105,7 +105,7 @@ def lease_grant(ttl: int) -> bytes:
 
 
 def lease_named(lease: int) -> bytes:
-    """The request to revoke, keep alive or look up a lease."""
+    """Encode the request to revoke, keep alive or look up a lease."""
     return integer(1, lease)
 
 

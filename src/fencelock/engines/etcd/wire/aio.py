@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ....wires.grpc.call import Metadata, RpcError, cannot_connect
-from ....wires.grpc.client_aio import AioClient, connect
-from ....wires.grpc.server import Server
-from ....wires.grpc.stream_aio import AioStream
+from ....wires.grpc.client_aio import AioClient, AioStream, connect
+from ....wires.grpc.connection import OnEnd, OnMessage
+from ....wires.grpc.server import Metadata, Server
+from ....wires.grpc.status import RpcError, cannot_connect
 from ....wires.grpc.tls import Tls, context_of
 from ....wires.single_flight_aio import AioSingleFlight
 from . import WORK
@@ -33,7 +33,7 @@ class AioWire:
         self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> bytes:
         client = self._clients.get((member, channel))
-        head = self._servers[member].headers.block(method, within, about)
+        head = self._servers[member].headers[method, within, about]
         if client is None or not client.usable:
             due = self._loop.time() + within
             client = await self._connected(member, channel, within)
@@ -41,7 +41,7 @@ class AioWire:
         return await client.call(head, request, within)
 
     async def _connected(self, member: int, channel: int, within: float) -> AioClient:
-        """A connection, which those who come meanwhile share; they may be cancelled, it goes on."""
+        """Connect, once for all who come meanwhile; they may be cancelled, it goes on."""
         key = (member, channel)
         client = self._clients.get(key)
         if client is not None and client.usable:
@@ -63,14 +63,9 @@ class AioWire:
         return client
 
     def stream(
-        self,
-        member: int,
-        method: str,
-        about: Metadata,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        self, member: int, method: str, about: Metadata, on_message: OnMessage, on_end: OnEnd
     ) -> AioStream:
-        head = self._servers[member].headers.block(method, None, about)
+        head = self._servers[member].headers[method, None, about]
         return AioStream(self._connected(member, WORK, CONNECT_S), head, on_message, on_end)
 
     def leave(self, member: int, channel: int) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from math import inf
 from time import monotonic, sleep
 
-from ....wires.grpc.call import Metadata, RpcError, cannot_connect
 from ....wires.grpc.client_threads import ThreadsClient
-from ....wires.grpc.server import Server
+from ....wires.grpc.connection import OnEnd, OnMessage
+from ....wires.grpc.server import Metadata, Server
+from ....wires.grpc.status import RpcError, cannot_connect
 from ....wires.grpc.stream_threads import ThreadsStream
 from ....wires.grpc.tls import Tls, context_of
 
@@ -35,7 +36,7 @@ class ThreadsWire:
         self, member: int, channel: int, method: str, request: bytes, within: float, about: Metadata
     ) -> bytes:
         client = self._clients.get((member, channel))
-        head = self._servers[member].headers.block(method, within, about)
+        head = self._servers[member].headers[method, within, about]
         left = self._left()
         if left < within:
             within = left
@@ -48,9 +49,9 @@ class ThreadsWire:
         return client.call(head, request, within)
 
     def _connect(self, key: tuple[int, int], due: float) -> ThreadsClient:
-        """A connection, which those who come meanwhile share.
+        """Connect, once for all who come meanwhile.
 
-        They look now and then whether it is there: a signal handler that raises could leave a lock
+        They look now and then whether that is done: a signal handler that raises could leave a lock
         locked that is taken within a time limit, but not one of a ``with``.
         """
         connecting = self._connect_locks.setdefault(key, threading.Lock())
@@ -75,15 +76,10 @@ class ThreadsWire:
         return client
 
     def stream(
-        self,
-        member: int,
-        method: str,
-        about: Metadata,
-        on_message: Callable[[bytes], None],
-        on_end: Callable[[], None],
+        self, member: int, method: str, about: Metadata, on_message: OnMessage, on_end: OnEnd
     ) -> ThreadsStream:
         server = self._servers[member]
-        return ThreadsStream(server, server.headers.block(method, None, about), on_message, on_end)
+        return ThreadsStream(server, server.headers[method, None, about], on_message, on_end)
 
     def leave(self, member: int, channel: int) -> None:
         client = self._clients.pop((member, channel), None)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 QUIT = b"\x01\x00\x00\x00\x01"
 PACKET_MAX = 0xFFFFFF
-IN_TRANSACTION, MORE_RESULTS = 0x0001, 0x0008
+MORE_RESULTS = 0x0008
 
 Row = tuple[bytes | None, ...]
 
@@ -67,7 +67,6 @@ class Response:
         self._skip = 0
         self.replies: list[Reply] = []
         self.error: ServerError | None = None
-        self.status = 0
         self.first = True
 
     def feed(self, data: bytes) -> bool:
@@ -109,14 +108,14 @@ class Response:
                 return False
             self.replies.append(Reply(self._rows))
             self._rows = None
-            self.status = int.from_bytes(packet[3:5], "little")
-            return not self.status & MORE_RESULTS
+            status = int.from_bytes(packet[3:5], "little")
+            return not status & MORE_RESULTS
         if kind == 0x00:
             affected, at = _number(packet, 1)
             insert_id, at = _number(packet, at)
-            self.status = int.from_bytes(packet[at : at + 2], "little")
+            status = int.from_bytes(packet[at : at + 2], "little")
             self.replies.append(Reply([], affected, insert_id))
-            return not self.status & MORE_RESULTS
+            return not status & MORE_RESULTS
         if kind == 0xFB:  # LOAD DATA LOCAL: a server must not read files of ours
             raise ProtocolError("the server asks for a file")
         self._columns, _ = _number(packet, 0)

@@ -36,7 +36,7 @@ def time_left(world: World, settings: Settings, timeout: float) -> float:
         raise unreachable(TimeoutError("the caller's time is over"), settings.where)
     if left >= timeout:
         return timeout
-    # In steps: to tell the socket is a call of the kernel.
+    # In steps: to set the timeout of a socket is a call of the kernel.
     return left if left < 2 * STEP_S else left // STEP_S * STEP_S
 
 

@@ -7,7 +7,6 @@ and down: a connection, or the right to make one, takes room for as long as some
 from __future__ import annotations
 
 from collections import deque
-from weakref import WeakSet
 
 from ....errors import OutcomeUnknown, Unavailable
 from ....world import Signal, World, sleep
@@ -15,6 +14,7 @@ from ..errors import DEADLOCK, refused
 from ..settings import Settings
 from .codec import Reply, ServerError
 from .connection import Connection, Wire
+from .room import Room, Slot
 
 FRESH_S = 1.0  # a connection that was used so lately is not looked at before it is used again
 TRIES = 10  # for statements that met others in a deadlock
@@ -23,15 +23,11 @@ END_S = 1.0  # how long the server may take to end a session that was given up
 ENDING_S = 0.01
 
 
-class _Slot:
-    """The right to make one connection."""
-
-
 class _Waiter:
     """One who waits for a connection, or was given one at once."""
 
     def __init__(
-        self, connection: tuple[Connection, float] | None = None, slot: _Slot | None = None
+        self, connection: tuple[Connection, float] | None = None, slot: Slot | None = None
     ) -> None:
         self.connection = connection
         """What it was given, and when that was last used."""
@@ -56,7 +52,7 @@ class Pool:
         self._size = size
         self._orderly = orderly
         self._free: deque[tuple[Connection, float]] = deque()
-        self._taken: WeakSet[object] = WeakSet()
+        self._taken = Room()
         """All connections, and the rights to make one."""
         self._abandoned: set[str] = set()
         """Sessions whose last request may still be served, though nobody waits for the response."""
@@ -187,7 +183,7 @@ class Pool:
             if self._free:  # the last one used: the others may fall asleep
                 return _Waiter(self._free.pop())
             if len(self._taken) < self._size:
-                slot = _Slot()
+                slot = Slot()
                 self._taken.add(slot)
                 return _Waiter(slot=slot)
             waiter = _Waiter()
@@ -224,7 +220,7 @@ class Pool:
                 return True
             return False
 
-    async def _connect_in(self, slot: _Slot) -> Connection:
+    async def _connect_in(self, slot: Slot) -> Connection:
         try:
             connection = await self._wire.connect(self._world, self._settings)
             self._taken.add(connection)

@@ -11,17 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import NamedTuple
-from weakref import WeakSet
 
 from ....errors import OutcomeUnknown, Unavailable
+from ....model import Request
 from ....wires.disconnect_monitor import Hangups
 from ....world import World
+from ..._sql.hold import Hold
 from ..errors import refused
 from ..fair_mutex import FairMutex, Permit
 from ..get_lock import GetLockSql, identity_lock
 from ..settings import Settings
 from .codec import Reply, ServerError
 from .connection import Connection, Wire
+from .room import Room, Slot
 
 BRIEF_S = 0.03
 LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost
@@ -33,21 +35,17 @@ def idle_limit(ttl: float) -> int:
     return max(1, math.ceil(ttl))
 
 
-class Hold:
-    """A lock that a session carries for an owner."""
+class SessionHold(Hold["Session"]):
+    """A lock that a session carries for an owner, by the name that the server knows it by."""
 
-    def __init__(self, session: Session, name: str, lock: str, owner: str, fence: int) -> None:
-        self.session = session
-        self.name = name
+    __slots__ = ("lock", "over", "owner")
+
+    def __init__(
+        self, request: Request, lock: str, session: Session, fence: int, asked_at: float
+    ) -> None:
+        super().__init__(request, 0, session, fence, asked_at)
         self.lock = lock
-        self.owner = owner
-        self.fence = fence
-        self.ttl = 0.0
-        self.meta = "{}"
-        self.since = 0.0
-        self.until = 0.0
-        self.shown = False
-        """Whether the table of holders has a row about it."""
+        self.owner = request.owner
         self.over = False
 
 
@@ -59,16 +57,10 @@ class Session:
         self.number = number
         self.limit = 0
         """The ``wait_timeout`` that it was set to; 0 if unknown."""
-        self.holds: dict[str, Hold] = {}
+        self.holds: dict[str, SessionHold] = {}
         self.mutex = FairMutex(world)
         self.used_at = world.now()
         self.on_disconnect: Callable[[], None] = lambda: None
-
-
-class Slot:
-    """Room for one more session, which whoever has it connects."""
-
-    __slots__ = ("__weakref__",)
 
 
 class LentSession(NamedTuple):
@@ -97,7 +89,7 @@ class SessionPool:
         self._monitor: Hangups | None = None
         self._most = max(1, settings.pool - 1)
         self._all: list[Session] = []
-        self._connecting: WeakSet[Slot] = WeakSet()
+        self._connecting = Room()
         self._connected = world.signal()
         """Set when one that was on its way is here, or is not coming."""
         self._mutex = world.mutex()

@@ -34,6 +34,9 @@ SELECT pg_advisory_unlock($1::bigint), set_config('idle_session_timeout', $2, fa
 WITH erased AS (DELETE FROM {t}_holders WHERE name = $3 AND owner = $4)
 SELECT pg_advisory_unlock($1::bigint), set_config('idle_session_timeout', $2, false)
 
+-- statement: unlock_all
+SELECT pg_advisory_unlock_all()
+
 -- statement: limit
 SELECT set_config('idle_session_timeout', $1, false)
 

@@ -1,21 +1,139 @@
-"""The connections of one client in a program of threads: a pool, sessions and transactions."""
+"""The connections of one client in a program of threads: a pool, sessions and transactions.
+
+Each connection of the pool is used by one calling thread at a time, which itself sends, waits for
+the socket and reads. A connection that failed is closed together with those that lie idle: they
+most likely lead to the same dead server, and each of them would cost somebody an answer.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
+from ....errors import Unavailable
 from ....world import World
 from ..errors import Refused, lost, refusal
 from ..listener import Listener
 from ..rows import Rows
 from ..settings import Settings
 from ..statements import Statement, Statements
-from .connection_threads import ThreadConnection, connect, reach
-from .poller_threads import Poller
-from .pool_threads import Pool
-from .session_threads import ThreadSession, ThreadTransaction
+from .connection_threads import ThreadConnection, connect, execute, reach, time_left
+from .session_threads import Poller, ThreadSession, ThreadTransaction
+from .turns import Ticket, Turns
+
+
+class Pool:
+    """Connections for the threads of one client. Whoever finds one idle takes no lock."""
+
+    def __init__(self, world: World, settings: Settings, size: int) -> None:
+        self._world = world
+        self._settings = settings
+        self._size = size
+        self._idle: list[ThreadConnection] = []
+        self._seats = Turns(size)
+        self._closed = False
+
+    def execute(
+        self, statement: Statement, values: Sequence[object], within: float | None = None
+    ) -> Rows:
+        """Ask over any connection."""
+        connection = self._take()
+        try:
+            request_timeout = self._settings.request_timeout
+            request_timeout = time_left(
+                self._world, min(request_timeout, within or request_timeout)
+            )
+            return execute(connection, statement, values, request_timeout)
+        finally:
+            self.give(connection)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether a connection is free at this moment."""
+        return bool(self._idle)
+
+    def _take(self) -> ThreadConnection:
+        give_up = 0.0
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                give_up = give_up or self._give_up()
+                if (opened := self._grow(give_up)) is not None:
+                    return opened
+                continue
+            if time.monotonic() < connection.fresh_until or not connection.stale():
+                return connection
+            self._drop(connection)
+
+    def _give_up(self) -> float:
+        return time.monotonic() + time_left(self._world, self._settings.request_timeout)
+
+    def _grow(self, give_up: float) -> ThreadConnection | None:
+        """Open one more, or wait until there is room for that or one is idle."""
+        if self._closed:
+            raise Unavailable("the client is closed; nothing happened")
+        seat = Ticket()
+        if self._seats.try_take(seat):
+            try:
+                return self.open(seat)
+            except BaseException:
+                self._seats.give(seat)
+                raise
+        left = give_up - time.monotonic()
+        if left <= 0:
+            raise Unavailable(
+                f"all {self._size} connections of this client were busy; nothing happened. Raise "
+                "pool, or see what keeps the database busy"
+            )
+        if not self._idle:
+            self._seats.nap(left)
+        return None
+
+    def open(self, seat: Ticket) -> ThreadConnection:
+        """Connect; there is room for it."""
+        connection = connect(self._world, self._settings)
+        connection.seat = seat
+        return connection
+
+    def reach(self) -> bool:
+        """Open the first connection; say whether it leads to the server itself."""
+        connection = self._take()
+        self.give(connection)
+        return connection.direct
+
+    def give(self, connection: ThreadConnection) -> None:
+        """Put a connection back."""
+        if connection.broken or self._closed:
+            self._drop(connection)
+            self.clear()  # idle ones most likely lead to the same dead server
+        elif connection.busy:  # an exception threw its asker out
+            self._drop(connection)
+        else:
+            self._idle.append(connection)
+            self._seats.wake()
+
+    def _drop(self, connection: ThreadConnection) -> None:
+        connection.drop()
+        seat, connection.seat = connection.seat, None
+        if seat is not None:
+            self._seats.give(seat)
+
+    def clear(self) -> None:
+        """Close what lies idle."""
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            self._drop(connection)
+
+    def close(self) -> None:
+        self._closed = True
+        self.clear()
 
 
 class ThreadsWire:

@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from ....errors import OutcomeUnknown, Unavailable
-from ....wires.socket_timeout import READ, poller, set_timeout, waiting_for, waits_in_kernel
+from ....wires.socket_timeout import READ, poller, set_timeout, waits_in_kernel
 from ....wires.wakeup_pipe import WakeupPipe
 from ..settings import Node, Settings, where
 from .connection import cannot_connect, new_connection, time_up
@@ -34,6 +34,11 @@ ENDED = "the server closed the connection"
 
 def _no_end() -> float:
     return inf
+
+
+def _at_once(milliseconds: float) -> bool:
+    """Reading itself waits, by Python's own limit."""
+    return True
 
 
 class Stale(Exception):
@@ -115,8 +120,12 @@ class ThreadsConnection(ThreadsStream):
         self.times_itself = waits_in_kernel(self.socket)
         """Somebody waits before anything is read, and the socket's own limit is for sending."""
         self.send = self.socket.sendall
-        self.comes = waiting_for(self.socket)
-        """Whether there is something to receive, before so many seconds are over."""
+        self.comes: Callable[[float], object] = _at_once
+        """Whether there is something to receive, before so many milliseconds are over."""
+        if self.times_itself:
+            poll = poller()
+            poll.register(self.socket.fileno(), READ)
+            self.comes = poll.poll
         self.turn = threading.Lock()
         """Held by whoever sends and receives."""
         self.queue: deque[_Queued] = deque()
@@ -183,7 +192,7 @@ class ThreadsConnection(ThreadsStream):
         self.send(payload)
         replies: list[Any] = []
         while True:
-            if not self.comes(request_timeout):
+            if not self.comes(request_timeout * 1000):
                 raise TimeoutError
             data = self.receive(READ_MAX)
             if not data:
@@ -310,7 +319,7 @@ class ThreadsConnection(ThreadsStream):
             error = self.unanswered(request_timeout, broken)
         except BaseException:
             self.close()
-            error = OutcomeUnknown(f"the thread that asked {self.node[0]} for all was interrupted")
+            error = _interrupted(self.node)
             self._remove(batch)
             raise
         finally:
@@ -332,6 +341,8 @@ class ThreadsConnection(ThreadsStream):
     def _deliver(
         self, leader: _Queued, batch: list[_Queued], replies: list[Any], error: Exception | None
     ) -> None:
+        if error is None and not replies:  # it was interrupted again before it could say so
+            error = _interrupted(self.node)
         start = 0
         for call in batch:
             if not call.told:
@@ -341,6 +352,10 @@ class ThreadsConnection(ThreadsStream):
                 if call is not leader:
                     call.woken.release()
             start += call.count
+
+
+def _interrupted(node: Node) -> OutcomeUnknown:
+    return OutcomeUnknown(f"the thread that asked {where(node)} for all was interrupted")
 
 
 class ThreadsSubscription:

@@ -22,7 +22,7 @@ class ThreadsFastPath:
 
     def __init__(self, pool: ThreadsPool, node: Node) -> None:
         self._pool = pool
-        self._left = pool.left
+        self._now, self._limit = pool.now, pool.limit
         self._node = node
         self._connection: ThreadsConnection | None = None
 
@@ -31,7 +31,7 @@ class ThreadsFastPath:
         connection = self._connection
         if connection is None or not connection.usable:
             return self._reach(payload, request_timeout)
-        if (left := self._left()) < request_timeout:
+        if (left := self._limit() - self._now()) < request_timeout:
             if left <= 0:
                 raise time_up(self._node)
             request_timeout = left
@@ -50,7 +50,7 @@ class ThreadsFastPath:
                     connection.set_timeout(request_timeout)
                 connection.owes = True
                 connection.send(payload)
-                while connection.comes(request_timeout):
+                while connection.comes(request_timeout * 1000):
                     data = connection.receive(READ_FEW)
                     if data == ONE:
                         connection.owes = False
@@ -71,7 +71,10 @@ class ThreadsFastPath:
             if connection.queue:
                 connection.leave()
             else:
-                connection.release_turn()
+                try:
+                    connection.turn.release()
+                except RuntimeError:
+                    pass  # we were interrupted after that
                 if connection.queue:
                     connection.step_in()
         return self._reach(payload, request_timeout)
@@ -90,7 +93,7 @@ class ThreadsPool:
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._settings = settings
-        self._now, self._limit = world.now, world.limit
+        self.now, self.limit = world.now, world.limit
         self._connections: dict[tuple[Node, Purpose], ThreadsConnection] = {}
         self._connecting: dict[tuple[Node, Purpose], object] = {}
         self._sentinels = settings.nodes if settings.topology == "sentinel" else ()
@@ -118,7 +121,7 @@ class ThreadsPool:
 
     def left(self) -> float:
         """Seconds until the running call has to end."""
-        return self._limit() - self._now()
+        return self.limit() - self.now()
 
     def fast_path(self, node: Node) -> ThreadsFastPath:
         return ThreadsFastPath(self, node)

@@ -249,7 +249,7 @@ class Database:
             pin.close()
 
     def close_inherited(self) -> None:
-        """In a forked child: close what was inherited, without unpinning the file of the parent."""
+        """Close what a forked child inherited, without unpinning the file of the parent."""
         if self._pid == os.getpid():
             return
         connection, self._connection = self._connection, None

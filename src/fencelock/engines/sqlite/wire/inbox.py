@@ -60,14 +60,14 @@ class InboxFolder:
         return mode
 
     def _is_old(self, inbox: str) -> bool:
-        """A socket that is just being made has a name before it can be reached."""
+        """Whether a socket is older than one that has a name and cannot be reached yet."""
         try:
             return time.time() - os.stat(os.path.join(self._path, inbox)).st_mtime > OLD_S
         except OSError:
             return False
 
     def address(self, inbox: str) -> str:
-        """A path short enough for a socket: a long folder is reached through a descriptor."""
+        """Return a path short enough for a socket, through a descriptor if the folder is long."""
         folder = self._path
         if len(os.fsencode(folder)) + len(inbox) >= ADDRESS_MAX and os.path.isdir("/proc/self/fd"):
             with self._mutex:
@@ -220,7 +220,7 @@ _open: weakref.WeakSet[Inbox] = weakref.WeakSet()
 
 
 def _in_child() -> None:
-    """A forked child must not keep the parent's sockets open, or its death goes unnoticed."""
+    """Close the parent's sockets in a forked child, or the parent's death goes unnoticed."""
     for inbox in list(_open):
         inbox.drop()
 

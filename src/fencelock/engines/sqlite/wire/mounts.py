@@ -18,7 +18,7 @@ NETWORK_FILE_SYSTEMS = {
 
 
 def mounts() -> str:
-    """What is mounted where, as the kernel tells it; nothing where it does not."""
+    """Read what is mounted where, as the kernel shows it; nothing where it does not."""
     try:
         with open("/proc/self/mountinfo") as file:
             return file.read()
@@ -27,7 +27,7 @@ def mounts() -> str:
 
 
 def file_system(path: str, mountinfo: str) -> tuple[str, str]:
-    """Kind and mount point of a path's file system, going by the text of ``mountinfo``."""
+    """Find kind and mount point of a path's file system in the text of ``mountinfo``."""
     best, kind = "", ""
     for line in mountinfo.split("\n"):  # other line breaks and blanks may be part of a path
         left, _, right = line.partition(" - ")
@@ -42,7 +42,7 @@ def file_system(path: str, mountinfo: str) -> tuple[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    """A path as the kernel writes it: blanks and backslashes are given in octal."""
+    """Decode a path as the kernel writes it: blanks and backslashes are given in octal."""
     for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(code, char)
     return text

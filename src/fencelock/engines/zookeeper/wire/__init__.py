@@ -9,7 +9,7 @@ __all__ = ["Connection", "Settings", "make_connection"]
 
 
 def make_connection(world: World, settings: Settings) -> Connection:
-    """The connection of a world's flavor."""
+    """Make the connection of a world's flavor."""
     if world.flavor == "asyncio":
         from .aio import AioConnection
 

@@ -174,7 +174,7 @@ class AioConnection(Connection):
             self._retry_now.clear()
 
     async def _try(self, host: tuple[str, int]) -> None:
-        """Connect to one member; once it has taken us, the end of the connection is seen to."""
+        """Connect to one member; from then on ``_broke`` sees to the end of the connection."""
         context = self._tls()
         async with asyncio.timeout(self.connect_timeout):
             _, protocol = await self.loop.create_connection(
@@ -245,7 +245,7 @@ class AioConnection(Connection):
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, and look not at the task that does: see ``plain`` of an engine."""
+    """Wait for an event, without a look at the current task: see ``plain`` of an engine."""
     if event.is_set():
         return True
     waiting = asyncio.ensure_future(event.wait())

@@ -131,7 +131,7 @@ class Connection(ABC):
 
     @abstractmethod
     def close_nowait(self) -> None:
-        """Disconnect at once, without a word."""
+        """Disconnect at once, without waiting."""
 
     def unwatch(self, path: str, watcher: Watcher) -> None:
         """Call a watcher no more."""
@@ -140,12 +140,12 @@ class Connection(ABC):
     # Connecting
 
     def _next_host(self) -> tuple[str, int]:
-        """The next member to try: the one that failed last is tried last."""
+        """Return the next member to try: the one that failed last is tried last."""
         self._hosts.rotate(-1)
         return self._hosts[-1]
 
     def _tls(self) -> ssl.SSLContext | None:
-        """How to encrypt, made once: reading certificates takes a while."""
+        """Make the TLS context, once: reading certificates takes a while."""
         files = self._tls_files
         if files is None or self._context is not None:
             return self._context
@@ -197,14 +197,14 @@ class Connection(ABC):
     # Requests and replies
 
     def _require_session(self, session: int) -> None:
-        """See that a request is about to be sent in the session that it is meant for."""
+        """Refuse to send a request in another session than the one that it is meant for."""
         if session not in (0, self._session.id):
             raise Unavailable("the ZooKeeper session has ended; nothing was sent. Try again")
 
     def _checked(
         self, requests: Sequence[Request], replies: list[Any], sent_at: float
     ) -> list[Any]:
-        """Raise what is a surprise among the replies; remember the contact that they prove."""
+        """Raise the first unexpected error of the replies; remember the contact that they prove."""
         for reply in replies:
             if isinstance(reply, Exception) and not isinstance(reply, messages.EXPECTED):
                 raise self._failure(requests, replies, reply)
@@ -215,7 +215,7 @@ class Connection(ABC):
     def _failure(
         self, requests: Sequence[Request], replies: list[Any], error: Exception
     ) -> FencelockError:
-        """What one reply that is a surprise means for all requests that were sent with it."""
+        """Return what one unexpected error means for all requests that were sent with it."""
         failure = translate(error)
         done = [not isinstance(reply, Exception) for reply in replies]
         if any(did and messages.is_write(one) for one, did in zip(requests, done, strict=True)):
@@ -223,7 +223,7 @@ class Connection(ABC):
         return failure
 
     def _no_reply(self, requests: Sequence[Request], broke: bool = True) -> FencelockError:
-        """What it means that the connection broke or was silent: a read has changed nothing."""
+        """Return what a broken or silent connection means: a read has changed nothing."""
         why = "the connection to ZooKeeper broke before it answered"
         if not broke:
             why = "ZooKeeper did not answer in time"
@@ -233,7 +233,7 @@ class Connection(ABC):
 
 
 def translate(error: Exception) -> FencelockError:
-    """What an error of the server means for the caller: the one table of them."""
+    """Translate an error of the server into ours: the one table."""
     name = type(error).__name__.removesuffix("Error")
     match name:
         case "NoAuth" | "AuthFailed" | "SessionClosedRequireSasl":

@@ -158,12 +158,12 @@ def delete(path: str) -> Request:
 
 
 def exists(path: str) -> Request:
-    """Answered with a Stat, or None."""
+    """Look for a node. Answered with a Stat, or None."""
     return _exists(path, None)
 
 
 def get_data(path: str, watcher: Watcher | None = None) -> Request:
-    """Answered with data and Stat. The watch is set only where the node exists."""
+    """Read a node. Answered with data and Stat; the watch is set only where the node exists."""
     return _get_data(path, watcher)
 
 
@@ -172,12 +172,12 @@ def set_data(path: str, data: bytes, version: int = -1) -> Request:
 
 
 def check(path: str) -> Request:
-    """That a node exists; only inside ``multi``."""
+    """Require that a node exists; only inside ``multi``."""
     return _check_version(path, -1)
 
 
 def get_children(path: str) -> Request:
-    """Answered with the names of all children."""
+    """List a node. Answered with the names of all children."""
     return _get_children(path, None)
 
 
@@ -186,30 +186,30 @@ def authenticate(scheme: str, credential: str) -> Request:
 
 
 def connect(zxid: int, timeout_ms: int, session: int, password: bytes) -> bytes:
-    """The first message of a connection."""
+    """Return the first message of a connection."""
     return bytes(_kazoo.Connect(0, zxid, timeout_ms, session, password, False).serialize())
 
 
 def read_connected(frame: bytes) -> tuple[int, int, bytes]:
-    """Timeout in milliseconds, session and password; a timeout of 0 says that it has expired."""
+    """Read timeout in ms, session and password; a timeout of 0 means that it has expired."""
     reply, _ = _kazoo.Connect.deserialize(frame, 0)
     return reply.time_out, reply.session_id, reply.passwd
 
 
 def read_header(frame: bytes) -> tuple[int, int, int, int]:
-    """Number of the request, zxid, error code, and where the reply's body begins."""
+    """Read number of the request, zxid, error code, and where the reply's body begins."""
     (xid, zxid, code), offset = _kazoo.ReplyHeader.deserialize(frame, 0)
     return xid, zxid, code, offset
 
 
 def read_event(frame: bytes, offset: int) -> str:
-    """The path of the node that was watched: it has changed, or is gone."""
+    """Read the path of the node that was watched: it has changed, or is gone."""
     event, _ = _kazoo.Watch.deserialize(frame, offset)
     return str(event.path)
 
 
 def read_reply(request: Any, code: int, frame: bytes, offset: int) -> Any:
-    """What a request is answered with; errors of the server are values here."""
+    """Read the reply to a request; errors of the server are values here."""
     if code == NoNode.code and request.type == _kazoo.Exists.type:  # type: ignore[attr-defined]
         return None
     if code:
@@ -223,6 +223,6 @@ def read_reply(request: Any, code: int, frame: bytes, offset: int) -> Any:
 
 
 def watcher_of(request: Any) -> tuple[str, Watcher] | None:
-    """The path and the function of a request that watches."""
+    """Return the path and the function of a request that watches."""
     watcher = getattr(request, "watcher", None)
     return None if watcher is None else (request.path, watcher)

@@ -54,7 +54,7 @@ class Session:
         self._following = bytearray()
 
     def connect(self) -> bytes:
-        """Begin a connection: the bytes to send first, credentials included."""
+        """Begin a connection; return the bytes to send first, credentials included."""
         self.connected = False
         self.is_new = not self.id
         self._buffer.clear()
@@ -64,7 +64,7 @@ class Session:
         return _frame(first) + b"".join(_message(AUTH_XID, proof) for proof in proofs)
 
     def send(self, requests: Sequence[Request], batch: Batch) -> bytes:
-        """The bytes of some requests, to be written at once and answered in order."""
+        """Return the bytes of some requests, to be written at once and answered in order."""
         parts: list[bytes] = []
         for index, request in enumerate(requests):
             self._xid = self._xid % XIDS + 1
@@ -76,7 +76,7 @@ class Session:
         return _message(PING_XID, messages.PING)
 
     def receive(self, data: bytes) -> bytes:
-        """Take what has come: replies go to their batches, events to their watchers.
+        """Read what has come: replies go to their batches, events to their watchers.
 
         Return the bytes of what the watchers send next, to be written at once.
         """

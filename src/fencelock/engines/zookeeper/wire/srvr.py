@@ -21,7 +21,7 @@ class Member(NamedTuple):
 
 
 def read_member(host: str, port: int) -> Member:
-    """Have one member tell about itself."""
+    """Send ``srvr`` to one member and read its reply."""
     where = f"{host}:{port}"
     try:
         with socket.create_connection((host, port), REPLY_S) as connection:

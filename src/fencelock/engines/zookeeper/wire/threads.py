@@ -53,7 +53,7 @@ class ThreadsConnection(Connection):
             raise self._error
 
     def _within(self, seconds: float) -> float:
-        """So long, or as long as the call may still last that this thread is in."""
+        """Return so many seconds, or fewer where the call of this thread must end before."""
         limit = self._call_limit()
         return seconds if limit == NO_LIMIT else max(0.0, min(seconds, limit - self._now()))
 
@@ -109,7 +109,7 @@ class ThreadsConnection(Connection):
             super().unwatch(path, watcher)
 
     def _send(self, requests: tuple[Request, ...], batch: Batch, session: int) -> bool:
-        """False when there is no connection at this moment."""
+        """Send requests; False when there is no connection at this moment."""
         with self._mutex:
             sock = self._socket
             if sock is None or not self._session.connected:
@@ -216,7 +216,7 @@ class ThreadsConnection(Connection):
             sock.close()
 
     def forget(self) -> None:
-        """In a forked child: close its copy of the connection, which stays the parent's."""
+        """Close a forked child's copy of the connection, which stays the parent's."""
         sock, self._socket = self._socket, None
         self._closed = True
         if sock is not None:

@@ -1,4 +1,4 @@
-"""A cancelled acquire leaves nothing behind."""
+"""Check that a cancelled acquire leaves nothing behind."""
 
 from __future__ import annotations
 

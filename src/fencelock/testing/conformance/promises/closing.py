@@ -1,4 +1,4 @@
-"""The end of a client, and what outlives it."""
+"""Check what ends with a client when it is closed, and what outlives it."""
 
 from __future__ import annotations
 

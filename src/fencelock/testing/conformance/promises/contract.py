@@ -1,4 +1,4 @@
-"""The contract of ``engine.py``, asked of the engine itself: owners, renewals, taking back."""
+"""Check the contract of ``engine.py`` by direct calls: owners, renewals, withdrawal."""
 
 from __future__ import annotations
 

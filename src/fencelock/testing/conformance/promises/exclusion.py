@@ -1,4 +1,4 @@
-"""Only one at a time, and giving back."""
+"""Check that there is one holder at a time, and that a release frees the lock."""
 
 from __future__ import annotations
 

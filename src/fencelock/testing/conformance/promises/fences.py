@@ -1,4 +1,4 @@
-"""Fences only grow."""
+"""Check that fences only grow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 from .... import aio
 from ....model import FENCE_MAX
 from ..check import check, expect, given
-from ..context import BRIEF_S, LONG_S, CheckContext
+from ..context import LONG_S, CheckContext
 
 
 def _grew(before: int, after: int, over: str) -> None:
@@ -29,7 +29,7 @@ async def fences_grow_across_releases(context: CheckContext) -> None:
 async def fences_grow_across_expiry(context: CheckContext) -> None:
     """The grant after one that ran out has a higher fence."""
     client, rival = await context.connect(), await context.connect()
-    lease = await client.lock(context.name(), ttl=BRIEF_S, renew=False).acquire()
+    lease = await context.brief_lease(client)
     async with rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout) as after:
         _grew(lease.fence, after.fence, "an expiry")
         expect(lease.lost.is_set(), "another holds what has run out, and the lease does not know")

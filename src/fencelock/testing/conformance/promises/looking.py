@@ -1,4 +1,4 @@
-"""Looking at who holds and who waits."""
+"""Check what inspect, scan and revoke say of holders and waiters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def holders_shows_who_holds(context: CheckContext) -> None:
 
 @check()
 async def an_expired_holder_is_not_shown(context: CheckContext) -> None:
-    """Who has let its lease run out is no holder, though nobody else has asked for the lock."""
+    """Whoever let its lease run out is not a holder, though nobody else wants the lock."""
     client = await context.connect()
     await engine_of(client).acquire(context.request(context.name(), ttl=BRIEF_S))
 

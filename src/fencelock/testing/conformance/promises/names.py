@@ -1,4 +1,4 @@
-"""Any valid name can be locked, and no two are confused."""
+"""Check that any valid name can be locked, and that no two are confused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of ``engine.py`` for waiters: entries in the queue, hand-over, taking back."""
+"""Check the contract of ``engine.py`` for waiters: queue entries, hand-over, withdrawal."""
 
 from __future__ import annotations
 

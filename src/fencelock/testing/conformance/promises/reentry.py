@@ -1,4 +1,4 @@
-"""Entering again what one holds already."""
+"""Check that a re-entrant lock gives its holder the same lease again."""
 
 from __future__ import annotations
 

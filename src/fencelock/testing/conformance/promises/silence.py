@@ -1,4 +1,4 @@
-"""An engine that falls silent: calls end in time, a doubt is told, and nothing is left behind."""
+"""Check a silent engine: calls end in time, a doubt is reported, nothing is left behind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def an_unanswered_try_is_unknown_and_undone(context: CheckContext) -> None
             faults.heal()
         await _is_undone(context, client)
         why = "the only one that wanted it has taken that back"
-        await given(await rival.lock(name).try_acquire(), why).release()
+        await given(await rival.lock(name).try_acquire(timeout=context.timeout), why).release()
 
 
 @check()
@@ -49,7 +49,7 @@ async def a_waiter_of_a_silent_engine_times_out(context: CheckContext) -> None:
     await _is_undone(context, client)
     await lease.release()
     why = "the one that waited has given up, and the engine was told so"
-    await given(await holder.lock(name).try_acquire(), why).release()
+    await given(await holder.lock(name).try_acquire(timeout=context.timeout), why).release()
 
 
 @check(flavors=("asyncio",))
@@ -70,7 +70,7 @@ async def a_cancellation_does_not_wait_for_a_silent_engine(context: CheckContext
     await _is_undone(context, client)
     await lease.release()
     why = "the one that waited was cancelled, and the engine was told so"
-    await given(await holder.lock(name).try_acquire(), why).release()
+    await given(await holder.lock(name).try_acquire(timeout=context.timeout), why).release()
 
 
 @check()
@@ -85,7 +85,9 @@ async def an_unanswered_release_is_unknown_and_done(context: CheckContext) -> No
     finally:
         faults.heal()
     await _is_undone(context, client)
-    await given(await rival.lock(name).try_acquire(), "its release was confirmed").release()
+    await given(
+        await rival.lock(name).try_acquire(timeout=context.timeout), "its release was confirmed"
+    ).release()
 
 
 @check()
@@ -115,7 +117,7 @@ async def _is_unknown(
 ) -> None:
     """The call ends although the engine does not answer, and what is owed can be seen.
 
-    What is waited for is that it ends at all before the engine answers: this is no test of speed.
+    What is waited for is that it ends at all before the engine answers: speed is not tested.
     """
     await job.end(timeout + GRACE_S + context.timeout)
     expect(

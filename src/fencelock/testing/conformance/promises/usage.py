@@ -1,4 +1,4 @@
-"""Wrong calls are refused before anything is sent."""
+"""Check that wrong calls are refused before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for one's turn: order, waking, and giving up."""
+"""Check waiters: their order, how they are woken, and how they give up."""
 
 from __future__ import annotations
 

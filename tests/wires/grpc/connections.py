@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeVar
 from fencelock.engines.etcd.cluster import Stream, Wire
 from fencelock.engines.etcd.wire.aio import AioWire
 from fencelock.engines.etcd.wire.threads import ThreadsWire
-from fencelock.wires.grpc import client_aio, client_threads, stream_aio, stream_threads
-from fencelock.wires.grpc.call import Metadata, RpcError
-from fencelock.wires.grpc.server import Server
+from fencelock.wires.grpc import client_aio, client_threads, stream_threads
+from fencelock.wires.grpc.server import Metadata, Server
+from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab
 
 T = TypeVar("T")
@@ -21,8 +21,8 @@ Hear = Callable[[bytes], None]
 End = Callable[[], None]
 
 
-class Way(Protocol):
-    """One line, and streams to the same server."""
+class Connection(Protocol):
+    """One connection for calls, and streams to the same server."""
 
     async def call(
         self,
@@ -44,7 +44,7 @@ class Way(Protocol):
     async def close(self) -> None: ...
 
 
-class ThreadsWay:
+class ThreadsConnection:
     def __init__(self, server: Server) -> None:
         self._server = server
         self.client = client_threads.ThreadsClient(server, SOON)
@@ -57,7 +57,7 @@ class ThreadsWay:
         told: float | None = None,
         about: Metadata = (),
     ) -> bytes:
-        head = self._server.headers.block(f"/test/{method}", told, about)
+        head = self._server.headers[f"/test/{method}", told, about]
         return self.client.call(head, message, within)
 
     def usable(self) -> bool:
@@ -73,10 +73,10 @@ class ThreadsWay:
         self.client.close()
 
 
-class AioWay:
-    def __init__(self, server: Server, line: client_aio.AioClient) -> None:
+class AioConnection:
+    def __init__(self, server: Server, client: client_aio.AioClient) -> None:
         self._server = server
-        self.client = line
+        self.client = client
 
     async def call(
         self,
@@ -86,7 +86,7 @@ class AioWay:
         told: float | None = None,
         about: Metadata = (),
     ) -> bytes:
-        head = self._server.headers.block(f"/test/{method}", told, about)
+        head = self._server.headers[f"/test/{method}", told, about]
         return await self.client.call(head, message, within)
 
     def usable(self) -> bool:
@@ -96,8 +96,8 @@ class AioWay:
         async def given() -> client_aio.AioClient:
             return self.client
 
-        head = self._server.headers.block(f"/test/{method}", None, ())
-        return stream_aio.AioStream(given(), head, hear, end)
+        head = self._server.headers[f"/test/{method}", None, ()]
+        return client_aio.AioStream(given(), head, hear, end)
 
     def retire(self) -> None:
         self.client.retire()
@@ -109,25 +109,27 @@ class AioWay:
 
 def threads_stream(server: Server, method: str, hear: Hear, end: End) -> Stream:
     return stream_threads.ThreadsStream(
-        server, server.headers.block(f"/test/{method}", None, ()), hear, end
+        server, server.headers[f"/test/{method}", None, ()], hear, end
     )
 
 
-async def connect(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> Way:
+async def connect(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> Connection:
     server = Server.at(address, tls)
     if lab.flavor == "sync":
-        return ThreadsWay(server)
-    return AioWay(server, await client_aio.connect(server, SOON))
+        return ThreadsConnection(server)
+    return AioConnection(server, await client_aio.connect(server, SOON))
 
 
 @asynccontextmanager
-async def way_to(lab: Lab, address: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Way]:
+async def connection_to(
+    lab: Lab, address: str, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Connection]:
     """A connection that is closed at the end."""
-    way = await connect(lab, address, tls)
+    connection = await connect(lab, address, tls)
     try:
-        yield way
+        yield connection
     finally:
-        await way.close()
+        await connection.close()
 
 
 @asynccontextmanager

@@ -1,0 +1,28 @@
+"""Read a file of SQL whose parts are named: each begins with a line ``-- kind: name``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_HEAD = re.compile(r"^-- [a-z]+: (\w+)\n", re.MULTILINE)
+_COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
+_WORD = re.compile(r"\{(\w+)\}")
+
+
+def sections(file: Path) -> dict[str, str]:
+    """The parts of a file, by name, with their comments."""
+    _, *parts = _HEAD.split(file.read_text(encoding="utf-8"))
+    return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def composed(file: Path, **words: object) -> dict[str, str]:
+    """The same on one line each, without comments.
+
+    ``{word}`` stands for one of the words, or for a part that comes before.
+    """
+    found = {word: str(value) for word, value in words.items()}
+    for name, text in sections(file).items():
+        filled = _WORD.sub(lambda word: found[word[1]], _COMMENT.sub("", text))
+        found[name] = " ".join(filled.split()).replace("; ", ";")
+    return found
