@@ -164,7 +164,7 @@ class Finding(NamedTuple):
 class Traits(NamedTuple):
     """What an engine, as configured, promises. Used to refuse, to warn and to print the matrix.
 
-    Of ``fence``, ``fifo``, ``push``, ``durable`` and ``portable`` only what is named is promised.
+    Of the flags that are False unless set, only what is named is promised.
     """
 
     safety: Safety
@@ -185,6 +185,9 @@ class Traits(NamedTuple):
     knows the owner can renew and release it."""
     shared: bool = False
     """Names can have several holders: semaphores and read/write locks."""
+    remembers: bool = False
+    """What was done is remembered after the process that did it is gone: once-per-schedule jobs,
+    latches and barriers."""
 
 
 # On the hot path a named tuple is made as the plain one that it is, in half the time.

@@ -173,7 +173,7 @@ class LeaseLifecycle:
         request = Request(grant.name, grant.owner, hold.ttl, hold.meta, share=READ)
         with self.world.until(max(self.world.now(), hold.valid_until()) + GRACE_S):
             answer = await self.engine.acquire(request)
-        if isinstance(answer, Busy):
+        if isinstance(answer, Busy) or answer.fence != grant.fence:  # others came between
             self.keeper.lose(hold, "expired", "its record was gone when it was to be downgraded")
         self.check(hold)
 

@@ -17,7 +17,8 @@ words; the other engines say the same in the language of their store.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ..engine import Address, Engine
 from ..model import (
@@ -94,14 +95,21 @@ class _Name:
             if not record.claimed and record.owner in self.queue:
                 self.queue[record.owner].lapsed = True
 
-    def first(self, now: float) -> Request | None:
-        """The request whose turn it is: the first that answers and was not handed anything yet."""
+    def first(self, now: float) -> str | None:
+        """Whose turn it is: the first that answers and was not handed anything yet."""
         for owner, waiter in list(self.queue.items()):
             if now - waiter.seen_at > FORGET_S:
                 del self.queue[owner]
             elif not waiter.lapsed and owner not in self.records:
-                return waiter.request
+                return owner
         return None
+
+
+class _Memo(NamedTuple):
+    """What is remembered for one name, and until when."""
+
+    items: dict[str, int]
+    until: float
 
 
 Key = tuple[str, str]
@@ -121,6 +129,8 @@ class Store:
         self.fence = 0
         self.names: dict[Key, _Name] = {}
         self.signals: dict[str, Signal] = {}
+        self.observers: list[tuple[str, Signal]] = []
+        self.remembered: dict[str, _Memo] = {}
         self.revoked: dict[str, str] = {}
 
     def current(self, key: Key, now: float) -> _Name | None:
@@ -133,10 +143,13 @@ class Store:
 
     def hand_on(self, key: Key, name: _Name, now: float) -> None:
         """Give what is free to the first waiters that answer, and push to them."""
-        while name.queue and (first := name.first(now)) and units_of(first.share) <= name.free:
-            self.give(name, first, now, claimed=False)
-            if first.owner in self.signals:
-                self.signals[first.owner].set()
+        while name.free and (first := name.first(now)) is not None:
+            request = name.queue[first].request
+            if units_of(request.share) > name.free:
+                break
+            self.give(name, request, now, claimed=False)
+            if first in self.signals:
+                self.signals[first].set()
         if not name.queue and not name.records:
             self.names.pop(key, None)
 
@@ -168,7 +181,9 @@ class MemoryEngine(Engine):
 
     schemes = ("memory",)
     plain = True
-    traits = Traits("correctness", "process", fence=True, fifo=True, push=True, shared=True)
+    traits = Traits(
+        "correctness", "process", fence=True, fifo=True, push=True, shared=True, remembers=True
+    )
 
     def __init__(self, world: World, address: Address, store: Store | None = None) -> None:
         super().__init__(world, address)
@@ -190,12 +205,11 @@ class MemoryEngine(Engine):
                 name = store.names[key] = _Name(1 if share is None else share.limit)
             elif share is not None and name.limit != share.limit:
                 raise limits_differ(request.name, name.limit, share.limit)
-            if (waiter := name.queue.get(request.owner)) is not None:
+            waiter, record = name.queue.get(request.owner), name.records.get(request.owner)
+            if waiter is not None and request.queue:
                 waiter.seen_at, waiter.lapsed = now, False  # it looks: then it is not passed over
-                store.hand_on(key, name, now)
-            record = name.records.get(request.owner)
             if record is None:
-                if name.free < units_of(share) or name.first(now) is not None:
+                if name.free < units_of(share) or name.first(now) not in (None, request.owner):
                     return self._busy(request, name, now)
                 record = store.give(name, request, now, claimed=True)
             record.claimed = True
@@ -246,6 +260,43 @@ class MemoryEngine(Engine):
 
     async def unwatch(self, request: Request) -> None:
         self.store.signals.pop(request.owner, None)
+
+    async def announce(self, name: str) -> None:
+        with self.store.mutex:
+            for observed, signal in self.store.observers:
+                if observed == name:
+                    signal.set()
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        with self.store.mutex:
+            self.store.observers.append((name, signal))
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        with self.store.mutex:
+            self.store.observers.remove((name, signal))
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        now = self.world.now()
+        with self.store.mutex:
+            items, until = self._memo(name, now)
+            items[item] = max(number, items.get(item, number))
+            self.store.remembered[name] = _Memo(items, max(until, now + keep))
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        with self.store.mutex:
+            return dict(self._memo(name, self.world.now()).items)
+
+    async def forget(self, name: str) -> None:
+        with self.store.mutex:
+            self.store.remembered.pop(name, None)
+
+    def _memo(self, name: str, now: float) -> _Memo:
+        """What is remembered for a name; what was kept long enough is dropped."""
+        memo = self.store.remembered.get(name)
+        if memo is not None and memo.until > now:
+            return memo
+        self.store.remembered.pop(name, None)
+        return _Memo({}, now)
 
     async def inspect(self, name: str) -> State:
         now = self.world.now()

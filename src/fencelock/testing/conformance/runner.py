@@ -34,6 +34,7 @@ _PROMISES = (
     "contract",
     "queueing",
     "sharing",
+    "remembering",
 )
 
 Target: TypeAlias = str | tuple[str, Mapping[str, object]]
