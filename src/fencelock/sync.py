@@ -100,7 +100,7 @@ class Client(ClientBase):
         slot. The options are those of ``lock``. A lock of the same name is something else.
         """
         spec = make_shared_spec(name, semaphore_share(limit), options)
-        self._core.demand(spec)
+        self._cores.here().demand(spec)
         return Lock(self._cores, spec)
 
     def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
@@ -110,7 +110,7 @@ class Client(ClientBase):
         of ``lock``. A lock of the same name is something else.
         """
         spec = make_shared_spec(name, WRITE, options)
-        self._core.demand(spec)
+        self._cores.here().demand(spec)
         return RWLock(Lock(self._cores, spec._replace(share=READ)), Lock(self._cores, spec))
 
     @overload

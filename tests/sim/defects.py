@@ -18,7 +18,7 @@ from fencelock._client.hold_state import HoldState
 from fencelock._client.keeper import Keeper
 from fencelock._client.pending import Pending
 from fencelock.engine import Engine
-from fencelock.engines import memory
+from fencelock.engines import memory, units
 from fencelock.engines.memory import Store
 from fencelock.model import Busy, Gone, Grant, Request, granted
 from fencelock.sim.world import SimWorld
@@ -154,7 +154,7 @@ def give_a_fence_twice(patch: Patch) -> None:
 
 def let_newcomers_overtake(patch: Patch) -> None:
     """A free lock goes to whoever asks next, and the queue is forgotten."""
-    patch.setattr(memory._Name, "first", lambda name, now: None)
+    patch.setattr(units.Name, "first", lambda name, now: None)
 
 
 def hand_on_to_the_dead(patch: Patch) -> None:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencelock.engines.memory import CLAIM_S, LOOK_S, Store
+from fencelock.engines.memory import LOOK_S, Store
+from fencelock.engines.units import CLAIM_S
 
 if TYPE_CHECKING:
     from fencelock._client.hold_state import HoldState
-    from fencelock.engines.memory import Key, _Name, _Record
+    from fencelock.engines.memory import Key
+    from fencelock.engines.units import Name, Record
     from fencelock.model import Request
     from tests.sim.memory_run import Client, MemoryRun
 
@@ -30,7 +32,7 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
-def record_of(store: Store) -> _Record | None:
+def record_of(store: Store) -> Record | None:
     """Who has the lock, as the store has it."""
     name = store.names.get(("lock", NAME))
     return None if name is None else next(iter(name.records.values()), None)
@@ -49,7 +51,7 @@ class JudgedStore(Store):
         super().__init__(run.server)
         self.judge = run.judge
 
-    def give(self, name: _Name, request: Request, now: float, claimed: bool) -> _Record:
+    def give(self, name: Name, request: Request, now: float, claimed: bool) -> Record:
         record = super().give(name, request, now, claimed)
         self.judge.gave(record)
         return record
@@ -68,7 +70,7 @@ class Judge:
         self._is_fair = run.profile.is_prompt
         self._slowest_look = LOOK_S * 1.1 + run.profile.slowest_call
         self._fence = 0
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, Record] = {}
         self._arrived: dict[str, float] = {}
         self._free_since: float | None = None
         self.revoked: set[str] = set()
@@ -77,7 +79,7 @@ class Judge:
 
     # What the engine does, in its own order.
 
-    def gave(self, record: _Record) -> None:
+    def gave(self, record: Record) -> None:
         """The engine wrote a record for an owner."""
         self._simulation.note("gave", record.owner, record.fence)
         if record.fence <= self._fence:
@@ -138,7 +140,7 @@ class Judge:
         return True
 
     def _see_that_it_is_true(
-        self, tenure: HoldState, record: _Record, believed: float, expiry: float
+        self, tenure: HoldState, record: Record, believed: float, expiry: float
     ) -> None:
         is_kept = record_of(self._run.store) is record or record.owner in self.revoked
         if not is_kept:  # a revoked holder may believe until it hears of it, or its time ends

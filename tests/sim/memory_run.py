@@ -14,7 +14,8 @@ from fencelock._client.client import CLOSE_S, Core
 from fencelock._client.hold_state import HoldState
 from fencelock._client.lock_options import make_lock_spec
 from fencelock.engine import Address
-from fencelock.engines.memory import FORGET_S, MemoryEngine
+from fencelock.engines.memory import MemoryEngine
+from fencelock.engines.units import FORGET_S
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.model import Busy, Grant, Request
 from fencelock.sim.world import Simulation, SimWorld, Task

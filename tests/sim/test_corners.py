@@ -11,7 +11,8 @@ from fencelock._client.client import Core
 from fencelock._client.lock_options import LockSpec, make_lock_spec
 from fencelock._client.pending import ECHO_S
 from fencelock.engine import Address
-from fencelock.engines.memory import CLAIM_S, MemoryEngine, Store
+from fencelock.engines.memory import MemoryEngine, Store
+from fencelock.engines.units import CLAIM_S
 from fencelock.errors import Revoked, Unavailable
 from fencelock.model import Busy, Request
 from fencelock.sim.world import Cancelled, Simulation, SimWorld

@@ -39,73 +39,13 @@ from ..model import (
     units_of,
 )
 from ..world import Signal, World
+from .units import Name, Record, Waiter
 
-CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 LOOK_S = 0.5  # the slow look that makes up for a push that never came
-FORGET_S = 30.0  # a waiter that has not looked for so long is dead
 KINDS = ("lock", "semaphore", "rwlock")
 
 
-class _Record:
-    def __init__(self, request: Request, fence: int, now: float, claimed: bool) -> None:
-        _, self.owner, self.ttl, self.meta, _, _, _, self.share = request
-        self.fence = fence
-        self.since = now
-        self.expires_at = now + (self.ttl if claimed else min(CLAIM_S, self.ttl))
-        self.claimed = claimed
-
-
-class _Waiter:
-    def __init__(self, request: Request, now: float) -> None:
-        self.request = request
-        self.since = self.seen_at = now
-        self.lapsed = False
-
-
-class _Name:
-    """Who holds one name and who waits for it."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.free = limit
-        self.records: dict[str, _Record] = {}
-        self.queue: dict[str, _Waiter] = {}
-
-    def add(self, record: _Record) -> None:
-        if record.share is not None and record.share.kind == "semaphore":
-            taken = {r.share.slot for r in self.records.values() if r.share is not None}
-            slot = next(slot for slot in range(self.limit) if slot not in taken)
-            record.share = record.share._replace(slot=slot)
-        self.records[record.owner] = record
-        self.free -= units_of(record.share)
-
-    def remove(self, owner: str) -> None:
-        self.free += units_of(self.records.pop(owner).share)
-
-    def shrink(self, record: _Record, wanted: Share | None) -> None:
-        """Keep no more than the units that its holder wants now: a writer becomes a reader."""
-        if record.share is not None and wanted is not None and wanted.units < record.share.units:
-            self.free += record.share.units - wanted.units
-            record.share = record.share._replace(units=wanted.units)
-
-    def expire(self, now: float) -> None:
-        """Take expired records away; who did not claim in time has lapsed."""
-        for record in [r for r in self.records.values() if r.expires_at <= now]:
-            self.remove(record.owner)
-            if not record.claimed and record.owner in self.queue:
-                self.queue[record.owner].lapsed = True
-
-    def first(self, now: float) -> str | None:
-        """Whose turn it is: the first that answers and was not handed anything yet."""
-        for owner, waiter in list(self.queue.items()):
-            if now - waiter.seen_at > FORGET_S:
-                del self.queue[owner]
-            elif not waiter.lapsed and owner not in self.records:
-                return owner
-        return None
-
-
-class _Memo(NamedTuple):
+class Memo(NamedTuple):
     """What is remembered for one name, and until when."""
 
     items: dict[str, int]
@@ -127,13 +67,13 @@ class Store:
         self.mutex = world.mutex()
         self.wall_us = world.wall_us
         self.fence = 0
-        self.names: dict[Key, _Name] = {}
+        self.names: dict[Key, Name] = {}
         self.signals: dict[str, Signal] = {}
         self.observers: list[tuple[str, Signal]] = []
-        self.remembered: dict[str, _Memo] = {}
+        self.remembered: dict[str, Memo] = {}
         self.revoked: dict[str, str] = {}
 
-    def current(self, key: Key, now: float) -> _Name | None:
+    def current(self, key: Key, now: float) -> Name | None:
         """A name as it is now: expired records are taken away, and what is free is handed on."""
         name = self.names.get(key)
         if name is not None:
@@ -141,7 +81,7 @@ class Store:
             self.hand_on(key, name, now)
         return name
 
-    def hand_on(self, key: Key, name: _Name, now: float) -> None:
+    def hand_on(self, key: Key, name: Name, now: float) -> None:
         """Give what is free to the first waiters that answer, and push to them."""
         while name.free and (first := name.first(now)) is not None:
             request = name.queue[first].request
@@ -153,9 +93,9 @@ class Store:
         if not name.queue and not name.records:
             self.names.pop(key, None)
 
-    def give(self, name: _Name, request: Request, now: float, claimed: bool) -> _Record:
+    def give(self, name: Name, request: Request, now: float, claimed: bool) -> Record:
         self.fence = next_fence(self.fence, self.wall_us())
-        record = _Record(request, self.fence, now, claimed)
+        record = Record(request, self.fence, now, claimed)
         name.add(record)
         return record
 
@@ -202,7 +142,7 @@ class MemoryEngine(Engine):
             key = key_of(request.name, share)
             name = store.current(key, now)
             if name is None or not (name.records or name.queue):
-                name = store.names[key] = _Name(1 if share is None else share.limit)
+                name = store.names[key] = Name(1 if share is None else share.limit)
             elif share is not None and name.limit != share.limit:
                 raise limits_differ(request.name, name.limit, share.limit)
             waiter, record = name.queue.get(request.owner), name.records.get(request.owner)
@@ -216,13 +156,14 @@ class MemoryEngine(Engine):
             name.shrink(record, share)
             record.ttl, record.expires_at = request.ttl, now + request.ttl
             name.queue.pop(request.owner, None)
+            store.hand_on(key, name, now)  # a writer that became a reader lets others in
             return granted(
                 request.name, request.owner, record.fence, request.ttl, now, record.share
             )
 
-    def _busy(self, request: Request, name: _Name, now: float) -> Busy:
+    def _busy(self, request: Request, name: Name, now: float) -> Busy:
         if request.queue and request.owner not in name.queue:
-            name.queue[request.owner] = _Waiter(request, now)
+            name.queue[request.owner] = Waiter(request, now)
         queue = list(name.queue)
         position = queue.index(request.owner) if request.owner in name.queue else len(queue)
         first = min(name.records.values(), key=lambda record: record.expires_at, default=None)
@@ -280,7 +221,7 @@ class MemoryEngine(Engine):
         with self.store.mutex:
             items, until = self._memo(name, now)
             items[item] = max(number, items.get(item, number))
-            self.store.remembered[name] = _Memo(items, max(until, now + keep))
+            self.store.remembered[name] = Memo(items, max(until, now + keep))
 
     async def recall(self, name: str) -> Mapping[str, int]:
         with self.store.mutex:
@@ -290,13 +231,13 @@ class MemoryEngine(Engine):
         with self.store.mutex:
             self.store.remembered.pop(name, None)
 
-    def _memo(self, name: str, now: float) -> _Memo:
+    def _memo(self, name: str, now: float) -> Memo:
         """What is remembered for a name; what was kept long enough is dropped."""
         memo = self.store.remembered.get(name)
         if memo is not None and memo.until > now:
             return memo
         self.store.remembered.pop(name, None)
-        return _Memo({}, now)
+        return Memo({}, now)
 
     async def inspect(self, name: str) -> State:
         now = self.world.now()
@@ -340,7 +281,8 @@ class MemoryEngine(Engine):
         holdings: list[Holding] = []
         for key in [(kind, name) for name in names for kind in KINDS]:
             found = self.store.current(key, now)
-            for r in [] if found is None else found.records.values():
+            records = {} if found is None else found.records
+            for r in records.values():
                 if r.claimed:
                     age, left, meta = now - r.since, r.expires_at - now, json.loads(r.meta)
                     role, slot = role_of(r.share), r.share and r.share.slot

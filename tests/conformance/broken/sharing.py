@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fencelock.engines.memory import MemoryEngine, _Memo
+from fencelock.engines.memory import Memo, MemoryEngine
 from fencelock.model import Busy, Gone, Grant, Request, State, granted
 from fencelock.world import Signal
 
@@ -154,7 +154,7 @@ class ForgetsWithTheBriefest(MemoryEngine):
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         await super().remember(name, item, number, keep)
         items, _ = self.store.remembered[name]
-        self.store.remembered[name] = _Memo(items, self.world.now() + keep)
+        self.store.remembered[name] = Memo(items, self.world.now() + keep)
 
 
 class RemembersWithoutCase(MemoryEngine):
