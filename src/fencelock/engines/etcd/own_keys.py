@@ -173,7 +173,7 @@ class OwnKeys:
 
     def take(self, request: Request, lease: Lease) -> OwnKey:
         """Register a key for this owner; the same one when it tries again."""
-        name, owner, _, meta, _, _, _ = request
+        name, owner, _, meta, _, _, _, _ = request
         old = self.by_owner.get(owner)
         if old is not None:
             if old.lease is lease:
