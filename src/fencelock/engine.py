@@ -89,6 +89,9 @@ class Engine(ABC):
     takes_keys: bool = False
     """Whether a lock may be asked for by a number that other users of the store know."""
 
+    session_bound: bool = False
+    """A grant ends with a connection of its holder, which may be long before its ttl."""
+
     commits: bool = False
     """Releasing commits the work of a transaction: a release that failed is raised, not retried
     behind the caller's back."""

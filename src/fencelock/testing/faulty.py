@@ -143,6 +143,7 @@ class FaultyEngine(Engine):
         self.traits = inner.traits
         self.takes_keys = inner.takes_keys
         self.commits = inner.commits
+        self.session_bound = inner.session_bound
         self.inner = inner
         self.faults = faults
         inner.on_gone = self._tell

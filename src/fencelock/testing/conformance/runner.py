@@ -35,6 +35,7 @@ _PROMISES = (
     "queueing",
     "sharing",
     "remembering",
+    "lingering",
 )
 
 Target: TypeAlias = str | tuple[str, Mapping[str, object]]
