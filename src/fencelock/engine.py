@@ -137,6 +137,11 @@ class Engine(ABC):
     async def release(self, grant: Grant) -> bool:
         """Give the lock back; False when it was no longer ours."""
 
+    async def end_in(self, grant: Grant, seconds: float) -> bool:
+        """Have a grant end in so many seconds, however long its ttl; False if it is not ours."""
+        (answer,) = await self.renew([grant._replace(ttl=seconds)])
+        return isinstance(answer, Grant)
+
     @abstractmethod
     async def withdraw(self, request: Request) -> None:
         """Undo an attempt: leave the queue, and give the lock back if it was granted meanwhile."""

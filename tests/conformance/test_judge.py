@@ -20,7 +20,7 @@ from fencelock.model import Busy, Grant, Request
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from fencelock.world import sleep
-from tests.conformance.broken import holding, ordering, sharing, showing
+from tests.conformance.broken import holding, lingering, ordering, sharing, showing
 
 TIMEOUT_S = 0.7  # a defect is waited for in vain: do not wait long
 
@@ -117,6 +117,9 @@ DEFECTS: dict[type[Engine], str] = {
     sharing.ForgetsWithTheBriefest: "what_is_kept_briefly_does_not_shorten_the_rest",
     sharing.RemembersWithoutCase: "names_remember_their_own",
     sharing.AnnouncesToItself: "observers_are_told",
+    lingering.KnowsItsOwnOnly: "a_lease_can_be_handed_over",
+    lingering.EndsAtOnce: "a_shortest_hold_outlasts_its_release",
+    lingering.KeepsForASecond: "a_lost_lock_is_kept_for_its_delay",
     holding.EndsWithItsFirstClient: "closing_one_client_leaves_the_others_alone",
     holding.ForgetsWhenAllHaveLeft: "a_grant_survives_while_nobody_is_connected",
     holding.PromisesTooMuch: "safety_is_promised_or_refused",

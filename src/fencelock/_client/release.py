@@ -6,7 +6,6 @@ from functools import partial
 
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable
-from ..model import Grant
 from ..world import World
 from . import policy
 from .hold_state import HoldState
@@ -19,8 +18,7 @@ async def give_back(world: World, engine: Engine, hold: HoldState) -> bool:
     rest = hold.min_until - world.now()
     if rest <= 0 or hold.loss is not None:
         return await engine.release(hold.grant)
-    (answer,) = await engine.renew([hold.grant._replace(ttl=max(rest, TTL_MIN_S))])
-    return isinstance(answer, Grant)
+    return await engine.end_in(hold.grant, max(rest, TTL_MIN_S))
 
 
 async def free(

@@ -195,6 +195,9 @@ class FaultyEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._call("acquire", [request.name], partial(self.inner.acquire, request))
 
+    async def end_in(self, grant: Grant, seconds: float) -> bool:
+        return await self._call("release", [grant.name], partial(self.inner.end_in, grant, seconds))
+
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         names = [grant.name for grant in grants]
         return await self._call("renew", names, partial(self.inner.renew, grants))
