@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
 from ._client import cancel_scope
@@ -34,6 +34,9 @@ from .engine import Address, Engine
 from .errors import LeaseLost, UsageError
 from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
 from .worlds.aio import AioWorld
+
+if TYPE_CHECKING:
+    from .recipes.several_aio import Locks
 
 __all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
 
@@ -182,6 +185,18 @@ class Client(ClientBase):
         spec = make_shared_spec(name, semaphore_share(limit), options)
         self._demand(spec)
         return Lock(self._cores, spec)
+
+    def locks(self, *names: str, **options: Unpack[HoldOptions]) -> Locks:
+        """Describe several locks that are held together: all or none.
+
+        They are acquired in one order for everybody, so that two who name them differently do not
+        wait for each other. One timeout covers all, and the loss of one is the loss of all. The
+        options are those of ``lock``.
+        """
+        from .recipes.several import in_order
+        from .recipes.several_aio import Locks
+
+        return Locks(self._cores, in_order(names, lambda name: self.lock(name, **options)._spec))
 
     def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
         """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
 from ._client.client import Core
@@ -35,6 +35,9 @@ from .errors import FencelockError, LeaseLost
 from .model import Busy, Holding, Meta, Safety, State
 from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
+
+if TYPE_CHECKING:
+    from .recipes.several_sync import Locks
 
 __all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
 
@@ -116,6 +119,18 @@ class Client(ClientBase):
         spec = make_shared_spec(name, semaphore_share(limit), options)
         self._cores.here().demand(spec)
         return Lock(self._cores, spec)
+
+    def locks(self, *names: str, **options: Unpack[HoldOptions]) -> Locks:
+        """Describe several locks that are held together: all or none.
+
+        They are acquired in one order for everybody, so that two who name them differently do not
+        wait for each other. One timeout covers all, and the loss of one is the loss of all. The
+        options are those of ``lock``.
+        """
+        from .recipes.several import in_order
+        from .recipes.several_sync import Locks
+
+        return Locks(self._cores, in_order(names, lambda name: self.lock(name, **options)._spec))
 
     def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
         """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.

@@ -17,6 +17,7 @@ from fencelock.engine import Engine
 from fencelock.engines.memory import MemoryEngine
 from fencelock.errors import EngineError, Unavailable
 from fencelock.model import Busy, Grant, Request
+from fencelock.recipes import several
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from fencelock.world import sleep
@@ -170,6 +171,18 @@ async def _give_up(world: object, engine: Engine, request: Request, limit: float
         raise EngineError(str(error)) from error
 
 
+_kept: list[object] = []
+
+
+async def _keep_all(core: object, leases: object) -> bool:
+    _kept.append(leases)
+    return True
+
+
+def _as_named(names: Any, spec: Callable[[str], Any]) -> list[Any]:
+    return [spec(name) for name in names]
+
+
 def _accept(value: Any, what: str = "") -> Any:
     return value
 
@@ -183,6 +196,10 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
     "a_reader_cannot_become_a_writer": (Core, "refuse_upgrade", _accept),
+    "several_locks_are_all_or_none": (several, "release_all", _keep_all),
+    "the_order_of_names_does_not_deadlock": (several, "in_order", _as_named),
+    "the_loss_of_one_is_the_loss_of_all": (LeaseLifecycle, "leave", _leave_quietly),
+    "wrong_names_of_several_are_refused": (several, "in_order", _as_named),
     "a_waiter_survives_a_short_outage": (acquire, "_acquire", _give_up),
 }
 

@@ -53,10 +53,10 @@ class LeaseLifecycle:
             raise
         except BaseException:
             # Of a signal handler, at any bytecode: its caller will not come again.
-            self._release_later(hold)
+            self.release_later(hold)
             raise
 
-    def _release_later(self, hold: HoldState) -> None:
+    def release_later(self, hold: HoldState) -> None:
         """Have a lock given back in the background, unless that is under way or done."""
         if not self.world.cancels and not self.is_foreign(hold):
             self.world.unbound()
@@ -140,7 +140,7 @@ class LeaseLifecycle:
             failure = raised
         except BaseException:
             if not hold.released and hold.count <= 1:
-                self._release_later(hold)
+                self.release_later(hold)
             raise
         lost = lost or hold.loss
         trouble = hold.lost_again(lost) if lost is not None else failure

@@ -36,6 +36,7 @@ _PROMISES = (
     "sharing",
     "remembering",
     "lingering",
+    "several",
 )
 
 Target: TypeAlias = str | tuple[str, Mapping[str, object]]
