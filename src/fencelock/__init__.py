@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from . import observe as observe
     from . import sql as sql
     from . import testing as testing
-    from .sync import Client, Lease, Lock, Lost, RWLock, connect
+    from .sync import Client, Lease, Leases, Lock, Locks, Lost, RWLock, connect
 
 __version__ = "0.1.0"
 
@@ -53,7 +53,9 @@ __all__ = [
     "Holding",
     "Lease",
     "LeaseLost",
+    "Leases",
     "Lock",
+    "Locks",
     "Lost",
     "Misconfigured",
     "NotAcquired",

@@ -36,9 +36,9 @@ from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
 from .worlds.aio import AioWorld
 
 if TYPE_CHECKING:
-    from .recipes.several_aio import Locks
+    from .recipes.several_aio import Leases, Locks
 
-__all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
+__all__ = ["Client", "Lease", "Leases", "Lock", "Locks", "Lost", "RWLock", "connect"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -435,3 +435,14 @@ class Lost(LostBase):
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for the loss; False when time is up or the lease was released."""
         return await self._core.wait_lost(self._hold, check_timeout(timeout))
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The classes of recipes, which stand above the client and are loaded when first named."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .recipes import several_aio
+
+        return getattr(several_aio, name)

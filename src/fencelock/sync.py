@@ -37,9 +37,9 @@ from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
 
 if TYPE_CHECKING:
-    from .recipes.several_sync import Locks
+    from .recipes.several_sync import Leases, Locks
 
-__all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
+__all__ = ["Client", "Lease", "Leases", "Lock", "Locks", "Lost", "RWLock", "connect"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -379,3 +379,14 @@ def _close_all() -> None:
             drive(core.close())
         except (FencelockError, OSError, RuntimeError):
             pass  # the ttl frees what we could not
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The classes of recipes, which stand above the client and are loaded when first named."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .recipes import several_sync
+
+        return getattr(several_sync, name)

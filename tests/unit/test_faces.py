@@ -16,7 +16,7 @@ import pytest
 import fencelock
 from fencelock import aio, sync
 
-CLASSES = ("Client", "Lock", "RWLock", "Lease", "Lost")
+CLASSES = ("Client", "Lock", "Locks", "RWLock", "Lease", "Leases", "Lost")
 TWINS = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
 
@@ -66,7 +66,9 @@ def test_both_flavors_export_the_same_names() -> None:
         == [
             "Client",
             "Lease",
+            "Leases",
             "Lock",
+            "Locks",
             "Lost",
             "RWLock",
             "connect",
@@ -85,11 +87,13 @@ def test_both_flavors_have_the_same_members(name: str) -> None:
 # fmt: off
 SURFACE = {
     "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "open", "close", "traits",
-               "url", "owed", "semaphore", "rwlock"},
+               "url", "owed", "semaphore", "rwlock", "locks", "take_over"},
     "Lock": {"acquire", "try_acquire", "name"},
+    "Locks": {"acquire", "try_acquire", "names"},
+    "Leases": {"fences", "remaining", "check", "lost", "reason", "release", "__bool__"},
     "RWLock": {"read", "write", "name"},
     "Lease": {"name", "fence", "ttl", "meta", "remaining", "check", "lost", "reason", "renewals",
-              "renew", "release", "connection", "role", "slot", "downgrade", "__bool__"},
+              "renew", "release", "connection", "role", "slot", "downgrade", "hand_over", "__bool__"},
     "Lost": {"is_set", "wait", "__bool__"},
 }
 # fmt: on
@@ -133,8 +137,20 @@ def test_the_comparison_sees_differences() -> None:
 
 
 WAITING = {
-    "Client": {"holders", "inspect", "scan", "revoke", "open", "close", "__enter__", "__exit__"},
+    "Client": {
+        "holders",
+        "take_over",
+        "inspect",
+        "scan",
+        "revoke",
+        "open",
+        "close",
+        "__enter__",
+        "__exit__",
+    },
     "Lock": {"acquire", "try_acquire", "__enter__", "__exit__"},
+    "Locks": {"acquire", "try_acquire", "__enter__", "__exit__"},
+    "Leases": {"release", "__enter__", "__exit__"},
     "RWLock": set(),
     "Lease": {"renew", "downgrade", "release", "__enter__", "__exit__"},
     "Lost": {"wait"},
