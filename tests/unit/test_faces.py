@@ -93,7 +93,8 @@ SURFACE = {
     "Leases": {"fences", "remaining", "check", "lost", "reason", "release", "__bool__"},
     "RWLock": {"read", "write", "name"},
     "Lease": {"name", "fence", "ttl", "meta", "remaining", "check", "lost", "reason", "renewals",
-              "renew", "release", "connection", "role", "slot", "downgrade", "hand_over", "__bool__"},
+              "renew", "release", "connection", "role", "slot", "downgrade",
+              "hand_over", "__bool__"},
     "Lost": {"is_set", "wait", "__bool__"},
 }
 # fmt: on
