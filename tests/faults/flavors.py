@@ -124,6 +124,12 @@ def make_due(lease: aio.Lease | sync.Lease) -> None:
     lease._core.keeper.wake()
 
 
+def make_end(lease: aio.Lease | sync.Lease) -> None:
+    """Have the time of a lease that cannot be renewed be over now, however long its ttl."""
+    lease._hold.grant = lease._hold.grant._replace(valid_until=clock.now())
+    make_due(lease)
+
+
 class ThreadsLab(Lab):
     flavor = "sync"
 
