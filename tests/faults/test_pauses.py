@@ -65,7 +65,7 @@ def test_without_renewal_the_holder_is_told_at_the_end(flavor: str, url: str) ->
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(url)
-        lease = await client.lock("seat", ttl=0.2, renew=False).acquire()
+        lease = await client.lock("seat", ttl=0.5, renew=False).acquire()
         assert await lease.lost.wait(timeout=10)
         assert lease.reason is not None
         assert "renewal is off" in lease.reason
@@ -101,7 +101,7 @@ def test_a_read_moves_the_fence_too(flavor: str, url: str, tmp_path: Path) -> No
     async def scenario(lab: Lab) -> None:
         resource = Resource(tmp_path / "resource")
         client = await lab.connect(url)
-        old = await client.lock("seat", ttl=0.1, renew=False).acquire()
+        old = await client.lock("seat", ttl=0.5, renew=False).acquire()
         resource.write(old.fence, 1)
         new = await client.lock("seat").acquire()
         assert old.lost.is_set()

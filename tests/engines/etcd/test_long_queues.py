@@ -60,7 +60,8 @@ def test_many_who_come_at_once_share_a_lease_and_take_two_requests_a_turn(
             await job.result(within=6 * SOON)
         assert turns == sorted(turns)
         assert len(turns) == COUNT
-        assert heard[requests.RANGE] + heard[requests.TXN] <= 2 * COUNT + LONG
+        # The first of them look again, and at the holder, where their watch begins only now.
+        assert heard[requests.RANGE] + heard[requests.TXN] <= 2 * COUNT + 2 * LONG < 3 * COUNT
         assert heard["bytes"] < 500 * COUNT, "nobody reads the whole queue"
 
     run(flavor, scenario)

@@ -11,7 +11,8 @@ import pytest
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
 from fencelock.engines.postgresql.wire.connection_threads import FRESH_S
-from tests.faults.flavors import SOON, Lab, run
+from fencelock.worlds import clock
+from tests.faults.flavors import LOOK, SOON, Job, Lab, run
 from tests.servers.postgresql import USER, Postgresql
 from tests.servers.proxy import Proxy
 
@@ -56,6 +57,14 @@ def test_a_lease_outlives_the_connection_it_came_by(
     run(flavor, scenario)
 
 
+async def until_waiting(lab: Lab, client: Any, name: str, *jobs: Job[Any]) -> None:
+    """Wait until all are queued, but for those who have the lock: a lease may not last so long."""
+    give_up = clock.now() + SOON
+    while len((await client.inspect(name)).waiters) != sum(not job.done() for job in jobs):
+        assert clock.now() < give_up
+        await lab.let_pass(LOOK)
+
+
 def test_the_first_in_line_gets_a_lease_that_ends_by_whoever_notices_it(
     flavor: str, server: Postgresql, table: str
 ) -> None:
@@ -67,9 +76,9 @@ def test_the_first_in_line_gets_a_lease_that_ends_by_whoever_notices_it(
             name = f"seat:{turn}"
             ended = await holder.lock(name, ttl=0.3, renew=False).acquire()
             mine = lab.start(first.lock(name, ttl=30).acquire(timeout=SOON))
-            await lab.until_queued(holder, name, 1)
+            await until_waiting(lab, holder, name, mine)
             theirs = lab.start(second.lock(name, ttl=30).acquire(timeout=SOON))
-            await lab.until_queued(holder, name, 2)
+            await until_waiting(lab, holder, name, mine, theirs)
             lease = await mine.result()
             await lease.release()
             last = await theirs.result()
@@ -253,7 +262,7 @@ def test_a_row_that_a_stranger_keeps_locked_is_a_clear_error(
     flavor: str, server: Postgresql, table: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&request_timeout=0.3"))
+        client = await lab.connect(server.url(f"table={table}&request_timeout=3"))
         await (await client.lock("seat").acquire()).release()
         with psycopg.connect(server.conninfo) as stranger:
             stranger.execute(f"SELECT * FROM {table}_locks FOR UPDATE".encode())
