@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # workers use this too, and should not take long to start
     import pytest
 
 GRACE_S = 3.0
-FOLDERS = ("conformance/", "engines/", "faults/", "guards/")
+FOLDERS = ("conformance/", "engines/", "faults/", "guards/", "unit/test_foreign_words.py")
 """Where tests use real servers."""
 USERS: tuple[ModuleType, ...] = (
     acquire,
