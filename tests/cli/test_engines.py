@@ -49,7 +49,7 @@ def test_a_lease_that_would_end_with_acquire_is_refused(
     assert (ran.returncode, ran.stdout) == (78, "(exit 78)\n")
     assert "ends with the process that acquired it" in ran.stderr
     assert "use fencelock run" in ran.stderr
-    assert program.run("run", "a", "-n", "--", "true").returncode == 0
+    assert program.run("run", "a", "-w", "20s", "--", "true").returncode == 0
 
 
 @pytest.mark.parametrize("words", [["run", "a", "--", "true"], ["acquire", "a"], ["hold", "a"]])
