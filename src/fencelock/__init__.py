@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from . import observe as observe
     from . import sql as sql
     from . import testing as testing
-    from .sync import Client, Lease, Lock, Lost, connect
+    from .sync import Client, Lease, Lock, Lost, RWLock, connect
 
 __version__ = "0.1.0"
 
@@ -59,6 +59,7 @@ __all__ = [
     "NotAcquired",
     "OutcomeUnknown",
     "Owed",
+    "RWLock",
     "Revoked",
     "SessionEnded",
     "StaleFence",

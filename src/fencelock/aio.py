@@ -18,11 +18,16 @@ from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase
 from ._client.holder_meta import not_in_time
 from ._client.lock_options import (
     DEFAULT_TTL_S,
+    READ,
+    WRITE,
+    HoldOptions,
     LockOptions,
     LockSpec,
     Template,
     check_busy,
     make_lock_spec,
+    make_shared_spec,
+    semaphore_share,
 )
 from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .engine import Address, Engine
@@ -30,7 +35,7 @@ from .errors import LeaseLost, UsageError
 from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
 from .worlds.aio import AioWorld
 
-__all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
+__all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -154,6 +159,26 @@ class Client(ClientBase):
         self._demand(spec)
         return Lock(self._cores, spec)
 
+    def semaphore(self, name: str, *, limit: int, **options: Unpack[HoldOptions]) -> Lock:
+        """Describe a semaphore: at most ``limit`` hold it at a time, in the order they came.
+
+        A lease has a ``slot`` from 0 to limit - 1, and a fence that grows with every grant of that
+        slot. The options are those of ``lock``. A lock of the same name is something else.
+        """
+        spec = make_shared_spec(name, semaphore_share(limit), options)
+        self._demand(spec)
+        return Lock(self._cores, spec)
+
+    def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
+        """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.
+
+        They are served in the order they came, so that neither side starves. The options are those
+        of ``lock``. A lock of the same name is something else.
+        """
+        spec = make_shared_spec(name, WRITE, options)
+        self._demand(spec)
+        return RWLock(Lock(self._cores, spec._replace(share=READ)), Lock(self._cores, spec))
+
     @overload
     def locked(
         self, name: str, *, busy: Literal["raise"] = "raise", **options: Unpack[LockOptions]
@@ -225,7 +250,7 @@ class Client(ClientBase):
         """Refuse at once what the engine cannot promise; outside a loop, acquiring does it."""
         core = self._cores.open_core() if isinstance(self._cores, LoopCores) else self._core
         if core is not None:
-            core.demand(spec.safety, spec.key)
+            core.demand(spec)
 
     async def open(self) -> None:
         """Reach the engine now, or raise: else the first call does."""
@@ -292,6 +317,26 @@ class Lock(LockBase["Lease"]):
         await lease.__aexit__(kind, error, traceback)
 
 
+class RWLock:
+    """A description of a read/write lock. It holds no lease."""
+
+    def __init__(self, read: Lock, write: Lock) -> None:
+        self._read, self._write = read, write
+
+    @property
+    def name(self) -> str:
+        """What is locked."""
+        return self._write.name
+
+    def read(self) -> Lock:
+        """The lock that readers share."""
+        return self._read
+
+    def write(self) -> Lock:
+        """The lock of one writer, beside which nobody reads."""
+        return self._write
+
+
 class Lease(LeaseBase):
     """The right to act, limited in time.
 
@@ -308,6 +353,13 @@ class Lease(LeaseBase):
     async def renew(self, *, ttl: float | None = None) -> None:
         """Renew now, with a new ttl if one is given; raise LeaseLost if it is lost."""
         await self._core.lifecycle.renew(self._hold, None if ttl is None else check_ttl(ttl))
+
+    async def downgrade(self) -> None:
+        """Keep a write lock as a read lock: others may read now, and nobody has written between.
+
+        The fence stays. After an error it may be called again.
+        """
+        await self._core.lifecycle.downgrade(self._hold)
 
     async def release(self) -> bool:
         """Give the lock back: True when this freed it, False when the lease was no longer ours.

@@ -168,6 +168,41 @@ class Engine(ABC):
     async def unwatch(self, request: Request) -> None:
         """End a watch."""
 
+    async def announce(self, name: str) -> None:
+        """Have the signals of all who observe the name set, in whichever process they are.
+
+        A hint, sent after something has changed: it may be lost, and observers look now and then.
+        Engines whose observers see changes by themselves, or look only, do nothing.
+        """
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        """Have the signal set whenever the name may have changed, until ``unobserve``."""
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        """End what ``observe`` began."""
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        """Write a number down that outlives this process, for at least so many seconds from now.
+
+        An item's number only grows: a lower one, or a repeated call, changes nothing but how long
+        all items of the name are kept. This is apart from who holds the name.
+        """
+        raise self._forgetful()
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        """The items that are remembered for a name, with their numbers."""
+        raise self._forgetful()
+
+    async def forget(self, name: str) -> None:
+        """Remember nothing for a name any more."""
+        raise self._forgetful()
+
+    def _forgetful(self) -> Unsupported:
+        return Unsupported(
+            f"{self.address.public} remembers nothing after a process is gone: use "
+            "sqlite, redis, postgresql or another engine whose traits say ``remembers``"
+        )
+
     async def revoke(self, name: str, reason: str) -> bool:
         """Take the lock from its holder and have the holder told why; False when nobody held it."""
         raise Unsupported(f"{self.schemes[0]} cannot revoke a lock: wait for its ttl to end")

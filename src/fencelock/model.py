@@ -18,12 +18,31 @@ Scalar: TypeAlias = str | int | float | bool | None
 Meta: TypeAlias = Mapping[str, Scalar]
 Safety: TypeAlias = Literal["efficiency", "correctness"]
 Loss: TypeAlias = Literal["expired", "revoked", "session"]
+Role: TypeAlias = Literal["lock", "semaphore", "read", "write"]
 
 LOSSES: dict[str, type[LeaseLost]] = {
     "expired": Expired,
     "revoked": Revoked,
     "session": SessionEnded,
 }
+
+
+READERS_MAX = 1_000_000  # units of a read/write lock: a reader takes one of them, a writer all
+
+
+class Share(NamedTuple):
+    """How much of a name a request takes, where a name may have several holders.
+
+    A name has ``limit`` units. A semaphore's holder takes one of N, a reader one of very many and
+    a writer all; a mutex, 1 of 1, has no share at all. Semaphores, read/write locks and mutexes of
+    one name have nothing to do with each other.
+    """
+
+    kind: Literal["semaphore", "rwlock"]
+    units: int
+    limit: int
+    slot: int | None = None
+    """Which of a semaphore's slots, from 0 to limit - 1, a grant has."""
 
 
 class Request(NamedTuple):
@@ -43,6 +62,8 @@ class Request(NamedTuple):
     """The caller will queue when the lock is busy: a bare Busy is answer enough."""
     key: int | None = None
     """The store's own number for the lock, where other programs lock by such numbers."""
+    share: Share | None = None
+    """How much of the name, where it may have several holders; None for a mutex."""
 
 
 class Grant(NamedTuple):
@@ -56,6 +77,8 @@ class Grant(NamedTuple):
     """Read before the request was sent, on the holder's own clock."""
     valid_until: float
     """When the holder stops believing in it: always before the engine may give it away."""
+    share: Share | None = None
+    """How much of the name it holds, where others may hold it too."""
 
     def __repr__(self) -> str:
         return f"Grant(name={self.name!r}, fence={self.fence}, owner={mask(self.owner)!r})"
@@ -92,6 +115,10 @@ class Holding(NamedTuple):
     remaining: float
     """Seconds until the engine would give the lock away unless it is renewed."""
     meta: Meta
+    role: Role = "lock"
+    """What it holds: a lock, a slot of a semaphore, a read or a write lock."""
+    slot: int | None = None
+    """Which slot of a semaphore."""
 
 
 class Waiting(NamedTuple):
@@ -99,6 +126,8 @@ class Waiting(NamedTuple):
 
     age: float
     meta: Meta
+    role: Role = "lock"
+    """What it waits for."""
 
 
 class State(NamedTuple):
@@ -107,6 +136,8 @@ class State(NamedTuple):
     name: str
     holders: tuple[Holding, ...] = ()
     waiters: tuple[Waiting, ...] = ()
+    limit: int | None = None
+    """How many may hold the semaphore of this name, while it is in use."""
 
 
 class Owed(NamedTuple):
@@ -133,7 +164,7 @@ class Finding(NamedTuple):
 class Traits(NamedTuple):
     """What an engine, as configured, promises. Used to refuse, to warn and to print the matrix.
 
-    Of ``fence``, ``fifo``, ``push``, ``durable`` and ``portable`` only what is named is promised.
+    Of the flags that are False unless set, only what is named is promised.
     """
 
     safety: Safety
@@ -152,6 +183,11 @@ class Traits(NamedTuple):
     portable: bool = False
     """A grant outlives the process that acquired it, for as long as its ttl: another process that
     knows the owner can renew and release it."""
+    shared: bool = False
+    """Names can have several holders: semaphores and read/write locks."""
+    remembers: bool = False
+    """What was done is remembered after the process that did it is gone: once-per-schedule jobs,
+    latches and barriers."""
 
 
 # On the hot path a named tuple is made as the plain one that it is, in half the time.
@@ -160,15 +196,23 @@ _make_request: Callable[[type[Request], tuple[object, ...]], Request] = cast("An
 _make_busy: Callable[[type[Busy], tuple[object, ...]], Busy] = cast("Any", tuple).__new__
 
 
-def wished(name: str, owner: str, ttl: float, meta: str, waits: bool, key: int | None) -> Request:
+def wished(
+    name: str,
+    owner: str,
+    ttl: float,
+    meta: str,
+    waits: bool,
+    key: int | None,
+    share: Share | None = None,
+) -> Request:
     """Make the first request for a lock."""
-    return _make_request(Request, (name, owner, ttl, meta, False, waits, key))
+    return _make_request(Request, (name, owner, ttl, meta, False, waits, key, share))
 
 
 def queued(request: Request) -> Request:
     """The same request, to join the engine's queue."""
-    name, owner, ttl, meta, _, waits, key = request
-    return _make_request(Request, (name, owner, ttl, meta, True, waits, key))
+    name, owner, ttl, meta, _, waits, key, share = request
+    return _make_request(Request, (name, owner, ttl, meta, True, waits, key, share))
 
 
 def refused(look_in: float, position: int | None, queued: bool, holder: str) -> Busy:
@@ -176,18 +220,20 @@ def refused(look_in: float, position: int | None, queued: bool, holder: str) -> 
     return _make_busy(Busy, (look_in, position, queued, holder))
 
 
-def granted(name: str, owner: str, fence: int, ttl: float, asked_at: float) -> Grant:
+def granted(
+    name: str, owner: str, fence: int, ttl: float, asked_at: float, share: Share | None = None
+) -> Grant:
     """Make a grant whose validity is counted from before the request was sent."""
     until = asked_at + ttl - (ttl * DRIFT + DRIFT_S)  # as drift() says, without the call
-    return _make_grant(Grant, (name, owner, fence, ttl, asked_at, until))
+    return _make_grant(Grant, (name, owner, fence, ttl, asked_at, until, share))
 
 
 def renewed(grants: Sequence[Grant], asked_at: float) -> list[Grant]:
     """Renew many grants at one moment; those of equal ttl share their numbers."""
     ends = {ttl: asked_at + ttl - drift(ttl) for ttl in {grant.ttl for grant in grants}}
     return [
-        Grant(name, owner, fence, ttl, asked_at, ends[ttl])
-        for name, owner, fence, ttl, _, _ in grants
+        Grant(name, owner, fence, ttl, asked_at, ends[ttl], share)
+        for name, owner, fence, ttl, _, _, share in grants
     ]
 
 
@@ -210,6 +256,28 @@ def next_fence(last: int, wall_us: int) -> int:
     ignored.
     """
     return max(last + 1, wall_us if wall_us < FENCE_MAX // 2 else 0)
+
+
+def units_of(share: Share | None) -> int:
+    """How many units of a name are taken: a mutex takes its only one."""
+    return 1 if share is None else share.units
+
+
+def role_of(share: Share | None) -> Role:
+    """What a holder or a waiter is, for listings and guards."""
+    if share is None:
+        return "lock"
+    if share.kind == "semaphore":
+        return "semaphore"
+    return "write" if share.units == share.limit else "read"
+
+
+def limits_differ(name: str, theirs: int, ours: int) -> UsageError:
+    """The error of whoever wants another limit than those that use a semaphore now."""
+    return UsageError(
+        f"the semaphore {name!r} is in use with limit={theirs}, and limit={ours} was asked for: "
+        "give all its users the same limit, or wait until nobody holds it or waits for it"
+    )
 
 
 def shown(text: str) -> str:

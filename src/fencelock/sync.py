@@ -18,14 +18,25 @@ from . import engines
 from ._client.client import Core
 from ._client.facade import ClientBase, LeaseBase, LockBase, LostBase
 from ._client.holder_meta import not_in_time
-from ._client.lock_options import DEFAULT_TTL_S, LockOptions, Template, check_busy, make_lock_spec
+from ._client.lock_options import (
+    DEFAULT_TTL_S,
+    READ,
+    WRITE,
+    HoldOptions,
+    LockOptions,
+    Template,
+    check_busy,
+    make_lock_spec,
+    make_shared_spec,
+    semaphore_share,
+)
 from ._client.validation import check_name, check_prefix, check_reason, check_timeout, check_ttl
 from .errors import FencelockError, LeaseLost
 from .model import Busy, Holding, Meta, Safety, State
 from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
 
-__all__ = ["Client", "Lease", "Lock", "Lost", "connect"]
+__all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,8 +90,28 @@ class Client(ClientBase):
         spec = make_lock_spec(
             name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
         )
-        self._cores.here().demand(spec.safety, spec.key)
+        self._cores.here().demand(spec)
         return Lock(self._cores, spec)
+
+    def semaphore(self, name: str, *, limit: int, **options: Unpack[HoldOptions]) -> Lock:
+        """Describe a semaphore: at most ``limit`` hold it at a time, in the order they came.
+
+        A lease has a ``slot`` from 0 to limit - 1, and a fence that grows with every grant of that
+        slot. The options are those of ``lock``. A lock of the same name is something else.
+        """
+        spec = make_shared_spec(name, semaphore_share(limit), options)
+        self._cores.here().demand(spec)
+        return Lock(self._cores, spec)
+
+    def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
+        """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.
+
+        They are served in the order they came, so that neither side starves. The options are those
+        of ``lock``. A lock of the same name is something else.
+        """
+        spec = make_shared_spec(name, WRITE, options)
+        self._cores.here().demand(spec)
+        return RWLock(Lock(self._cores, spec._replace(share=READ)), Lock(self._cores, spec))
 
     @overload
     def locked(
@@ -218,6 +249,26 @@ class Lock(LockBase["Lease"]):
             blocks.remove(lease)
 
 
+class RWLock:
+    """A description of a read/write lock. It holds no lease."""
+
+    def __init__(self, read: Lock, write: Lock) -> None:
+        self._read, self._write = read, write
+
+    @property
+    def name(self) -> str:
+        """What is locked."""
+        return self._write.name
+
+    def read(self) -> Lock:
+        """The lock that readers share."""
+        return self._read
+
+    def write(self) -> Lock:
+        """The lock of one writer, beside which nobody reads."""
+        return self._write
+
+
 class Lease(LeaseBase):
     """The right to act, limited in time.
 
@@ -234,6 +285,13 @@ class Lease(LeaseBase):
     def renew(self, *, ttl: float | None = None) -> None:
         """Renew now, with a new ttl if one is given; raise LeaseLost if it is lost."""
         drive(self._core.lifecycle.renew(self._hold, None if ttl is None else check_ttl(ttl)))
+
+    def downgrade(self) -> None:
+        """Keep a write lock as a read lock: others may read now, and nobody has written between.
+
+        The fence stays. After an error it may be called again.
+        """
+        drive(self._core.lifecycle.downgrade(self._hold))
 
     def release(self) -> bool:
         """Give the lock back: True when this freed it, False when the lease was no longer ours.

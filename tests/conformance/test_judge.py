@@ -20,7 +20,7 @@ from fencelock.model import Busy, Grant, Request
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from fencelock.world import sleep
-from tests.conformance.broken import holding, ordering, showing
+from tests.conformance.broken import holding, ordering, sharing, showing
 
 TIMEOUT_S = 0.7  # a defect is waited for in vain: do not wait long
 
@@ -67,6 +67,7 @@ DEFECTS: dict[type[Engine], str] = {
         renewal_keeps_the_fence_and_adds_time""",
     holding.RenewsWithANewFence: "a_fence_stays_while_its_lease_lasts",
     ordering.FenceStandsStill: """
+        fences_grow_within_a_slot
         fences_grow_across_releases fences_grow_across_expiry fences_grow_along_the_queue
         fences_grow_across_revocation many_waiters_each_get_their_turn""",
     ordering.FenceOfTheClient: "fences_grow_across_clients",
@@ -96,6 +97,26 @@ DEFECTS: dict[type[Engine], str] = {
     showing.RevokesWithoutAWord: "a_revoked_holder_is_told",
     showing.RevokesNothing: "revoking_a_free_lock_says_so a_revoked_holder_is_told",
     showing.RevokesAndForgetsTheFence: "fences_grow_across_revocation",
+    sharing.GrantsOneTooMany: "a_semaphore_has_as_many_holders_as_its_limit",
+    sharing.KnowsOneSlot: "a_semaphore_has_as_many_holders_as_its_limit fences_grow_within_a_slot",
+    sharing.TakesAnyLimit: "limits_that_differ_are_refused",
+    sharing.WritesLikeAReader: """
+        readers_share_and_a_writer_does_not a_share_is_released_by_its_owner_alone""",
+    sharing.LetsThoseInWhoFit: "a_waiting_writer_is_not_overtaken",
+    sharing.ServesTheLast: "a_semaphore_serves_waiters_in_order",
+    sharing.KeepsTheSharesOfTheDead: "a_dead_holder_s_share_comes_back",
+    sharing.TakesAUnitWithEachQuestion: "asked_again_a_holder_keeps_its_share",
+    sharing.RenewsNoShares: "shares_are_renewed",
+    sharing.DowngradesByReleasing: "a_writer_becomes_a_reader_without_a_gap",
+    sharing.OneKindForAll: "kinds_have_nothing_in_common",
+    sharing.ShowsLocksOnly: "shared_holders_and_waiters_are_shown",
+    sharing.RevokesTheFirst: "all_shares_of_a_name_are_revoked",
+    sharing.ReleasesAnyShare: "a_share_is_released_by_its_owner_alone",
+    sharing.RemembersTheLast: "what_is_remembered_only_grows",
+    sharing.ForgetsWithItsClient: "what_is_remembered_outlives_its_writer",
+    sharing.ForgetsWithTheBriefest: "what_is_kept_briefly_does_not_shorten_the_rest",
+    sharing.RemembersWithoutCase: "names_remember_their_own",
+    sharing.AnnouncesToItself: "observers_are_told",
     holding.EndsWithItsFirstClient: "closing_one_client_leaves_the_others_alone",
     holding.ForgetsWhenAllHaveLeft: "a_grant_survives_while_nobody_is_connected",
     holding.PromisesTooMuch: "safety_is_promised_or_refused",
@@ -158,6 +179,7 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "wrong_calls_are_refused_unsent": (fencelock._client.lock_options, "check_ttl", _accept),
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
+    "a_reader_cannot_become_a_writer": (Core, "refuse_upgrade", _accept),
     "a_waiter_survives_a_short_outage": (acquire, "_acquire", _give_up),
 }
 

@@ -87,16 +87,29 @@ VARIANTS: dict[str, Where] = {
     "sqlite push=no": lambda folder: (f"sqlite:///{folder}/locks.db", {"push": False}),
 }
 
+RECIPES = {"shared", "remembers", "observe"}
+
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
 NOT_PROMISED = {
     "memory": {"durable"},
-    "mariadb mode=advisory": {"durable", "fifo", "revoke", "scan"},
-    "mysql mode=advisory": {"durable", "fifo", "revoke", "scan"},
-    "postgresql push=no": {"push"},
-    "postgresql pgbouncer": {"push"},
-    "postgresql mode=advisory": {"durable", "fifo", "revoke"},
-    "postgresql mode=advisory bound=transaction": {"durable", "fifo", "revoke"},
-    "postgresql mode=row": {"durable", "fifo", "revoke"},
-    "redis+cluster": {"durable"},
-    "redlock": {"durable", "fifo", "push"},
+    "sqlite": RECIPES,
+    "sqlite push=no": RECIPES,
+    "etcd": RECIPES,
+    "mariadb": RECIPES,
+    "mariadb mode=advisory": {"durable", "fifo", "revoke", "scan", *RECIPES},
+    "mysql": RECIPES,
+    "mysql mode=advisory": {"durable", "fifo", "revoke", "scan", *RECIPES},
+    "postgresql": RECIPES,
+    "postgresql push=no": {"push", *RECIPES},
+    "postgresql pgbouncer": {"push", *RECIPES},
+    "postgresql mode=advisory": {"durable", "fifo", "revoke", *RECIPES},
+    "postgresql mode=advisory bound=transaction": {"durable", "fifo", "revoke", *RECIPES},
+    "postgresql mode=row": {"durable", "fifo", "revoke", *RECIPES},
+    "redis": RECIPES,
+    "rediss": RECIPES,
+    "valkey": RECIPES,
+    "redis+sentinel": RECIPES,
+    "redis+cluster": {"durable", *RECIPES},
+    "redlock": {"durable", "fifo", "push", *RECIPES},
+    "zookeeper": RECIPES,
 }

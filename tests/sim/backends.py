@@ -23,6 +23,7 @@ from fencelock.world import Signal
 from fencelock.worlds.threads import drive
 from tests.sim.edge import install
 from tests.sim.edge_fanout import Edge
+from tests.sim.judge import queue_of, record_of
 from tests.sim.model_redis import ModelRedis
 from tests.sim.network import Host, Network
 from tests.sim.nodes import Node
@@ -212,16 +213,16 @@ class StoreBackend(Backend):
         return Remote(self, world, host)
 
     def owners(self) -> list[str]:
-        record = self.node.store.records.get(NAME)
+        record = record_of(self.node.store)
         now = self.node.engine.world.now()
         return [record.owner if record is not None and record.expires_at > now else ""]
 
     def kept_until(self) -> float:
-        record, world = self.node.store.records.get(NAME), self.node.engine.world
+        record, world = record_of(self.node.store), self.node.engine.world
         return self.network.simulation.now + (record.expires_at - world.now() if record else 0.0)
 
     def queue(self) -> Sequence[str]:
-        return list(self.node.store.queues.get(NAME, {}))
+        return queue_of(self.node.store)
 
     def revoked(self) -> Collection[str]:
         return list(self.node.store.revoked)

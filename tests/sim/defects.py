@@ -18,7 +18,7 @@ from fencelock._client.hold_state import HoldState
 from fencelock._client.keeper import Keeper
 from fencelock._client.pending import Pending
 from fencelock.engine import Engine
-from fencelock.engines import memory
+from fencelock.engines import memory, units
 from fencelock.engines.memory import Store
 from fencelock.model import Busy, Gone, Grant, Request, granted
 from fencelock.sim.world import SimWorld
@@ -126,9 +126,9 @@ def free_whoever_holds_it(patch: Patch) -> None:
     """Release and withdraw look at the name and not at the owner."""
     leave = Store.leave
 
-    def careless(self: Store, name: str, owner: str, now: float) -> bool:
-        record = self.records.get(name)
-        return leave(self, name, record.owner if record else owner, now)
+    def careless(self: Store, key: memory.Key, owner: str, now: float) -> bool:
+        name = self.names.get(key)
+        return leave(self, key, next(iter(name.records), owner) if name else owner, now)
 
     patch.setattr(Store, "leave", careless)
 
@@ -154,17 +154,17 @@ def give_a_fence_twice(patch: Patch) -> None:
 
 def let_newcomers_overtake(patch: Patch) -> None:
     """A free lock goes to whoever asks next, and the queue is forgotten."""
-    patch.setattr(Store, "hand_on", lambda store, name, now: None)
+    patch.setattr(units.Name, "first", lambda name, now: None)
 
 
 def hand_on_to_the_dead(patch: Patch) -> None:
     """A waiter that does not answer is handed the lock again and again."""
     hand_on = Store.hand_on
 
-    def patient(self: Store, name: str, now: float) -> Any:
-        for waiter in self.queues.get(name, {}).values():
+    def patient(self: Store, key: memory.Key, name: Any, now: float) -> Any:
+        for waiter in name.queue.values():
             waiter.lapsed = False
-        return hand_on(self, name, now)
+        return hand_on(self, key, name, now)
 
     patch.setattr(Store, "hand_on", patient)
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencelock.engines.memory import CLAIM_S, LOOK_S, Store
+from fencelock.engines.memory import LOOK_S, Store
+from fencelock.engines.units import CLAIM_S
 
 if TYPE_CHECKING:
     from fencelock._client.hold_state import HoldState
-    from fencelock.engines.memory import _Record, _Waiter
+    from fencelock.engines.memory import Key
+    from fencelock.engines.units import Name, Record
     from fencelock.model import Request
     from tests.sim.memory_run import Client, MemoryRun
 
@@ -30,6 +32,18 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
+def record_of(store: Store) -> Record | None:
+    """Who has the lock, as the store has it."""
+    name = store.names.get(("lock", NAME))
+    return None if name is None else next(iter(name.records.values()), None)
+
+
+def queue_of(store: Store) -> list[str]:
+    """The owners that wait, as the store has them."""
+    name = store.names.get(("lock", NAME))
+    return [] if name is None else list(name.queue)
+
+
 class JudgedStore(Store):
     """The engine's store, with the judge beside it."""
 
@@ -37,14 +51,14 @@ class JudgedStore(Store):
         super().__init__(run.server)
         self.judge = run.judge
 
-    def give(self, name: str, who: Request | _Waiter, now: float, claimed: bool) -> _Record:
-        record = super().give(name, who, now, claimed)
+    def give(self, name: Name, request: Request, now: float, claimed: bool) -> Record:
+        record = super().give(name, request, now, claimed)
         self.judge.gave(record)
         return record
 
-    def leave(self, name: str, owner: str, now: float) -> bool:
+    def leave(self, key: Key, owner: str, now: float) -> bool:
         self.judge.left(owner)
-        return super().leave(name, owner, now)
+        return super().leave(key, owner, now)
 
 
 class Judge:
@@ -56,7 +70,7 @@ class Judge:
         self._is_fair = run.profile.is_prompt
         self._slowest_look = LOOK_S * 1.1 + run.profile.slowest_call
         self._fence = 0
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, Record] = {}
         self._arrived: dict[str, float] = {}
         self._free_since: float | None = None
         self.revoked: set[str] = set()
@@ -65,7 +79,7 @@ class Judge:
 
     # What the engine does, in its own order.
 
-    def gave(self, record: _Record) -> None:
+    def gave(self, record: Record) -> None:
         """The engine wrote a record for an owner."""
         self._simulation.note("gave", record.owner, record.fence)
         if record.fence <= self._fence:
@@ -126,9 +140,9 @@ class Judge:
         return True
 
     def _see_that_it_is_true(
-        self, tenure: HoldState, record: _Record, believed: float, expiry: float
+        self, tenure: HoldState, record: Record, believed: float, expiry: float
     ) -> None:
-        is_kept = self._run.store.records.get(NAME) is record or record.owner in self.revoked
+        is_kept = record_of(self._run.store) is record or record.owner in self.revoked
         if not is_kept:  # a revoked holder may believe until it hears of it, or its time ends
             raise Violation(f"fence {record.fence} is believed in and no longer the engine's")
         if tenure.grant.fence != record.fence:
@@ -140,7 +154,7 @@ class Judge:
             )
 
     def _look_at_waiters(self, now: float) -> None:
-        record = self._run.store.records.get(NAME)
+        record = record_of(self._run.store)
         is_free = record is None or self._run.server.true_time(record.expires_at) <= now
         if not is_free or not any(self._is_undisturbed(*who) for who in self._arrived.items()):
             self._free_since = None
@@ -154,11 +168,11 @@ class Judge:
     def nothing_left(self) -> None:
         """Everybody has gone without trouble: the engine is as it was before."""
         store = self._run.store
-        if store.records or store.queues or store.signals:
-            left = [*store.records, *store.queues, *(owner[:6] for owner in store.signals)]
+        if store.names or store.signals:
+            left = [*store.names, *(owner[:6] for owner in store.signals)]
             raise Violation(f"all are gone and something is left behind: {left}")
 
     def request_timeout(self) -> float:
         """How long a newcomer may have to wait when all who still stand in the queue are dead."""
-        dead = len(self._run.store.queues.get(NAME, {}))
+        dead = len(queue_of(self._run.store))
         return dead * CLAIM_S + self._slowest_look

@@ -14,13 +14,14 @@ from fencelock._client.client import CLOSE_S, Core
 from fencelock._client.hold_state import HoldState
 from fencelock._client.lock_options import make_lock_spec
 from fencelock.engine import Address
-from fencelock.engines.memory import FORGET_S, MemoryEngine
+from fencelock.engines.memory import MemoryEngine
+from fencelock.engines.units import FORGET_S
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.model import Busy, Grant, Request
 from fencelock.sim.world import Simulation, SimWorld, Task
 from fencelock.world import GRACE_S, sleep
 from tests.sim.fault_profiles import FaultProfile
-from tests.sim.judge import NAME, Judge, JudgedStore, Violation
+from tests.sim.judge import NAME, Judge, JudgedStore, Violation, queue_of, record_of
 from tests.sim.remote import Remote
 
 R = TypeVar("R")
@@ -184,7 +185,7 @@ class MemoryRun:
 
     async def _revoke(self) -> None:
         """Take the lock from its holder."""
-        record = self.store.records.get(NAME)
+        record = record_of(self.store)
         if record is not None:
             self.judge.revoked.add(record.owner)
             await self.engine.revoke(NAME, "the nemesis wished so")
@@ -200,7 +201,7 @@ class MemoryRun:
         self._newcomer(self.judge.request_timeout())
         self.simulation.run(until=self.simulation.now + FORGET_S)
         self._newcomer(self.judge.request_timeout())
-        if self.store.queues:
+        if queue_of(self.store):
             raise Violation("the dead stand in the queue for ever")
 
     def _newcomer(self, request_timeout: float) -> None:

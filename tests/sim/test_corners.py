@@ -11,7 +11,8 @@ from fencelock._client.client import Core
 from fencelock._client.lock_options import LockSpec, make_lock_spec
 from fencelock._client.pending import ECHO_S
 from fencelock.engine import Address
-from fencelock.engines.memory import CLAIM_S, MemoryEngine, Store
+from fencelock.engines.memory import MemoryEngine, Store
+from fencelock.engines.units import CLAIM_S
 from fencelock.errors import Revoked, Unavailable
 from fencelock.model import Busy, Request
 from fencelock.sim.world import Cancelled, Simulation, SimWorld
@@ -40,7 +41,7 @@ class Desk:
         return make_lock_spec(NAME, ttl, None, True, None, None, False, None, None)
 
     def is_untouched(self) -> bool:
-        return not (self.store.records or self.store.queues or self.store.signals)
+        return not (self.store.names or self.store.signals)
 
 
 @pytest.fixture
@@ -96,9 +97,9 @@ def test_a_waiter_that_is_cancelled_when_the_lock_was_just_handed_to_it_passes_i
             for _ in range(2)
         ]
         await sleep(desk.world, 0.1)
-        queue = list(desk.store.queues[NAME])
+        queue = list(desk.store.names["lock", NAME].queue)
         await desk.one.lifecycle.release(first.tenure)
-        assert desk.store.records[NAME].owner == queue[0]
+        assert list(desk.store.names["lock", NAME].records) == queue[:1]
         handed_at = desk.world.now()
         for task in tasks:  # whoever was handed the lock is told both things at once
             if not task.done:
@@ -107,7 +108,7 @@ def test_a_waiter_that_is_cancelled_when_the_lock_was_just_handed_to_it_passes_i
         await desk.simulation.turn()
         await sleep(desk.world, 0.01)
         assert sum(isinstance(task.result, Hold) for task in tasks) == 1
-        assert desk.store.records[NAME].claimed
+        assert all(r.claimed for r in desk.store.names["lock", NAME].records.values())
         for task in tasks:
             if isinstance(task.result, Hold):
                 await desk.other.lifecycle.release(task.result.tenure)
@@ -158,7 +159,7 @@ def test_a_timeout_leaves_the_queue_and_the_next_in_line_moves_up(desk: Desk) ->
         patient = desk.simulation.start(desk.other.attempt(desk.spec(), None), desk.world)
         await sleep(desk.world, 0.1)
         assert isinstance(await desk.other.attempt(desk.spec(), 0.3), Busy)
-        assert len(desk.store.queues[NAME]) == 1
+        assert len(desk.store.names["lock", NAME].queue) == 1
         await desk.one.lifecycle.release(first.tenure)
         await desk.world.wait(patient.ended, None)
         assert isinstance(patient.result, Hold)

@@ -158,6 +158,8 @@ class Pair:
         if isinstance(theirs, str) and isinstance(ours, str) and " " in theirs:
             return self.alike(theirs.split(" "), ours.split(" "))
         one, other = str(theirs), str(ours)
+        if one[:1] == other[:1] == "-":  # a moment, counted down
+            one, other = one[1:], other[1:]
         if not (one.isdigit() and other.isdigit()) or int(one) < 100:
             return one == other
         if len(one) == 16 and one[0] == "1" and one[1] != "0":  # a fence of the server's clock

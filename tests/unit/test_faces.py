@@ -16,7 +16,7 @@ import pytest
 import fencelock
 from fencelock import aio, sync
 
-CLASSES = ("Client", "Lock", "Lease", "Lost")
+CLASSES = ("Client", "Lock", "RWLock", "Lease", "Lost")
 TWINS = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
 
@@ -60,7 +60,18 @@ def flat(annotation: object) -> str:
 
 
 def test_both_flavors_export_the_same_names() -> None:
-    assert sync.__all__ == aio.__all__ == ["Client", "Lease", "Lock", "Lost", "connect"]
+    assert (
+        sync.__all__
+        == aio.__all__
+        == [
+            "Client",
+            "Lease",
+            "Lock",
+            "Lost",
+            "RWLock",
+            "connect",
+        ]
+    )
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -74,10 +85,11 @@ def test_both_flavors_have_the_same_members(name: str) -> None:
 # fmt: off
 SURFACE = {
     "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "open", "close", "traits",
-               "url", "owed"},
+               "url", "owed", "semaphore", "rwlock"},
     "Lock": {"acquire", "try_acquire", "name"},
+    "RWLock": {"read", "write", "name"},
     "Lease": {"name", "fence", "ttl", "meta", "remaining", "check", "lost", "reason", "renewals",
-              "renew", "release", "connection", "__bool__"},
+              "renew", "release", "connection", "role", "slot", "downgrade", "__bool__"},
     "Lost": {"is_set", "wait", "__bool__"},
 }
 # fmt: on
@@ -87,7 +99,7 @@ BLOCKS = {"__enter__", "__exit__"}
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_name_comes_or_goes_unnoticed(name: str) -> None:
     """Users type these; to change one is to break them, and a new one is a promise."""
-    blocks = BLOCKS if name != "Lost" else set()
+    blocks = BLOCKS if name not in ("Lost", "RWLock") else set()
     assert set(members(getattr(sync, name))) - {"__repr__"} == SURFACE[name] | blocks
 
 
@@ -123,7 +135,8 @@ def test_the_comparison_sees_differences() -> None:
 WAITING = {
     "Client": {"holders", "inspect", "scan", "revoke", "open", "close", "__enter__", "__exit__"},
     "Lock": {"acquire", "try_acquire", "__enter__", "__exit__"},
-    "Lease": {"renew", "release", "__enter__", "__exit__"},
+    "RWLock": set(),
+    "Lease": {"renew", "downgrade", "release", "__enter__", "__exit__"},
     "Lost": {"wait"},
 }
 

@@ -22,7 +22,6 @@ from ..model import (
     Holding,
     Owed,
     Request,
-    Safety,
     State,
     Traits,
     granted,
@@ -33,11 +32,12 @@ from . import acquire
 from .hold_state import HoldState
 from .holder_meta import HolderMeta
 from .lease_lifecycle import LeaseLifecycle
-from .lock_options import LockSpec
+from .lock_options import READ, WRITE, LockSpec
 from .pending import grace
 
 ENDING_S = 0.002
 MANY = 100  # leases of one client from which on memory matters
+SHARED_ADVICE = "use memory"
 ALIKE = 0.0005  # of a ttl: moments so near are one
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 
@@ -206,9 +206,14 @@ class Core(Generic[L]):
             self._begin()  # whoever comes next begins with an engine that knows nothing of this
             raise
 
-    def demand(self, safety: Safety | None, key: int | None = None) -> None:
-        """Refuse what the engine cannot promise."""
-        traits = self.traits
+    def demand(self, spec: LockSpec) -> None:
+        """Refuse what the engine cannot promise, and what would wait for itself."""
+        traits, safety, key, share = self.traits, spec.safety, spec.key, spec.share
+        if share is not None and not traits.shared:
+            raise Unsupported(
+                f"{self.engine.address.public} has no locks that several can hold, and a "
+                f"{share.kind} was asked for: {SHARED_ADVICE}"
+            )
         if key is not None and not self.engine.takes_keys:
             raise Unsupported(
                 f"{self.engine.address.public} locks by name only, and key={key} was given: leave "
@@ -229,15 +234,17 @@ class Core(Generic[L]):
             await self._ready_by(limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
-        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key = spec
-        if safety is not None or key is not None:
-            self.demand(safety, key)  # once more: some engines know themselves only when open
+        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share = spec
+        if safety is not None or key is not None or share is not None:
+            self.demand(spec)  # once more: some engines know themselves only when open
+        if share is WRITE:
+            self.refuse_upgrade(name)
         if reentrant and (lease := self._reenter(world.who(), name)) is not None:
             return lease
         if max_hold is not None and max_hold < ttl:
             ttl = max_hold
         about, owner = self._about.text(meta), world.owner()
-        request = wished(name, owner, ttl, about, timeout != 0, key)
+        request = wished(name, owner, ttl, about, timeout != 0, key, share)
         engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
         hold: HoldState | None = None
         attempt = acquire.Attempt()
@@ -270,6 +277,8 @@ class Core(Generic[L]):
             if waitlist.closed:
                 waitlist.check()
             keeper.add(hold)
+            if share is READ:
+                hold.reader = weakref.ref(world.who())
             if reentrant:
                 self._remember(world.who(), name, lease)
             if observe.subscribers:
@@ -284,6 +293,17 @@ class Core(Generic[L]):
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
+
+    def refuse_upgrade(self, name: str) -> None:
+        """Refuse to wait for a write lock below a read lock of the same thread or task."""
+        who = self.world.who()
+        for hold in self.keeper.held():
+            reader = hold.reader if hold.grant.name == name else None
+            if reader is not None and reader() is who and hold.role == "read":
+                raise UsageError(
+                    f"this thread or task reads under {name!r}, and would wait for itself to write:"
+                    " release the read lock first, and look again at what it read"
+                )
 
     async def _ready_by(self, limit: float) -> None:
         try:
@@ -332,12 +352,12 @@ class Core(Generic[L]):
         """Let grants of nearly the same moment share its numbers, which are then as old as the
         oldest: a holder gives up a trifle earlier, and ten thousand of them take less memory.
         """
-        name, owner, fence, ttl, asked_at, _ = grant
-        _, _, _, same_ttl, earlier, valid_until = self._last
+        name, owner, fence, ttl, asked_at, _, share = grant
+        _, _, _, same_ttl, earlier, valid_until, _ = self._last
         if ttl != same_ttl or not earlier <= asked_at <= earlier + ttl * ALIKE:
             self._last = grant
             return grant
-        return Grant(name, owner, fence, same_ttl, earlier, valid_until)
+        return Grant(name, owner, fence, same_ttl, earlier, valid_until, share)
 
     def _remember(self, who: Hashable, name: str, lease: L) -> None:
         """Let the same thread or task enter again, without keeping either alive."""
@@ -360,8 +380,8 @@ class Core(Generic[L]):
 
         Whether it still holds is the engine's to say: clocks are not compared across processes.
         """
-        name, owner, fence, ttl, _, _ = grant
-        grant = granted(name, owner, fence, ttl, self.world.now())
+        name, owner, fence, ttl, _, _, share = grant
+        grant = granted(name, owner, fence, ttl, self.world.now(), share)
         hold = HoldState(grant, "{}", False, None, None, self.generation)
         return self._make_lease(self, hold)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, SupportsIndex, TypeVar
 
-from ..model import Meta, Owed, Traits
+from ..model import Meta, Owed, Role, Traits
 from .client import Core
 from .hold_state import HoldState
 from .lock_options import LockSpec
@@ -119,6 +119,17 @@ class LeaseBase:
         Hand it to the resource.
         """
         return self._hold.grant.fence
+
+    @property
+    def role(self) -> Role:
+        """What is held: a lock, a slot of a semaphore, a read or a write lock."""
+        return self._hold.role
+
+    @property
+    def slot(self) -> int | None:
+        """Which slot of a semaphore, from 0; fences grow within a slot. None for other locks."""
+        share = self._hold.grant.share
+        return None if share is None else share.slot
 
     @property
     def ttl(self) -> float:

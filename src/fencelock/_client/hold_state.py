@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ..errors import LeaseLost
-from ..model import LOSSES, Grant, Loss, shown
+from ..model import LOSSES, Grant, Loss, Role, role_of, shown
 from .validation import TTL_MIN_S
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ class HoldState:
     """The engine may not know of the release: it can be asked again."""
     failed: RareAttribute[bool] = RareAttribute(False)
     """A block within another one of the same hold has raised."""
+    downgraded: RareAttribute[bool] = RareAttribute(False)
+    """It was a write lock, and may be no more than a read lock by now."""
+    reader: RareAttribute[Callable[[], object] | None] = RareAttribute(None)
+    """A weak reference to the thread or task that reads under it."""
     presumed: RareAttribute[bool] = RareAttribute(False)
     """Its release was taken for done without a proof: see release.free_again."""
     signal: RareAttribute[Signal | None] = RareAttribute(None)
@@ -107,6 +111,11 @@ class HoldState:
         """When the keeper has to look at it, or 0 if it has not thought of that yet."""
         self.released = False
         self.loss: LeaseLost | None = None
+
+    @property
+    def role(self) -> Role:
+        """What is held: a lock, a slot of a semaphore, a read or a write lock."""
+        return "read" if self.downgraded else role_of(self.grant.share)
 
     @property
     def ended(self) -> bool:

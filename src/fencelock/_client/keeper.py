@@ -241,7 +241,7 @@ class Keeper:
         old = hold.grant
         if ttl == old.ttl:
             return old
-        new = granted(old.name, old.owner, old.fence, ttl, now)
+        new = granted(old.name, old.owner, old.fence, ttl, now, old.share)
         if new.valid_until < old.valid_until:
             hold.grant = new
             self._schedule(hold)
@@ -262,8 +262,8 @@ class Keeper:
             elif not hold.ended:
                 _, shortest = self._asked[hold]
                 if answer.ttl > shortest:
-                    name, owner, fence, _, asked_at, _ = answer
-                    answer = granted(name, owner, fence, shortest, asked_at)
+                    name, owner, fence, _, asked_at, _, share = answer
+                    answer = granted(name, owner, fence, shortest, asked_at, share)
                 hold.grant = answer
                 hold.failure = None
                 hold.renewals += 1
@@ -281,7 +281,7 @@ class Keeper:
         tell_failure(self._notifier, batch, error)
 
     def _schedule(self, hold: HoldState) -> None:
-        _, _, _, ttl, asked_at, valid_until = hold.grant
+        _, _, _, ttl, asked_at, valid_until, _ = hold.grant
         if hold.renews and (hold.rare is None or hold.hold_until is None):
             moment, same_ttl, due = self._plan
             if asked_at is not moment or ttl is not same_ttl:

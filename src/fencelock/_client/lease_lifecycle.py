@@ -14,12 +14,13 @@ from typing import Any
 from .. import observe
 from ..engine import Engine
 from ..errors import FencelockError, LeaseLost, SessionEnded, UsageError
-from ..model import Grant, Meta
+from ..model import Busy, Grant, Meta, Request
 from ..world import GRACE_S, NO_LIMIT, World
 from . import policy
 from .hold_state import HoldState
 from .holder_meta import read_meta
 from .keeper import Keeper
+from .lock_options import READ
 from .loss_notify import tell_unreleased
 from .pending import Pending
 from .release import free, free_again, settle
@@ -157,6 +158,23 @@ class LeaseLifecycle:
             hold.ttl = ttl
         with self.world.until(max(self.world.now(), hold.valid_until()) + GRACE_S):
             await self.keeper.renew_now(hold)
+        self.check(hold)
+
+    async def downgrade(self, hold: HoldState) -> None:
+        """Make a write lock a read lock, with nobody else writing in between.
+
+        From before the request is sent it counts as a read lock here: others may read at once.
+        """
+        self.check(hold)
+        grant = hold.grant
+        if grant.share is None or hold.role not in ("read", "write"):
+            raise UsageError(f"{grant.name!r} is not held for writing: only that can be downgraded")
+        hold.downgraded, hold.reader = True, weakref.ref(self.world.who())
+        request = Request(grant.name, grant.owner, hold.ttl, hold.meta, share=READ)
+        with self.world.until(max(self.world.now(), hold.valid_until()) + GRACE_S):
+            answer = await self.engine.acquire(request)
+        if isinstance(answer, Busy) or answer.fence != grant.fence:  # others came between
+            self.keeper.lose(hold, "expired", "its record was gone when it was to be downgraded")
         self.check(hold)
 
     def remaining(self, hold: HoldState) -> float:

@@ -8,10 +8,11 @@ from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from ..errors import LeaseLost, UsageError
-from ..model import Meta, Safety, Scalar
+from ..model import READERS_MAX, Meta, Safety, Scalar, Share
 from .validation import (
     check_flag,
     check_key,
+    check_limit,
     check_max_hold,
     check_meta,
     check_name,
@@ -39,6 +40,7 @@ class LockSpec(NamedTuple):
     safety: Safety | None
     meta: dict[str, Scalar]
     key: int | None
+    share: Share | None = None
 
 
 def make_lock_spec(
@@ -70,23 +72,58 @@ def make_lock_spec(
     )
 
 
+def make_shared_spec(name: object, share: Share, options: Mapping[str, object]) -> LockSpec:
+    """Check the options of a lock that several may hold."""
+    known = HoldOptions.__annotations__
+    for option in options:
+        if option not in known:
+            raise UsageError(
+                f"a {share.kind} has no option {option!r}; it knows: {', '.join(sorted(known))}"
+            )
+    spec = make_lock_spec(
+        name,
+        options.get("ttl", DEFAULT_TTL_S),
+        options.get("timeout"),
+        options.get("renew", True),
+        options.get("max_hold"),
+        options.get("on_lost"),
+        False,
+        options.get("safety"),
+        options.get("meta"),
+    )
+    return spec._replace(share=share)
+
+
+def semaphore_share(limit: object) -> Share:
+    """One of so many."""
+    return Share("semaphore", 1, check_limit(limit))
+
+
+READ, WRITE = Share("rwlock", 1, READERS_MAX), Share("rwlock", READERS_MAX, READERS_MAX)
+
+
 def check_busy(busy: object) -> None:
     """Check what a decorated function does when the lock cannot be acquired."""
     if busy not in ("raise", "skip"):
         raise UsageError(f'busy must be "raise" or "skip", not {busy!r}')
 
 
-class LockOptions(TypedDict, total=False):
-    """The options that ``lock`` and ``locked`` share, for type checkers."""
+class HoldOptions(TypedDict, total=False):
+    """The options of everything that can be held, for type checkers; ``lock`` explains them."""
 
     ttl: float
     timeout: float | None
     renew: bool
     max_hold: float | None
     on_lost: Callable[[LeaseLost], object] | None
-    reentrant: bool
     safety: Safety | None
     meta: Meta | None
+
+
+class LockOptions(HoldOptions, total=False):
+    """The options that ``lock`` and ``locked`` share, for type checkers."""
+
+    reentrant: bool
     key: int | None
 
 

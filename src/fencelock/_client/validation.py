@@ -14,6 +14,7 @@ NAME_BYTES_MAX = 512
 TTL_MIN_S = 0.05
 TTL_MAX_S = 7 * 86_400.0
 META_BYTES_MAX = 4_096
+LIMIT_MAX = 100_000  # slots of a semaphore
 KEY_MIN, KEY_MAX = -(2**63), 2**63 - 1
 
 
@@ -153,6 +154,13 @@ def check_key(key: object) -> int:
     if isinstance(key, bool) or not isinstance(key, int) or not KEY_MIN <= key <= KEY_MAX:
         raise UsageError(f"a key is an integer of 64 bits, not {key!r:.80}")
     return key
+
+
+def check_limit(limit: object) -> int:
+    """Return how many may hold a semaphore, or say what is wrong with it."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 0 < limit <= LIMIT_MAX:
+        raise UsageError(f"limit must be an integer from 1 to {LIMIT_MAX}, not {limit!r:.80}")
+    return limit
 
 
 def _seconds(value: object, what: str) -> float:

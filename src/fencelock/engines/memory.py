@@ -3,9 +3,11 @@
 Everything that is promised about expiry, hand-over, queues and fences is said here in the fewest
 words; the other engines say the same in the language of their store.
 
-* A name is free, or one record says who holds it and until when.
-* Release and expiry hand the lock to the first waiter that answers: the record is written for
-  that waiter at once, with a short time to claim it. A newcomer never overtakes.
+* A name has units: a mutex has one, a semaphore N, a read/write lock very many. Records say who
+  holds how many of them and until when.
+* Release and expiry hand what is free to the first waiter that answers: a record is written for
+  that waiter at once, with a short time to claim it. A newcomer never overtakes, and the first
+  waiter keeps all others waiting until it fits: so nobody starves.
 * A waiter that does not claim in time has lapsed: it is passed over until it looks again, and
   keeps its position.
 * One counter, lifted to the wall clock, serves all names: a fence outlives the record of its name
@@ -15,7 +17,8 @@ words; the other engines say the same in the language of their store.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ..engine import Address, Engine
 from ..model import (
@@ -25,38 +28,36 @@ from ..model import (
     Grant,
     Holding,
     Request,
+    Share,
     State,
     Traits,
     Waiting,
     granted,
+    limits_differ,
     next_fence,
+    role_of,
+    units_of,
 )
 from ..world import Signal, World
+from .units import Name, Record, Waiter
 
-CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 LOOK_S = 0.5  # the slow look that makes up for a push that never came
-FORGET_S = 30.0  # a waiter that has not looked for so long is dead
+KINDS = ("lock", "semaphore", "rwlock")
 
 
-class _Record:
-    def __init__(self, who: Request | _Waiter, fence: int, now: float, claimed: bool) -> None:
-        self.owner = who.owner
-        self.ttl = who.ttl
-        self.meta = who.meta
-        self.fence = fence
-        self.since = now
-        self.expires_at = now + (who.ttl if claimed else min(CLAIM_S, who.ttl))
-        self.claimed = claimed
+class Memo(NamedTuple):
+    """What is remembered for one name, and until when."""
+
+    items: dict[str, int]
+    until: float
 
 
-class _Waiter:
-    def __init__(self, request: Request, now: float) -> None:
-        self.owner = request.owner
-        self.ttl = request.ttl
-        self.meta = request.meta
-        self.since = now
-        self.seen_at = now
-        self.lapsed = False
+Key = tuple[str, str]
+"""The kind of a name and the name: names of different kinds have nothing in common."""
+
+
+def key_of(name: str, share: Share | None) -> Key:
+    return ("lock" if share is None else share.kind, name)
 
 
 class Store:
@@ -66,54 +67,50 @@ class Store:
         self.mutex = world.mutex()
         self.wall_us = world.wall_us
         self.fence = 0
-        self.records: dict[str, _Record] = {}
-        self.queues: dict[str, dict[str, _Waiter]] = {}
+        self.names: dict[Key, Name] = {}
         self.signals: dict[str, Signal] = {}
+        self.observers: list[tuple[str, Signal]] = []
+        self.remembered: dict[str, Memo] = {}
         self.revoked: dict[str, str] = {}
 
-    def current(self, name: str, now: float) -> _Record | None:
-        """The record of a name; an expired one is taken away and the lock handed on."""
-        record = self.records.get(name)
-        if record is not None and record.expires_at > now:
-            return record
-        if record is not None:
-            del self.records[name]
-            if not record.claimed and record.owner in self.queues.get(name, {}):
-                self.queues[name][record.owner].lapsed = True
-        return self.hand_on(name, now)
+    def current(self, key: Key, now: float) -> Name | None:
+        """A name as it is now: expired records are taken away, and what is free is handed on."""
+        name = self.names.get(key)
+        if name is not None:
+            name.expire(now)
+            self.hand_on(key, name, now)
+        return name
 
-    def hand_on(self, name: str, now: float) -> _Record | None:
-        """Give a free lock to the first waiter that answers, and push to it."""
-        queue = self.queues.get(name, {})
-        for waiter in list(queue.values()):
-            if now - waiter.seen_at > FORGET_S:
-                del queue[waiter.owner]
-            elif not waiter.lapsed:
-                record = self.give(name, waiter, now, claimed=False)
-                if waiter.owner in self.signals:
-                    self.signals[waiter.owner].set()
-                return record
-        if not queue:
-            self.queues.pop(name, None)
-        return None
+    def hand_on(self, key: Key, name: Name, now: float) -> None:
+        """Give what is free to the first waiters that answer, and push to them."""
+        while name.free and (first := name.first(now)) is not None:
+            request = name.queue[first].request
+            if units_of(request.share) > name.free:
+                break
+            self.give(name, request, now, claimed=False)
+            if first in self.signals:
+                self.signals[first].set()
+        if not name.queue and not name.records:
+            self.names.pop(key, None)
 
-    def give(self, name: str, who: Request | _Waiter, now: float, claimed: bool) -> _Record:
+    def give(self, name: Name, request: Request, now: float, claimed: bool) -> Record:
         self.fence = next_fence(self.fence, self.wall_us())
-        record = self.records[name] = _Record(who, self.fence, now, claimed)
+        record = Record(request, self.fence, now, claimed)
+        name.add(record)
         return record
 
-    def leave(self, name: str, owner: str, now: float) -> bool:
-        """Take an owner out of the queue and out of the lock; True when it held the lock."""
-        queue = self.queues.get(name, {})
-        queue.pop(owner, None)
-        if not queue:
-            self.queues.pop(name, None)
-        record = self.current(name, now)
-        if record is None or record.owner != owner:
+    def leave(self, key: Key, owner: str, now: float) -> bool:
+        """Take an owner out of the queue and out of the records; True when it held."""
+        name = self.names.get(key)
+        if name is None:
             return False
-        del self.records[name]
-        self.hand_on(name, now)
-        return True
+        name.queue.pop(owner, None)
+        name.expire(now)
+        held = owner in name.records
+        if held:
+            name.remove(owner)
+        self.hand_on(key, name, now)
+        return held
 
 
 _stores: dict[tuple[str, int], Store] = {}
@@ -124,7 +121,9 @@ class MemoryEngine(Engine):
 
     schemes = ("memory",)
     plain = True
-    traits = Traits("correctness", "process", fence=True, fifo=True, push=True)
+    traits = Traits(
+        "correctness", "process", fence=True, fifo=True, push=True, shared=True, remembers=True
+    )
 
     def __init__(self, world: World, address: Address, store: Store | None = None) -> None:
         super().__init__(world, address)
@@ -138,27 +137,39 @@ class MemoryEngine(Engine):
         """Nothing to let go of."""
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        now = self.world.now()
-        with self.store.mutex:
-            record = self.store.current(request.name, now)
+        now, store, share = self.world.now(), self.store, request.share
+        with store.mutex:
+            key = key_of(request.name, share)
+            name = store.current(key, now)
+            if name is None or not (name.records or name.queue):
+                name = store.names[key] = Name(1 if share is None else share.limit)
+            elif share is not None and name.limit != share.limit:
+                raise limits_differ(request.name, name.limit, share.limit)
+            waiter, record = name.queue.get(request.owner), name.records.get(request.owner)
+            if waiter is not None and request.queue:
+                waiter.seen_at, waiter.lapsed = now, False  # it looks: then it is not passed over
             if record is None:
-                record = self.store.give(request.name, request, now, claimed=True)
-            elif record.owner != request.owner:
-                return self._busy(request, record, now)
+                if name.free < units_of(share) or name.first(now) not in (None, request.owner):
+                    return self._busy(request, name, now)
+                record = store.give(name, request, now, claimed=True)
             record.claimed = True
-            record.expires_at = now + request.ttl
-            self.store.queues.get(request.name, {}).pop(request.owner, None)
-            return granted(request.name, request.owner, record.fence, request.ttl, now)
+            name.shrink(record, share)
+            record.ttl, record.expires_at = request.ttl, now + request.ttl
+            name.queue.pop(request.owner, None)
+            store.hand_on(key, name, now)  # a writer that became a reader lets others in
+            return granted(
+                request.name, request.owner, record.fence, request.ttl, now, record.share
+            )
 
-    def _busy(self, request: Request, record: _Record, now: float) -> Busy:
-        queue = self.store.queues.get(request.name, {})
-        if request.queue:
-            queue = self.store.queues.setdefault(request.name, queue)
-            waiter = queue.setdefault(request.owner, _Waiter(request, now))
-            waiter.seen_at, waiter.lapsed = now, False
-        position = list(queue).index(request.owner) if request.owner in queue else len(queue)
-        look_in = min(record.expires_at - now, LOOK_S)
-        return Busy(look_in, position, request.queue, record.meta)
+    def _busy(self, request: Request, name: Name, now: float) -> Busy:
+        if request.queue and request.owner not in name.queue:
+            name.queue[request.owner] = Waiter(request, now)
+        queue = list(name.queue)
+        position = queue.index(request.owner) if request.owner in name.queue else len(queue)
+        first = min(name.records.values(), key=lambda record: record.expires_at, default=None)
+        if first is None:  # it fits, and somebody who waits comes first
+            return Busy(LOOK_S, position, request.queue)
+        return Busy(min(first.expires_at - now, LOOK_S), position, request.queue, first.meta)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
@@ -166,21 +177,24 @@ class MemoryEngine(Engine):
             return [self._extend(grant, now) for grant in grants]
 
     def _extend(self, grant: Grant, now: float) -> Grant | Gone:
-        record = self.store.current(grant.name, now)
-        if record is not None and record.owner == grant.owner:
+        name = self.store.current(key_of(grant.name, grant.share), now)
+        record = None if name is None else name.records.get(grant.owner)
+        if record is not None:
             record.ttl, record.expires_at = grant.ttl, now + grant.ttl
-            return granted(grant.name, grant.owner, grant.fence, grant.ttl, now)
+            return granted(grant.name, grant.owner, grant.fence, grant.ttl, now, grant.share)
         if grant.owner in self.store.revoked:
             return Gone("revoked", self.store.revoked.pop(grant.owner))
         return Gone("expired", "its record is gone from the engine")
 
     async def release(self, grant: Grant) -> bool:
         with self.store.mutex:
-            return self.store.leave(grant.name, grant.owner, self.world.now())
+            key = key_of(grant.name, grant.share)
+            return self.store.leave(key, grant.owner, self.world.now())
 
     async def withdraw(self, request: Request) -> None:
         with self.store.mutex:
-            self.store.leave(request.name, request.owner, self.world.now())
+            key = key_of(request.name, request.share)
+            self.store.leave(key, request.owner, self.world.now())
 
     async def watch(self, request: Request, signal: Signal) -> None:
         self.store.signals[request.owner] = signal
@@ -188,42 +202,89 @@ class MemoryEngine(Engine):
     async def unwatch(self, request: Request) -> None:
         self.store.signals.pop(request.owner, None)
 
+    async def announce(self, name: str) -> None:
+        with self.store.mutex:
+            for observed, signal in self.store.observers:
+                if observed == name:
+                    signal.set()
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        with self.store.mutex:
+            self.store.observers.append((name, signal))
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        with self.store.mutex:
+            self.store.observers.remove((name, signal))
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        now = self.world.now()
+        with self.store.mutex:
+            items, until = self._memo(name, now)
+            items[item] = max(number, items.get(item, number))
+            self.store.remembered[name] = Memo(items, max(until, now + keep))
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        with self.store.mutex:
+            return dict(self._memo(name, self.world.now()).items)
+
+    async def forget(self, name: str) -> None:
+        with self.store.mutex:
+            self.store.remembered.pop(name, None)
+
+    def _memo(self, name: str, now: float) -> Memo:
+        """What is remembered for a name; what was kept long enough is dropped."""
+        memo = self.store.remembered.get(name)
+        if memo is not None and memo.until > now:
+            return memo
+        self.store.remembered.pop(name, None)
+        return Memo({}, now)
+
     async def inspect(self, name: str) -> State:
         now = self.world.now()
         with self.store.mutex:
-            self.store.current(name, now)
-            queue = self.store.queues.get(name, {}).values()
-            waiters = tuple(Waiting(now - w.since, json.loads(w.meta)) for w in queue)
-            return State(name, tuple(self._holdings(name, now)), waiters)
+            holders, names = self._holdings([name], now), self.store.names
+            found = [names[kind, name] for kind in KINDS if (kind, name) in names]
+            waiters = [
+                Waiting(now - w.since, json.loads(w.request.meta), role_of(w.request.share))
+                for each in found
+                for w in each.queue.values()
+            ]
+            semaphore = names.get(("semaphore", name))
+            return State(
+                name, tuple(holders), tuple(waiters), semaphore.limit if semaphore else None
+            )
 
     async def revoke(self, name: str, reason: str) -> bool:
-        now = self.world.now()
-        with self.store.mutex:
-            record = self.store.current(name, now)
-            if record is None or not record.claimed:
-                return False
-            self.store.revoked = dict([*self.store.revoked.items(), (record.owner, reason)][-1000:])
-            return self.store.leave(name, record.owner, now)
+        now, store = self.world.now(), self.store
+        with store.mutex:
+            revoked = False
+            for key in [(kind, name) for kind in KINDS]:
+                found = store.current(key, now)
+                holders = [] if found is None else list(found.records.values())
+                for record in [record for record in holders if record.claimed]:
+                    store.revoked = dict([*store.revoked.items(), (record.owner, reason)][-1000:])
+                    revoked = store.leave(key, record.owner, now) or revoked
+            return revoked
 
     async def scan(self, prefix: str) -> list[Holding]:
         now = self.world.now()
         with self.store.mutex:
-            names = sorted(name for name in self.store.records if name.startswith(prefix))
-            return [holding for name in names for holding in self._holdings(name, now)]
+            names = {name for _, name in self.store.names if name.startswith(prefix)}
+            return self._holdings(sorted(names), now)
 
     async def diagnose(self) -> list[Finding]:
-        return [
-            Finding(
-                "warning",
-                "scope",
-                "these locks exist within one process only",
-                "use sqlite:/// for the processes of one machine",
-            )
-        ]
+        advice = "use sqlite:/// for the processes of one machine"
+        return [Finding("warning", "scope", "these locks exist within one process only", advice)]
 
-    def _holdings(self, name: str, now: float) -> list[Holding]:
-        record = self.store.records.get(name)
-        if record is None or record.expires_at <= now or not record.claimed:
-            return []
-        age, remaining = now - record.since, record.expires_at - now
-        return [Holding(name, record.fence, record.ttl, age, remaining, json.loads(record.meta))]
+    def _holdings(self, names: Iterable[str], now: float) -> list[Holding]:
+        """Who holds these names, in whichever way; what is expired is handed on."""
+        holdings: list[Holding] = []
+        for key in [(kind, name) for name in names for kind in KINDS]:
+            found = self.store.current(key, now)
+            records = {} if found is None else found.records
+            for r in records.values():
+                if r.claimed:
+                    age, left, meta = now - r.since, r.expires_at - now, json.loads(r.meta)
+                    role, slot = role_of(r.share), r.share and r.share.slot
+                    holdings.append(Holding(key[1], r.fence, r.ttl, age, left, meta, role, slot))
+        return holdings

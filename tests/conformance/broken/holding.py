@@ -8,6 +8,7 @@ from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine, Store
 from fencelock.model import Busy, Gone, Grant, Request, granted
 from fencelock.world import World, sleep
+from tests.conformance.broken.store import queue_of, record_of
 
 
 class GrantsWhatIsHeld(MemoryEngine):
@@ -16,7 +17,8 @@ class GrantsWhatIsHeld(MemoryEngine):
         if isinstance(answer, Grant):
             return answer
         with self.store.mutex:
-            record = self.store.give(request.name, request, self.world.now(), claimed=True)
+            name = self.store.names["lock", request.name]
+            record = self.store.give(name, request, self.world.now(), claimed=True)
         return granted(
             request.name, request.owner, record.fence, request.ttl, record.expires_at - record.ttl
         )
@@ -26,15 +28,16 @@ class GrantsTheFirstRefusal(MemoryEngine):
     """Like a check and a write in two steps: who looks while another writes gets in too."""
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        if self.store.current(request.name, self.world.now()) is None:
+        key = ("lock", request.name)
+        if not ((name := self.store.current(key, self.world.now())) and name.records):
             await sleep(self.world, 0.1)  # on a busy machine all who begin at once begin by then
-            self.store.records.pop(request.name, None)
+            self.store.names.pop(key, None)
         return await super().acquire(request)
 
 
 class ReleasesForAnybody(MemoryEngine):
     async def release(self, grant: Grant) -> bool:
-        record = self.store.records.get(grant.name)
+        record = record_of(self.store, grant.name)
         return record is not None and await super().release(grant._replace(owner=record.owner))
 
 
@@ -53,15 +56,15 @@ class ReleasesOnce(MemoryEngine):
     """Gives back a lock that was renewed as if the old one were another's."""
 
     async def release(self, grant: Grant) -> bool:
-        record = self.store.records.get(grant.name)
+        record = record_of(self.store, grant.name)
         fresh = record is None or record.expires_at <= grant.asked_at + record.ttl
         return fresh and await super().release(grant)
 
 
 class WithdrawsForAnybody(MemoryEngine):
     async def withdraw(self, request: Request) -> None:
-        record = self.store.records.get(request.name)
-        self.store.queues.pop(request.name, None)
+        record = record_of(self.store, request.name)
+        queue_of(self.store, request.name).clear()
         if record is not None:
             await super().withdraw(request._replace(owner=record.owner))
 
@@ -83,14 +86,14 @@ class WithdrawsNothingSlowly(WithdrawsNothing):
 
 class WithdrawsTheGrantOnly(MemoryEngine):
     async def withdraw(self, request: Request) -> None:
-        record = self.store.records.get(request.name)
+        record = record_of(self.store, request.name)
         if record is not None and record.owner == request.owner:
             await super().withdraw(request)
 
 
 class WithdrawsThePlaceOnly(MemoryEngine):
     async def withdraw(self, request: Request) -> None:
-        self.store.queues.get(request.name, {}).pop(request.owner, None)
+        queue_of(self.store, request.name).pop(request.owner, None)
 
 
 class RenewsByTakingAgain(MemoryEngine):
@@ -104,7 +107,7 @@ class RenewsByTakingAgain(MemoryEngine):
 
 class RenewsForAnybody(MemoryEngine):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        records = [self.store.records.get(grant.name) for grant in grants]
+        records = [record_of(self.store, grant.name) for grant in grants]
         owners = [
             grant._replace(owner=r.owner) if r else grant
             for grant, r in zip(grants, records, strict=True)
@@ -145,7 +148,7 @@ class ForgetsWhenAllHaveLeft(MemoryEngine):
     traits = MemoryEngine.traits._replace(durable=True)
 
     async def close(self) -> None:
-        self.store.records.clear()
+        self.store.names.clear()
 
 
 class PromisesTooMuch(MemoryEngine):

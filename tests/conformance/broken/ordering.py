@@ -6,6 +6,7 @@ from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine
 from fencelock.model import Busy, Grant, Request
 from fencelock.world import Signal, World
+from tests.conformance.broken.store import mutex_of, queue_of, record_of
 
 
 class FenceStandsStill(MemoryEngine):
@@ -44,7 +45,7 @@ class FenceThatJumps(MemoryEngine):
         answer = await super().acquire(request)
         if isinstance(answer, Busy):
             return answer
-        record = self.store.records[request.name]
+        record = self.store.names["lock", request.name].records[request.owner]
         record.fence = self.store.fence = self.store.fence + 1
         return answer._replace(fence=record.fence)
 
@@ -57,9 +58,9 @@ class FenceTooLarge(MemoryEngine):
 
 class LastComeFirstServed(MemoryEngine):
     async def release(self, grant: Grant) -> bool:
-        queue = self.store.queues.get(grant.name)
-        if queue:
-            self.store.queues[grant.name] = dict(reversed(queue.items()))
+        mutex = mutex_of(self.store, grant.name)
+        if mutex is not None:
+            mutex.queue = dict(reversed(mutex.queue.items()))
         return await super().release(grant)
 
 
@@ -67,13 +68,9 @@ class LetsOvertake(MemoryEngine):
     """Passes over who waits, and lets whoever asks first have it."""
 
     async def release(self, grant: Grant) -> bool:
-        queue = self.store.queues.pop(grant.name, {})
-        freed = await super().release(grant)
-        if queue:
-            self.store.queues[grant.name] = queue
-        for waiter in queue.values():
+        for waiter in queue_of(self.store, grant.name).values():
             waiter.lapsed = True
-        return freed
+        return await super().release(grant)
 
 
 class SendsToTheEnd(MemoryEngine):
@@ -81,7 +78,7 @@ class SendsToTheEnd(MemoryEngine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         if request.queue:
-            self.store.queues.get(request.name, {}).pop(request.owner, None)
+            queue_of(self.store, request.name).pop(request.owner, None)
         return await super().acquire(request)
 
 
@@ -100,7 +97,7 @@ class WaitsForTheDead(MemoryEngine):
 
     async def release(self, grant: Grant) -> bool:
         freed = await super().release(grant)
-        record = self.store.records.get(grant.name)
+        record = record_of(self.store, grant.name)
         if record is not None and not record.claimed:
             record.expires_at = self.world.now() + 3600
         return freed
@@ -110,7 +107,7 @@ class NeverExpires(MemoryEngine):
     async def acquire(self, request: Request) -> Grant | Busy:
         answer = await super().acquire(request)
         if isinstance(answer, Grant):
-            self.store.records[request.name].expires_at += 3600
+            self.store.names["lock", request.name].records[request.owner].expires_at += 3600
         return answer
 
 
@@ -118,7 +115,9 @@ class ExpiresEarly(MemoryEngine):
     async def acquire(self, request: Request) -> Grant | Busy:
         answer = await super().acquire(request)
         if isinstance(answer, Grant):
-            self.store.records[request.name].expires_at -= request.ttl / 2
+            self.store.names["lock", request.name].records[request.owner].expires_at -= (
+                request.ttl / 2
+            )
         return answer
 
 

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from fencelock.engines.memory import MemoryEngine
 from fencelock.model import Busy, Grant, Holding, Request, State
+from tests.conformance.broken.store import record_of
 
 
 class OneNameForAll(MemoryEngine):
@@ -44,8 +45,8 @@ class ScansByPattern(MemoryEngine):
 
 class ScansTheDead(MemoryEngine):
     async def scan(self, prefix: str) -> list[Holding]:
-        for name, record in self.store.records.items():
-            if name.startswith(prefix):
+        for (_, name), found in self.store.names.items():
+            for record in found.records.values() if name.startswith(prefix) else ():
                 record.expires_at = max(record.expires_at, self.world.now() + 1)
         return await super().scan(prefix)
 
@@ -73,7 +74,7 @@ class ShowsShortWords(MemoryEngine):
 
 class ShowsTheDead(MemoryEngine):
     async def inspect(self, name: str) -> State:
-        record = self.store.records.get(name)
+        record = record_of(self.store, name)
         if record is not None:
             record.expires_at = max(record.expires_at, self.world.now() + 1)
         return await super().inspect(name)

@@ -145,7 +145,7 @@ class OwnKey:
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
         end = lease.valid_until
-        return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end))
+        return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end, None))
 
     def keep_queued(self, now: float, look_s: float) -> None:
         """Keep it in the queue until its waiter looks again; with a signal, within ``look_s``."""
@@ -173,7 +173,7 @@ class OwnKeys:
 
     def take(self, request: Request, lease: Lease) -> OwnKey:
         """Register a key for this owner; the same one when it tries again."""
-        name, owner, _, meta, _, _, _ = request
+        name, owner, _, meta, _, _, _, _ = request
         old = self.by_owner.get(owner)
         if old is not None:
             if old.lease is lease:

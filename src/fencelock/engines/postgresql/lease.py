@@ -112,7 +112,7 @@ class LeaseEngine(PostgresqlEngine):
         super().close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        name, owner, ttl, meta, queue, waits, _ = request
+        name, owner, ttl, meta, queue, waits, _, _ = request
         asked_at = self.world.now()
         if waits and not queue and name in self._contended:
             return Busy(LOOK_S)  # it asks again at once, to join the queue
@@ -175,7 +175,7 @@ class LeaseEngine(PostgresqlEngine):
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
-        names, owners, _, ttls, _, _ = map(list, zip(*grants, strict=True))
+        names, owners, _, ttls, *_ = map(list, zip(*grants, strict=True))
         within = renewal_timeout(grants)
         rows = await self._wire.execute_soon(self._sql.renew, names, owners, ttls, within=within)
         if len(rows) == len(grants):

@@ -99,7 +99,7 @@ class RedisEngine(Engine):
     # Acquire, renew, release
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        name, owner, ttl, meta, queue, waits, _ = request
+        name, owner, ttl, meta, queue, waits, _, _ = request
         if queue and (pushed := self.pushed_grant(request)) is not None:
             return pushed
         listener, fast, direct = self._listener, self._fast, self._direct
@@ -165,7 +165,7 @@ class RedisEngine(Engine):
         return answers
 
     async def release(self, grant: Grant) -> bool:
-        name, owner, _, ttl, _, _ = grant
+        name, owner, _, ttl, _, _, _ = grant
         fast, direct = self._fast, self._direct
         if fast is None:
             freed = await self._runner.run(self._prepacked.release_call(name, owner), ttl)

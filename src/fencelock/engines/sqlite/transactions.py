@@ -117,7 +117,7 @@ class Transactions:
 
     def acquire(self, now: float, request: Request, inbox: str) -> Answer:
         """Take a free lock, or claim one that was handed over; else join the queue if asked to."""
-        name, owner, ttl, meta, queue, waits, _ = request
+        name, owner, ttl, meta, queue, waits, _, _ = request
         taken: bool | None = False
         if not queue and name not in self._contended:
             fence = next_fence(0, self._wall_us())
@@ -268,7 +268,7 @@ class Transactions:
         """Extend all; return the owners whose record is gone, with the reason if there is one."""
         changed = self.db.executemany(
             "UPDATE locks SET expires_at=?, ttl=? WHERE name=? AND owner=? AND expires_at>?",
-            ((now + ttl, ttl, name, owner, now) for name, owner, _, ttl, _, _ in grants),
+            ((now + ttl, ttl, name, owner, now) for name, owner, _, ttl, _, _, _ in grants),
         ).rowcount
         if changed == len(grants):
             return {}

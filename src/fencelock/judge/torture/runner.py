@@ -304,7 +304,7 @@ class QueueObserver:
 
     def _look(self, name: str) -> None:
         asked_at = self._now()
-        _, holders, waiters = self._client.inspect(name)
+        _, holders, waiters, _ = self._client.inspect(name)
         spent = self._now() - asked_at
         seen = [("kept", one.age, one.meta) for one in holders]
         seen += [("queued", one.age, one.meta) for one in waiters]

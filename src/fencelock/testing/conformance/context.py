@@ -124,10 +124,10 @@ class CheckContext:
             return ""
         traits = (await self.connect()).traits
         for need in check.needs:
-            optional = need in ("revoke", "scan")
+            optional = need in ("revoke", "scan", "observe")
             if optional and getattr(self._bare, need) is getattr(Engine, need):
                 return f"the engine does not offer {need}()"
-            if not getattr(traits, need):
+            if not getattr(traits, need, optional):
                 return f"the engine does not promise {need}"
         return ""
 
@@ -310,6 +310,7 @@ def _counted(
 _TWINS: dict[type[object], type[object]] = {
     sync.Client: aio.Client,
     sync.Lock: aio.Lock,
+    sync.RWLock: aio.RWLock,
     sync.Lease: aio.Lease,
     sync.Lost: aio.Lost,
 }

@@ -33,6 +33,8 @@ _PROMISES = (
     "closing",
     "contract",
     "queueing",
+    "sharing",
+    "remembering",
 )
 
 Target: TypeAlias = str | tuple[str, Mapping[str, object]]

@@ -1,0 +1,67 @@
+"""The units of one name in the memory engine: who holds how many of them, and who waits in line."""
+
+from __future__ import annotations
+
+from ..model import Request, Share, units_of
+
+CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
+FORGET_S = 30.0  # a waiter that has not looked for so long is dead
+
+
+class Record:
+    def __init__(self, request: Request, fence: int, now: float, claimed: bool) -> None:
+        _, self.owner, self.ttl, self.meta, _, _, _, self.share = request
+        self.fence = fence
+        self.since = now
+        self.expires_at = now + (self.ttl if claimed else min(CLAIM_S, self.ttl))
+        self.claimed = claimed
+
+
+class Waiter:
+    def __init__(self, request: Request, now: float) -> None:
+        self.request = request
+        self.since = self.seen_at = now
+        self.lapsed = False
+
+
+class Name:
+    """Who holds one name and who waits for it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.free = limit
+        self.records: dict[str, Record] = {}
+        self.queue: dict[str, Waiter] = {}
+
+    def add(self, record: Record) -> None:
+        if record.share is not None and record.share.kind == "semaphore":
+            taken = {r.share.slot for r in self.records.values() if r.share is not None}
+            slot = next(slot for slot in range(self.limit) if slot not in taken)
+            record.share = record.share._replace(slot=slot)
+        self.records[record.owner] = record
+        self.free -= units_of(record.share)
+
+    def remove(self, owner: str) -> None:
+        self.free += units_of(self.records.pop(owner).share)
+
+    def shrink(self, record: Record, wanted: Share | None) -> None:
+        """Keep no more than the units that its holder wants now: a writer becomes a reader."""
+        if record.share is not None and wanted is not None and wanted.units < record.share.units:
+            self.free += record.share.units - wanted.units
+            record.share = record.share._replace(units=wanted.units)
+
+    def expire(self, now: float) -> None:
+        """Take expired records away; who did not claim in time has lapsed."""
+        for record in [r for r in self.records.values() if r.expires_at <= now]:
+            self.remove(record.owner)
+            if not record.claimed and record.owner in self.queue:
+                self.queue[record.owner].lapsed = True
+
+    def first(self, now: float) -> str | None:
+        """Whose turn it is: the first that answers and was not handed anything yet."""
+        for owner, waiter in list(self.queue.items()):
+            if now - waiter.seen_at > FORGET_S:
+                del self.queue[owner]
+            elif not waiter.lapsed and owner not in self.records:
+                return owner
+        return None
