@@ -86,10 +86,10 @@ def test_who_stands_far_behind_is_told_when_the_one_before_it_gives_up(
         jobs = [lab.start(take_turn(client, prefix, turns)) for _ in range(LONG + 4)]
         await lab.until_queued(holder, prefix, LONG + 4, within=6 * SOON)
         inner = await holder.lock(f"{prefix}/inner", ttl=60).acquire() if below else None
-        before = lab.start(holder.lock(prefix, ttl=60, timeout=1.0).try_acquire(timeout=1.0))
-        await lab.until_queued(holder, prefix, LONG + 5, within=6 * SOON)
+        before = lab.start(holder.lock(prefix, ttl=60).try_acquire(timeout=1.5))
+        await lab.until_all_queued(holder, prefix, *jobs, before, within=6 * SOON)
         last = lab.start(take_turn(client, prefix, turns))
-        await lab.until_queued(holder, prefix, LONG + 6, within=6 * SOON)
+        await lab.until_all_queued(holder, prefix, *jobs, before, last, within=6 * SOON)
         assert await before.result(within=SOON) is None  # its time is over: it leaves
         await lab.until_queued(holder, prefix, LONG + 5, within=6 * SOON)
         await lab.let_pass(0.3)
