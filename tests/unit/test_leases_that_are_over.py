@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 
@@ -154,6 +155,17 @@ def test_a_slow_log_handler_costs_nobody_a_lease(client: fencelock.Client) -> No
         go_on.set()
         observe.redirect(None)
     kept.release()
+
+
+def test_a_lease_that_ran_out_is_dropped_without_a_warning(client: fencelock.Client) -> None:
+    """Though nobody has noticed yet: there is nothing that it could have released."""
+    lease = client.lock("seat", ttl=60).acquire()
+    client._core.keeper.stop()
+    lease._hold.grant = lease._hold.grant._replace(valid_until=0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del lease
+        gc.collect()
 
 
 # Calls in the midst of a call
