@@ -14,6 +14,7 @@ import pytest
 import fencelock
 from fencelock.errors import LeaseLost, StaleFence, UsageError
 from fencelock.guards.fence import EPOCH_MAX, FENCE_MAX, Fenced
+from tests.faults.flavors import make_due
 
 NAME = "stock:42/ä"  # with what a path or a key would have to escape
 
@@ -108,8 +109,9 @@ def refuses_a_lease_that_knows_that_it_is_over(desk: Desk) -> None:
     with fencelock.connect("memory://") as client:
         released = client.lock(NAME).acquire()
         released.release()
-        lost = client.lock(NAME, ttl=1.5).acquire()  # its next renewal hears of it
+        lost = client.lock(NAME).acquire()
         client.revoke(NAME, "maintenance")
+        make_due(lost)
         assert lost.lost.wait(20)
         for lease in (released, lost):
             with pytest.raises(LeaseLost):

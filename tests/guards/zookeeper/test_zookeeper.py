@@ -226,7 +226,7 @@ def test_a_lost_answer_leaves_the_outcome_unknown(root: str) -> None:
         with _client(proxy.port) as client:
             desk = ZooKeeperDesk(client, root)
             desk.write("a", 5, NAME)
-            guard = ZooKeeperGuard(client, f"{root}/marks", request_timeout=0.3)
+            guard = ZooKeeperGuard(client, f"{root}/marks", request_timeout=2)
 
             def send_and_hear_nothing(transaction: Any) -> None:
                 transaction.set_data(desk.path, b"b")
