@@ -169,11 +169,9 @@ def test_observers_are_told_of_every_kind_and_not_of_names_below(
         assert await lease.release()
         await engine_of(other).forget(f"{prefix}/below")
         assert not signal.is_set(), "a name below is another name"
-        for make in (
-            lambda: other._core.engine.remember(prefix, "a", 1, 60.0),
-            lambda: other._core.engine.forget(prefix),
-        ):
-            await make()
+        theirs = engine_of(other)
+        for change in (theirs.remember(prefix, "a", 1, 60.0), theirs.forget(prefix)):
+            await change
             await lab.until(signal.is_set, "word of a change")
             signal.clear()
         await engine.unobserve(prefix, signal)

@@ -23,7 +23,7 @@ from .keys import KEPT_MAX
 from .messages.replies import RangeReply, TxnReply
 from .messages.requests import range_of
 from .own_keys import POLL_S, Awaited, OwnKey
-from .share_keys import TAKEN_MAX, SemaphoreKeys, lowest_free, slot_of
+from .share_keys import SemaphoreKeys, lowest_free, slot_of
 
 TRIES = 20  # to take a slot that others may take at the same time
 
@@ -172,7 +172,7 @@ class Semaphores:
     def _guess(self, request: Request) -> int:
         """Guess the lowest free slot, where a transaction can compare that it is."""
         slot = self._guesses.get((request.name, _share_of(request).limit), 0)
-        return slot if slot <= TAKEN_MAX else 0
+        return slot if slot <= self._of(request).compared_max else 0
 
     def _remember(self, request: Request, slot: int) -> None:
         if len(self._guesses) >= KEPT_MAX:

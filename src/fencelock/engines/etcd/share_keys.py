@@ -23,7 +23,8 @@ from .messages.requests import CREATED, do_delete, do_put, do_range, do_txn, equ
 from .own_keys import OwnKey
 
 PAGE = 500  # slots that are read at once
-TAKEN_MAX = 32  # comparisons that lower slots are taken: etcd takes 128 by default
+TAKEN_MAX = 100  # comparisons that lower slots are taken: etcd takes 128 by default
+TAKEN_BYTES = 16_384  # and all of them are written to its log
 
 _DOWNGRADED = b',"downgraded":true}'
 
@@ -91,13 +92,16 @@ class SemaphoreKeys:
         lower, upper = range_below(ours)
         self._same_limit = [_is_empty((start, lower)), _is_empty((upper, self.all[1]))]
         """There is no key with another limit."""
-        self._nobody_waits = _is_empty(self.queue)
+        self._free = requests.txn([*self._same_limit, _is_empty(self.queue)], [])
+        """And nobody waits."""
+        self._taken: list[bytes] = []
+        """Comparisons that the lowest slots are taken, for as many as were needed so far."""
+        self.compared_max = min(TAKEN_MAX, TAKEN_BYTES // len(exists(*self.slot(0))))
         self._slots_and_first = [
             do_range(self.page()),
             do_range(range_of(*self.slots, limit=1, oldest_first=True)),
         ]
-        waiting = do_range(range_of(*self.queue, limit=1, keys_only=True))
-        self._state = [waiting, *self._slots_and_first]
+        self._waiting = do_range(range_of(*self.queue, limit=1, keys_only=True))
         self._last_two = do_range(range_of(*self.queue, limit=2, newest_first=True, keys_only=True))
 
     def slot(self, number: int) -> tuple[bytes, bytes]:
@@ -112,13 +116,13 @@ class SemaphoreKeys:
     def take(self, own: OwnKey, slot: int) -> bytes:
         """Put the key in a slot if that is the lowest free one and nobody waits; else read it, the
         first who waits, which slots are taken, and the first holder."""
-        compare = [*self._same_limit, self._nobody_waits, *self._lowest(slot)]
-        reads = [do_range(range_of(own.key)), *self._state]
-        return requests.txn(compare, [do_put(own.put())], reads)
-
-    def _lowest(self, slot: int) -> list[bytes]:
-        taken = [exists(*self.slot(lower)) for lower in range(min(slot, TAKEN_MAX))]
-        return [*taken, _is_empty(self.slot(slot))]
+        lower = min(slot, self.compared_max)
+        while len(self._taken) < lower:
+            taken = requests.txn([exists(*self.slot(len(self._taken)))], [])
+            self._taken.append(taken)
+        reads = [do_range(range_of(own.key)), self._waiting, *self._slots_and_first]
+        rest = requests.txn([_is_empty(self.slot(slot))], [do_put(own.put())], reads)
+        return self._free + b"".join(self._taken[:lower]) + rest
 
     def join(self, own: OwnKey) -> bytes:
         """Put the key into the queue, unless there is another limit; read it, the last two of the
