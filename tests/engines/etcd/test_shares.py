@@ -21,7 +21,8 @@ from fencelock.engines.etcd.share_keys import lowest_free
 from fencelock.engines.etcd.wire import WORK
 from fencelock.model import Busy, Grant, Request, Share
 from fencelock.wires.grpc.status import RpcError
-from tests.faults.flavors import Lab, run
+from fencelock.worlds import clock
+from tests.faults.flavors import SOON, Lab, run
 from tests.servers.etcd import Etcd
 
 READERS = 64
@@ -178,6 +179,7 @@ def test_a_writer_reads_a_few_keys_however_many_read(
         grants = [await held(others, prefix, READ) for _ in range(READERS)]
         overheard = Overheard(client, monkeypatch)
         waiter = await Waiter(client, prefix, WRITE).join()
+        assert isinstance(await waiter.engine.acquire(waiter.request), Busy)
         for grant in grants:
             assert await engine_of(others).release(grant)
         writer = await waiter.grant(lab)
@@ -278,14 +280,15 @@ def test_a_limit_that_differs_is_seen_by_whoever_knows_its_slot(
         grants = [await held(client, prefix, of(12)) for _ in range(2)]
         for grant in reversed(grants):
             assert await engine_of(client).release(grant)
-        theirs = await held(other, prefix, of(1))
-        waiter = await Waiter(other, prefix, of(1)).join()
+        theirs = [await held(other, prefix, of(5)) for _ in range(5)]
+        waiter = await Waiter(other, prefix, of(5)).join()
         for queue in (False, True):
-            for limit in (2, 10, 12):
-                with pytest.raises(UsageError, match=f"limit=1,.*limit={limit} "):
+            for limit in (1, 4, 6, 10, 12, 50):
+                with pytest.raises(UsageError, match=f"limit=5,.*limit={limit} "):
                     await engine_of(client).acquire(wish(client, prefix, of(limit), queue=queue))
-        assert await engine_of(other).release(theirs)
-        with pytest.raises(UsageError, match="limit=1,"):
+        for grant in theirs:
+            assert await engine_of(other).release(grant)
+        with pytest.raises(UsageError, match="limit=5,"):
             await engine_of(client).acquire(wish(client, prefix, of(12), queue=True))
         assert await engine_of(other).release(await waiter.grant(lab))
         assert await engine_of(client).release(await held(client, prefix, of(12)))
@@ -417,6 +420,14 @@ def lose_claims(
     return lost
 
 
+async def until_free(lab: Lab, client: aio.Client, name: str) -> None:
+    """Wait until nobody holds a name."""
+    give_up = clock.now() + SOON
+    while (await client.inspect(name)).holders:
+        assert clock.now() < give_up, f"{name} is still held"
+        await lab.let_pass(0.01)
+
+
 async def wire_late(client: aio.Client, arguments: tuple[Any, ...]) -> None:
     """Carry a request out that was thought to be lost."""
     await engine_of(client)._cluster.wire.call(*arguments)
@@ -438,12 +449,7 @@ def test_a_slot_that_is_taken_late_is_given_back(
         await engine_of(client).withdraw(request)
         await wire_late(client, late[0])
         await engine_of(client).release(await held(client, prefix, of(2)))
-
-        async def slots() -> int:
-            return len((await client.inspect(prefix)).holders)
-
-        while await slots():
-            await lab.let_pass(0.01)
+        await until_free(lab, client, prefix)
         kept.check()
         assert await kept.release()
 
@@ -485,11 +491,7 @@ def test_a_downgrade_without_an_answer_keeps_the_lock_and_can_be_repeated(
         assert isinstance(left, Grant)
         own = engine._own_keys.by_owner[writer.owner]
         own.until = 0.0  # nobody renews it
-        waiter = await Waiter(other, prefix, WRITE).join() if carried_out else None
-        while (await other.inspect(prefix)).holders[:1] and not waiter:
-            await lab.let_pass(0.01)
-        if waiter is not None:
-            assert await waiter.engine.release(await waiter.grant(lab))
+        await until_free(lab, other, prefix)
         kept.check()
         assert await kept.release()
 
