@@ -94,7 +94,6 @@ NOT_PROMISED = {
     "memory": {"durable"},
     "sqlite": RECIPES,
     "sqlite push=no": RECIPES,
-    "etcd": RECIPES,
     "mariadb": RECIPES,
     "mariadb mode=advisory": {"durable", "fifo", "revoke", "scan", *RECIPES},
     "mysql": RECIPES,

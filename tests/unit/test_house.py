@@ -49,6 +49,8 @@ RECIPES = [
     "mysql/advisory.py",
     "zookeeper/engine.py",
     "etcd/engine.py",
+    "etcd/rwlock.py",
+    "etcd/semaphore.py",
 ]
 
 # Words that a reader would have to translate, and modules that say what they do, not what they are.
