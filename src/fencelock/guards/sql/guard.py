@@ -155,7 +155,7 @@ def _enter_reading(dialect: Dialect, sql: Statements, key: str, found: Claim) ->
 
 def _marks(looked: Result) -> MarkPair:
     """The marks of a row; of one of a table without readers, too."""
-    row = dict(zip(looked.columns, looked.row or (), strict=False))
+    row: dict[str, Any] = dict(zip(looked.columns, looked.row or (), strict=False))
     highest = int(row.get("mark") or 0)
     told = row.get("read_mark") == highest
     return MarkPair(highest, int(row.get("write_mark") or 0) if told else highest)
