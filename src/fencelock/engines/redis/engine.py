@@ -81,8 +81,6 @@ class RedisEngine(Engine):
         self._alone = flag = "1" if alone else "0"
         self._listener = Listener(world, self._runner, self._request_timeout, flag)
         self._inspector = Inspector(self._runner, self._settings, flag)
-        prefix = self._settings.prefix
-        self._shares = Shares(world, self._listener, prefix, flag, self._run, self._confirmed)
         self._notebook = Notebook(self._runner, self._settings)
         self._prepacked = Prepacked(self._settings, self._listener.inbox, alone)
         self._replicas = self._settings.replicas
@@ -93,6 +91,9 @@ class RedisEngine(Engine):
         if only is not None and not self._replicas:
             self._fast = self._runner.pool.fast_path(only)
         self._direct = self._fast.direct if self._fast is not None else None
+        self._shares = Shares(
+            world, self._runner, self._listener, self._settings, self._fast, self._confirmed
+        )
 
     async def open(self) -> None:
         await self._runner.command("PING")
@@ -139,20 +140,11 @@ class RedisEngine(Engine):
             listener.look_at(self._prepacked.keys(name).lock, look_ms / 1000)
         return refused(LOOK_S, position if position >= 0 else None, joins, holder.decode())
 
-    async def _run(self, call: ScriptCall, seconds: float) -> Any:
-        """Run a script at the server that serves its name."""
-        fast, direct = self._fast, self._direct
-        if fast is None:
-            return await self._runner.run(call, seconds)
-        payload, timeout = call.packed(), min(seconds, self._request_timeout)
-        answer = direct(payload, timeout) if direct else await fast.request(payload, timeout)
-        return await self._runner.rerun(call, answer) if type(answer) is ReplyError else answer
-
     async def _confirmed(self, request: Request, call: ScriptCall) -> Any:
         """Run a script that may grant a request; where replicas count, believe only them."""
         ttl, wanted = request.ttl, self._replicas
         if not wanted:
-            return await self._run(call, ttl)
+            return await self._runner.run(call, ttl)
         seconds = min(ttl / 2, self._request_timeout) / 2
         left = self.world.limit() - self._now() if request.waits or request.queue else GRACE_S
         wait = packed("WAIT", str(wanted), ms(min(seconds, left / 3)))  # and time to undo it

@@ -18,63 +18,79 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from hiredis import ReplyError
+
 from ...model import Busy, Grant, Request, Share, granted, limits_differ, refused
 from ...world import World
-from .keys import holders_of, lock_of
 from .listener import HEARTBEAT_MS, LOOK_S, Listener
-from .prepacked import KEPT_MAX, ms
+from .prepacked import KEPT_MAX, PrepackedShares, ms
+from .script_runner import ScriptRunner
 from .scripts import script
-from .wire.connection import ScriptCall
+from .settings import Settings
+from .wire.connection import FastPath, ScriptCall
 
-Run = Callable[[ScriptCall, float], Awaitable[Any]]
-"""Runs a script within so many seconds."""
 Confirm = Callable[[Request, ScriptCall], Awaitable[Any]]
-"""Runs a script that may grant a request, and believes it as far as replicas are to confirm it."""
+"""Runs a script that may grant a request; where replicas are to confirm it, believes only them."""
 
 
 class Shares:
     """The shares of one client."""
 
     def __init__(
-        self, world: World, listener: Listener, prefix: str, alone: str, run: Run, confirm: Confirm
+        self,
+        world: World,
+        runner: ScriptRunner,
+        listener: Listener,
+        settings: Settings,
+        fast: FastPath | None,
+        confirm: Confirm,
     ) -> None:
         self._now = world.now
+        self._runner = runner
         self._listener = listener
-        self._prefix = prefix
-        self._alone = alone
-        self._run = run
+        self._request_timeout = settings.request_timeout
+        self._prepacked = PrepackedShares(settings, listener.inbox, settings.topology != "cluster")
+        self._fast, self._direct = fast, fast.direct if fast is not None else None
         self._confirm = confirm
-        self._key = lru_cache(KEPT_MAX)(self._new_key)
+        self._held = lru_cache(KEPT_MAX)(_held)
 
     def key(self, name: str, share: Share) -> str:
-        """The key of those who hold this kind of name."""
-        return self._key(name, share.kind)
-
-    def _new_key(self, name: str, kind: str) -> str:
-        return holders_of(lock_of(name, self._prefix), kind)
+        """The key of those who hold this kind of name: what is waited for."""
+        return self._prepacked.key(name, share.kind)
 
     async def acquire(self, request: Request, share: Share) -> Grant | Busy:
         """Take a share if there is enough and nobody waits; otherwise perhaps queue."""
         name, owner, ttl, meta, queue, waits, _, _ = request
-        listener, key = self._listener, self._key(name, share.kind)
+        listener, prepacked, fast, direct = (
+            self._listener,
+            self._prepacked,
+            self._fast,
+            self._direct,
+        )
+        key = prepacked.key(name, share.kind)
         if owner in listener.withdrawn:
             listener.reenter(owner)
         joins = queue or (waits and listener.subscription is not None)
         now = self._now()
         if joins:
             listener.join(key, owner, now)
-        inbox = listener.inbox if joins else ""
-        words = (owner, ms(ttl), meta, str(share.units), str(share.limit), inbox, self._alone)
-        answer = await self._confirm(request, ScriptCall(script("share_acquire"), (key,), words))
-        if type(answer) is bytes:
+        if fast is None:
+            call = prepacked.acquire_call(key, owner, ttl, meta, share, joins)
+            answer = await self._confirm(request, call)
+        else:
+            payload = prepacked.acquire(key, owner, ttl, meta, share, joins)
+            timeout = ttl if ttl < self._request_timeout else self._request_timeout
+            answer = direct(payload, timeout) if direct else await fast.request(payload, timeout)
+            if type(answer) is ReplyError:
+                call = prepacked.acquire_call(key, owner, ttl, meta, share, joins)
+                answer = await self._runner.rerun(call, answer)
+        if type(answer) is bytes:  # the fence, and what is held
             if not queue and owner in listener.waiters.by_owner:  # it joined, now or before
                 listener.unwatch(key, owner)
-            fence, units, slot = answer.decode().split(" ")
-            held = share._replace(units=int(units), slot=int(slot) if slot.isdigit() else None)
-            return granted(name, owner, int(fence), ttl, now, held)
-        if type(answer) is int:
-            if owner in listener.waiters.by_owner:
-                listener.unwatch(key, owner)
+            fence, _, held = answer.decode().partition(" ")
+            return granted(name, owner, int(fence), ttl, now, self._held(share, held))
+        if type(answer) is int:  # the limit of those who use it
+            listener.unwatch(key, owner)
             raise limits_differ(name, answer, share.limit)
         look_ms, position, holder = answer
         if joins and look_ms < HEARTBEAT_MS:
@@ -82,11 +98,18 @@ class Shares:
         return refused(LOOK_S, position if position >= 0 else None, joins, holder.decode())
 
     async def release(self, grant: Grant, share: Share) -> bool:
-        """Give a share back, and leave the queue; False when there was none."""
+        """Give a share back, and leave the queue; False when nothing was held."""
         name, owner, _, ttl, _, _, _ = grant
-        key = self._key(name, share.kind)
-        call = ScriptCall(script("share_release"), (key,), (owner, self._alone))
-        return bool(await self._run(call, ttl))
+        prepacked, fast, direct = self._prepacked, self._fast, self._direct
+        key = prepacked.key(name, share.kind)
+        if fast is None:
+            return bool(await self._runner.run(prepacked.release_call(key, owner), ttl))
+        payload = prepacked.release(key, owner)
+        timeout = ttl if ttl < self._request_timeout else self._request_timeout
+        freed = direct(payload, timeout) if direct else await fast.request(payload, timeout)
+        if type(freed) is ReplyError:
+            freed = await self._runner.rerun(prepacked.release_call(key, owner), freed)
+        return bool(freed)
 
     def renewal(self, grants: Sequence[Grant]) -> ScriptCall:
         """The call that extends shares whose names are in one slot of a cluster."""
@@ -95,3 +118,9 @@ class Shares:
             [self.key(grant.name, grant.share) for grant in grants if grant.share is not None],
             [word for grant in grants for word in (ms(grant.ttl), grant.owner)],
         )
+
+
+def _held(share: Share, answer: str) -> Share:
+    """What is held, as the server says it: ``<units> <slot>``."""
+    units, slot = answer.split(" ")
+    return Share(share.kind, int(units), share.limit, int(slot) if slot.isdigit() else None)

@@ -3,17 +3,47 @@
 -- one server reaches all inboxes, or 0.
 -- Answers "<fence> <units> <slot>"; or {ms until looking again, position in the queue or -1, meta of a
 -- holder}; or the limit of those that use the name, if it is another.
+--+ constants.lua
+local call, match, sub, owner, ttl = redis.call, string.match, string.sub, ARGV[1], ARGV[2]
+
+-- The hot path: there is enough, nobody waits and nothing is due. Whatever is not as usual is left to
+-- what follows.
+local known, expiry = call('HMGET', KEYS[1], '=', owner), KEYS[1] .. ':expiry'
+local limit, used, slots, last, kept = match(
+    known[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) 0$')
+if limit == ARGV[5] and not known[2] and limit - used >= tonumber(ARGV[4]) then
+    local time, first = call('TIME'), call('ZRANGE', expiry, '0', '0', 'WITHSCORES')
+    local micros = time[2]
+    if #micros < 6 then micros = sub('000000', #micros + 1) .. micros end
+    local fence, now = time[1] .. micros, time[1] .. sub(micros, 1, 3)
+    if first[2] and tonumber(first[2]) > tonumber(now) and now + ttl + KEEP <= tonumber(kept)
+        and #fence == 16 and fence < CLOCK_LAST and tonumber(last) < tonumber(fence) then
+        local slot, member = '-', first[1]
+        if sub(KEYS[1], -10) == ':semaphore' then
+            if used ~= '0' then
+                member = call('ZRANGEBYSCORE', expiry, FREE, '+inf', 'LIMIT', '0', '1')[1] or ''
+            end
+            slot = match(member, '^#(%d+)$')
+            if slot then call('ZREM', expiry, member) else slot, slots = slots, slots + 1 end
+        end
+        call('ZADD', expiry, now + ttl .. '', owner)
+        call('HSET', KEYS[1], owner, fence .. ' ' .. ARGV[4] .. ' ' .. slot .. ' 1 ' .. ttl .. ' '
+            .. now .. ' ' .. ARGV[3], '=', limit .. ' ' .. used + ARGV[4] .. ' ' .. slots .. ' '
+            .. fence .. ' ' .. kept .. ' 0')
+        return fence .. ' ' .. ARGV[4] .. ' ' .. slot
+    end
+end
 --+ shares.lua
-local owner, ttl, meta, units = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local wanted, inbox, alone = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local meta, units, wanted = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local inbox, alone = ARGV[6], ARGV[7]
 
 load()
 if limit == 0 then begin(wanted) end
 local freed, record = expire(), call('HGET', holders, owner)
-local waiting, first = call('ZCARD', queue) > 0, nil
-if waiting and (freed or not record) then first = hand_on(alone, not record and owner) end
+local first
+if is_waited_for() and (freed or not record) then first = hand_on(alone, not record and owner) end
 if limit ~= wanted then
-    if used > 0 or call('ZCARD', queue) > 0 then
+    if used > 0 or is_waited_for() then
         save()
         return limit
     end
@@ -21,8 +51,11 @@ if limit ~= wanted then
 end
 
 if not record and (first and first ~= owner or used + units > limit) then
-    local position = inbox ~= '' and join(owner, ttl, inbox, ARGV[4] .. ' ' .. meta)
-        or call('ZRANK', queue, owner) or -1
+    local position = call('ZRANK', queue, owner) or -1
+    if inbox ~= '' then
+        position = join(owner, ttl, inbox, ARGV[4] .. ' ' .. meta)
+        waiting = '1'
+    end
     local next_due = call('ZRANGE', expiry, '0', '0', 'WITHSCORES')
     local holder = call('HGET', holders, next_due[1])
     save()
@@ -45,7 +78,7 @@ elseif last >= LAST then
 else
     fence, slot = give(owner, units, '1', ttl, meta)
 end
-if waiting then
+if is_waited_for() then
     remove(owner)
     if shrinks or not record then hand_on(alone) end
 end

@@ -9,8 +9,7 @@ if ARGV[1] == '1' then
     hand_on(ARGV[2])
     save()
 end
-local found = call(
-    'ZRANGEBYSCORE', expiry, '(' .. now, '(' .. string.format('%.0f', FREE), 'WITHSCORES')
+local found = call('ZRANGEBYSCORE', expiry, '(' .. now, '(' .. FREE, 'WITHSCORES')
 local queued = call('ZRANGE', queue, '0', '-1')
 local answer = {now, (#found > 0 or #queued > 0) and limit or 0, #found / 2}
 for i = 1, #found, 2 do

@@ -5,7 +5,7 @@
 local revoked, count, longest = holders .. ':revoked', 0, REVOKED
 load()
 expire()
-for _, owner in ipairs(call('ZRANGEBYSCORE', expiry, '-inf', '(' .. string.format('%.0f', FREE))) do
+for _, owner in ipairs(call('ZRANGEBYSCORE', expiry, '-inf', '(' .. FREE)) do
     local record = call('HGET', holders, owner)
     if is_claimed(record) then
         call('HSET', revoked, owner, ARGV[1])

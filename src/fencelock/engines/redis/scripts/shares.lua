@@ -2,8 +2,9 @@
 --
 -- The holders are a hash. An owner is a field with "<fence> <units> <slot> <claimed> <ttl> <since>
 -- <meta>": the slot is "-" where there are none, claimed is 0 while the owner was only notified. The
--- field "=" has "<limit> <used> <slots> <fence>": the units that there are and that are held, how many
--- slots were given at all (each of them is held or free), and the last fence.
+-- field "=" has "<limit> <used> <slots> <fence> <kept> <waiting>": the units that there are and that
+-- are held; how many slots were given at all, each of which is held or free; the last fence; the moment
+-- to which these keys live; and 0 if certainly nobody waits.
 -- Beside it lies a sorted set of owners, by the moment at which their leases end. Behind them are the
 -- free slots, as "#" and a number, and then "=": so it is never empty and keeps its time to live. To
 -- find who is due, and which slot is free, takes no longer with many holders than with few.
@@ -14,10 +15,10 @@ local lock, expiry, queue, waiters =
 --+ waiters.lua
 --+ lifetime.lua
 
-local FREE, BEHIND = 8000000000000000, '9000000000000000' -- later than any moment in ms
+local BEHIND = '9000000000000000' -- and after the free slots
 local DUE_MAX = '1000' -- leases that are ended in one step
 local has_slots = match(holders, ':semaphore$')
-local state, limit, used, slots, last -- the field "=", and what is in it
+local state, limit, used, slots, last, kept, waiting -- the field "=", and what is in it
 
 -- Either key may have been evicted: without one of them nobody holds anything.
 local function load()
@@ -27,18 +28,27 @@ local function load()
         call('DEL', expiry)
         state = nil
     end
-    limit, used, slots, last = match(state or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
-    limit, used, slots, last = tonumber(limit), tonumber(used), tonumber(slots), tonumber(last)
+    limit, used, slots, last, kept, waiting = match(
+        state or '0 0 0 0 0 1', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d)$')
+    limit, used, slots = tonumber(limit), tonumber(used), tonumber(slots)
+    last, kept = tonumber(last), tonumber(kept)
+end
+
+local function is_waited_for()
+    if waiting == '1' and call('EXISTS', queue) == 0 then waiting = '0' end
+    return waiting == '1'
 end
 
 local function save()
-    local text = string.format('%.0f %.0f %.0f %.0f', limit, used, slots, last)
-    if limit > 0 and text ~= state then call('HSET', holders, '=', text) end
+    if limit == 0 then return end
+    local text = string.format('%.0f %.0f %.0f %.0f %.0f %d',
+        limit, used, slots, last, kept, is_waited_for() and 1 or 0)
+    if text ~= state then call('HSET', holders, '=', text) end
 end
 
 -- Begin with a limit, when nobody holds anything.
 local function begin(new_limit)
-    limit, used, slots = new_limit, 0, 0
+    limit, used, slots, kept = new_limit, 0, 0, 0
     call('DEL', expiry)
     call('ZADD', expiry, BEHIND, '=')
 end
@@ -69,8 +79,7 @@ end
 
 -- The lowest slot that is free.
 local function take_slot()
-    local free_slot = call(
-        'ZRANGEBYSCORE', expiry, string.format('%.0f', FREE), '+inf', 'LIMIT', '0', '1')[1]
+    local free_slot = call('ZRANGEBYSCORE', expiry, FREE, '+inf', 'LIMIT', '0', '1')[1]
     local slot = match(free_slot, '^#(%d+)$')
     if slot then
         call('ZREM', expiry, free_slot)
@@ -85,7 +94,7 @@ local function write_holder(owner, fence, units, slot, claimed, ttl, since, meta
         .. ' ' .. since .. ' ' .. meta)
     local life = claimed == '1' and tonumber(ttl) or math.min(CLAIM, tonumber(ttl))
     call('ZADD', expiry, string.format('%.0f', now + life), owner)
-    keep(holders, expiry, ttl)
+    kept = prolong(holders, expiry, kept, now, ttl)
 end
 
 -- Give free units to somebody; whoever calls has seen that they suffice, and that there is a fence.
