@@ -255,3 +255,32 @@ def test_a_fence_is_drawn_above_the_last_while_the_clock_is_behind() -> None:
     second = int(grant(name, OWNERS[1]).split(b" ")[0])
     assert second == first + 1
     name.check()
+
+
+def test_who_was_notified_is_not_given_a_second_share() -> None:
+    name = Name("semaphore", "1", hot=True)
+    for owner in OWNERS[:3]:
+        grant(name, owner)
+    grant(name, OWNERS[3], INBOXES[0])
+    name.step(("release", OWNERS[0]))
+    name.step(("release", OWNERS[1]))
+    assert name.told == [OWNERS[3]]
+    name.check()
+
+
+def test_a_writer_that_becomes_a_reader_lets_the_readers_behind_it_in() -> None:
+    name = Name("rwlock", "1", hot=True)
+    fence = grant(name, OWNERS[0], wants_all=True).split(b" ")[0]
+    grant(name, OWNERS[1], INBOXES[0])
+    assert grant(name, OWNERS[0]) == fence + b" 1 -"
+    assert name.told == [OWNERS[1]]
+    name.check()
+
+
+def test_a_short_lease_does_not_shorten_what_a_renewal_has_prolonged() -> None:
+    name = Name("rwlock", "1", hot=True)
+    grant(name, OWNERS[0])
+    assert name.step(("renew", OWNERS[0], 90_000_000)) == []
+    name.step(("wait", 1_000_000))
+    grant(name, OWNERS[1])
+    name.check()
