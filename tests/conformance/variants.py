@@ -104,11 +104,7 @@ NOT_PROMISED = {
     "postgresql mode=advisory": {"durable", "fifo", "revoke", *RECIPES},
     "postgresql mode=advisory bound=transaction": {"durable", "fifo", "revoke", *RECIPES},
     "postgresql mode=row": {"durable", "fifo", "revoke", *RECIPES},
-    "redis": RECIPES,
-    "rediss": RECIPES,
-    "valkey": RECIPES,
-    "redis+sentinel": RECIPES,
-    "redis+cluster": {"durable", *RECIPES},
+    "redis+cluster": {"durable"},
     "redlock": {"durable", "fifo", "push", *RECIPES},
     "zookeeper": RECIPES,
 }

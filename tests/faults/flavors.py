@@ -242,6 +242,7 @@ _AWAITED = {
     "acquire", "close", "holders", "inspect", "release", "renew", "revoke", "scan", "try_acquire",
     "wait",
 }  # fmt: skip
+_MAKERS = {"lock", "semaphore", "rwlock", "read", "write"}
 
 
 class _Dressed:
@@ -254,7 +255,7 @@ class _Dressed:
         value = getattr(self._inner, name)
         if name in _AWAITED:
             return _awaited(value)
-        if name == "lock":
+        if name in _MAKERS:
             return lambda *args, **options: _Dressed(value(*args, **options))
         return _Dressed(value) if name == "lost" else value
 

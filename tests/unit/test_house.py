@@ -41,6 +41,7 @@ RECIPES = [
     "memory.py",
     "sqlite/engine.py",
     "redis/engine.py",
+    "redis/shares.py",
     "redlock/engine.py",
     "postgresql/lease.py",
     "postgresql/advisory.py",
