@@ -111,5 +111,4 @@ NOT_PROMISED = {
     "redis+sentinel": RECIPES,
     "redis+cluster": {"durable", *RECIPES},
     "redlock": {"durable", "fifo", "push", *RECIPES},
-    "zookeeper": RECIPES,
 }

@@ -48,6 +48,8 @@ RECIPES = [
     "mysql/lease.py",
     "mysql/advisory.py",
     "zookeeper/engine.py",
+    "zookeeper/queue.py",
+    "zookeeper/shares.py",
     "etcd/engine.py",
 ]
 
