@@ -23,7 +23,7 @@ from . import options
 from .deletion import Deletion
 from .folders import Folders
 from .inspect import Inspection
-from .memory import Memory
+from .memos import Memos
 from .node import Node, key_of
 from .observers import Observers
 from .queue import Queue, Turn
@@ -64,7 +64,7 @@ class ZooKeeperEngine(Engine):
         self._shares = Shares(self._queue)
         self._inspection = Inspection(world, connection, folders)
         self._renewal = Renewal(world, connection, self._nodes, folders, self._inspection)
-        self._memory = Memory(world, connection, folders)
+        self._memos = Memos(world, connection, folders)
         self._observers = Observers(world, connection, folders)
 
     async def open(self) -> None:
@@ -129,13 +129,13 @@ class ZooKeeperEngine(Engine):
     # Remember and observe
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
-        await self._memory.remember(name, item, number, keep)
+        await self._memos.remember(name, item, number, keep)
 
     async def recall(self, name: str) -> Mapping[str, int]:
-        return await self._memory.recall(name)
+        return await self._memos.recall(name)
 
     async def forget(self, name: str) -> None:
-        await self._memory.forget(name)
+        await self._memos.forget(name)
 
     async def observe(self, name: str, signal: Signal) -> None:
         await self._observers.observe(name, signal)

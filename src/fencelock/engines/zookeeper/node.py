@@ -149,11 +149,13 @@ class Node:
         """Return the path of what the same owner holds through another client."""
         if self.is_replacement or not order:
             return None
-        holding = self.leases if self.lease_folder else order[: paths.holders(order)]
-        for child in holding:
-            if child.startswith(self.prefix) and child != self.child:
-                return f"{self.lease_folder or self.folder}/{child}"
-        return None
+        if self.lease_folder:
+            alike = [child for child in self.leases if child.startswith(self.prefix)]
+        else:
+            alike = [child for child in order if child.startswith(self.prefix)]
+            alike = [child for child in alike if paths.blocker(order, order.index(child)) < 0]
+        others = [child for child in alike if child != self.child]
+        return f"{self.lease_folder or self.folder}/{others[0]}" if others else None
 
     def holder_path(self, order: list[str]) -> str:
         """Return the path of one who keeps it waiting."""

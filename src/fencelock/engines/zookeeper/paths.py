@@ -37,10 +37,11 @@ LOCKS, LEASES = "locks", "leases"
 SYSTEM = "zookeeper"  # the server's own folder at the top of the tree
 
 _CONTENDER = re.compile(r"(?:__r?lock__|lock-|__READ__|__WRIT__)(-?\d{10})$")
+_CONTENDER_MAX = 20  # no match is longer: a long name is searched at its end only
 NUMBER_MAX = 2**31 - 1
 CURATOR = "_c_"
 READ, WRITE = "__READ__", "__WRIT__"
-_READER = re.compile(r"(?:__rlock__|__READ__)-?\d{10}$")
+_READERS = (READ, "__rlock__")
 _SLOT = re.compile(r"-(\d+)-of-(\d+)-lease-")
 _LIMIT = re.compile(r"-of-(\d+)-(?:lock|lease)-")
 
@@ -113,7 +114,7 @@ def _curator(guid: str) -> str:
 
 def sequence(child: str) -> int | None:
     """Return the number that the server gave to a contender, or None for any other node."""
-    found = _CONTENDER.search(child)
+    found = _CONTENDER.search(child, max(0, len(child) - _CONTENDER_MAX))
     return int(found[1]) if found else None
 
 
@@ -137,7 +138,7 @@ def is_spent(order: list[str]) -> bool:
 
 def is_reader(child: str) -> bool:
     """Whether a contender shares its lock with other readers."""
-    return _READER.search(child) is not None
+    return child[:-10].rstrip("-").endswith(_READERS)
 
 
 def blocker(order: list[str], position: int) -> int:

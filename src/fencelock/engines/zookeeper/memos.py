@@ -39,7 +39,7 @@ class Memo(NamedTuple):
     folder_version: int
 
 
-class Memory:
+class Memos:
     """What one client remembers and recalls."""
 
     def __init__(self, world: World, connection: Connection, folders: Folders) -> None:
