@@ -65,7 +65,7 @@ class Semaphore:
         return create(self._kazoo, self._locks, "lock-")
 
     def is_first(self, lock: str) -> bool:
-        children = self._kazoo.get_children(self._locks)
+        children: list[str] = self._kazoo.get_children(self._locks)
         return min(children, key=lambda child: fix_for_sorting(child, "lock-")) == lock
 
     def make_lease(self) -> str:

@@ -25,7 +25,9 @@ def wish(share: Share | None, name: str = "seat", ttl: float = 30.0) -> Request:
     return Request(name, token_hex(16), ttl, share=share)
 
 
-async def take(client: aio.Client, share: Share, name: str = "seat", ttl: float = 30.0) -> Grant:
+async def take(
+    client: aio.Client, share: Share | None, name: str = "seat", ttl: float = 30.0
+) -> Grant:
     answer = await engine_of(client).acquire(wish(share, name, ttl))
     assert isinstance(answer, Grant), answer
     return answer
