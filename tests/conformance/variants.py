@@ -106,5 +106,4 @@ NOT_PROMISED = {
     "postgresql mode=row": {"durable", "fifo", "revoke", *RECIPES},
     "redis+cluster": {"durable"},
     "redlock": {"durable", "fifo", "push", *RECIPES},
-    "zookeeper": RECIPES,
 }

@@ -49,6 +49,8 @@ RECIPES = [
     "mysql/lease.py",
     "mysql/advisory.py",
     "zookeeper/engine.py",
+    "zookeeper/queue.py",
+    "zookeeper/shares.py",
     "etcd/engine.py",
     "etcd/rwlock.py",
     "etcd/semaphore.py",
