@@ -43,6 +43,7 @@ RECIPES = [
     "redis/engine.py",
     "redlock/engine.py",
     "postgresql/lease.py",
+    "postgresql/shares.py",
     "postgresql/advisory.py",
     "postgresql/row.py",
     "mysql/lease.py",
