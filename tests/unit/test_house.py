@@ -44,6 +44,7 @@ RECIPES = [
     "redis/shares.py",
     "redlock/engine.py",
     "postgresql/lease.py",
+    "postgresql/shares.py",
     "postgresql/advisory.py",
     "postgresql/row.py",
     "mysql/lease.py",
