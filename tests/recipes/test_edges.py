@@ -344,7 +344,7 @@ def test_work_cancelled_at_its_end_is_written_down_first() -> None:
         async def work() -> None:
             async with client.once("job", every=MONTH_S) as turn:
                 assert turn
-                faults.delay("remember", after=0.05)
+                faults.delay("remember", before=0.05)
 
         task = asyncio.ensure_future(work())
         await until(lambda: bool(faults.seen("remember")))

@@ -29,7 +29,7 @@ from .._client.lock_options import LockSpec
 from .._client.policy import RELEASE_S
 from ..errors import OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy
-from ..world import GRACE_S
+from ..world import GRACE_S, NO_LIMIT
 from .board import Board, demand_memory
 
 EVERY_MIN_S, EVERY_MAX_S = 1.0, 366 * 86_400.0
@@ -86,7 +86,11 @@ class Schedule:
         ends_at = now + (number + 1) * self.every - wall
         return Window(number, ends_at, ends_at + self.every)
 
-    async def is_done(self, window: Window, limit: float) -> bool:
+    def left(self, window: Window) -> float:
+        """Seconds until a window ends."""
+        return max(0.0, window.ends_at - self._cores.here().world.now())
+
+    async def is_done(self, window: Window, limit: float = NO_LIMIT) -> bool:
         """Whether the work of a window was done, or of a later one."""
         return (await self._board.recall(limit)).get(WINDOW, window.number - 1) >= window.number
 
@@ -112,7 +116,7 @@ class Schedule:
             return Turn(window)
         return Turn(window, answer)
 
-    async def is_due(self, window: Window, limit: float) -> bool:
+    async def is_due(self, window: Window, limit: float = NO_LIMIT) -> bool:
         """Whether the work is still to be done, as the holder of the lock sees it."""
         done = await self.is_done(window, limit)
         return not done and self._cores.here().world.now() < window.over_at
