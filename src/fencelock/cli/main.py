@@ -24,7 +24,7 @@ from .signals import Interrupted
 
 VERBS: dict[str, str] = {
     "run": "run a command under a lock, and stop it before the lease can end",
-    "elect": "run a command while this process leads, and campaign again after a loss",
+    "elect": "run a command while leading; after a loss, campaign again",
     "leader": "show who leads",
     "ls": "list the locks that are held",
     "show": "show who holds a lock and who waits",
