@@ -30,6 +30,7 @@ class AioListener(Listener):
         self._connection: AioConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._job: Job | None = None
+        self._begun = False
         self._reconnect_at = 0.0
 
     async def watch(self, owner: str, signal: Signal) -> None:
@@ -86,9 +87,18 @@ class AioListener(Listener):
     def _start(self) -> None:
         self._timer = None
         if len(self._waiters) and not self._closing:
+            self._begun = False
             self._job = self._world.spawn(self._send_due(), "fencelock-listener")
+            self._loop.call_soon(self._see_begun)  # which is after the first step of the task
+
+    def _see_begun(self) -> None:
+        """Plan anew for a task that was cancelled before its first step: nothing of it runs."""
+        if not self._begun:
+            self._job = None
+            self._plan()
 
     async def _send_due(self) -> None:
+        self._begun = True
         try:
             connection = self._connection or await self._connect()
             now = self._world.now()
