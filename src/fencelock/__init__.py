@@ -39,18 +39,34 @@ if TYPE_CHECKING:
     from . import observe as observe
     from . import sql as sql
     from . import testing as testing
-    from .sync import Client, Lease, Leases, Lock, Locks, Lost, RWLock, connect
+    from .sync import (
+        Barrier,
+        Client,
+        Election,
+        Latch,
+        Lease,
+        Leases,
+        Lock,
+        Locks,
+        Lost,
+        Once,
+        RWLock,
+        connect,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AcquireTimeout",
+    "Barrier",
     "Client",
     "Denied",
+    "Election",
     "EngineError",
     "Expired",
     "FencelockError",
     "Holding",
+    "Latch",
     "Lease",
     "LeaseLost",
     "Leases",
@@ -59,6 +75,7 @@ __all__ = [
     "Lost",
     "Misconfigured",
     "NotAcquired",
+    "Once",
     "OutcomeUnknown",
     "Owed",
     "RWLock",

@@ -36,9 +36,22 @@ from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
 from .worlds.aio import AioWorld
 
 if TYPE_CHECKING:
-    from .recipes.several_aio import Leases, Locks
+    from .recipes.aio import Barrier, Election, Latch, Leases, Locks, Once
 
-__all__ = ["Client", "Lease", "Leases", "Lock", "Locks", "Lost", "RWLock", "connect"]
+__all__ = [
+    "Barrier",
+    "Client",
+    "Election",
+    "Latch",
+    "Lease",
+    "Leases",
+    "Lock",
+    "Locks",
+    "Lost",
+    "Once",
+    "RWLock",
+    "connect",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -193,8 +206,8 @@ class Client(ClientBase):
         wait for each other. One timeout covers all, and the loss of one is the loss of all. The
         options are those of ``lock``.
         """
+        from .recipes.aio import Locks
         from .recipes.several import in_order
-        from .recipes.several_aio import Locks
 
         return Locks(self._cores, in_order(names, lambda name: self.lock(name, **options)._spec))
 
@@ -207,6 +220,44 @@ class Client(ClientBase):
         spec = make_shared_spec(name, WRITE, options)
         self._demand(spec)
         return RWLock(Lock(self._cores, spec._replace(share=READ)), Lock(self._cores, spec))
+
+    def election(self, name: str, **options: Unpack[HoldOptions]) -> Election:
+        """Describe an election: whoever holds the lock of this name leads.
+
+        The options are those of ``lock``. Every engine can elect.
+        """
+        from .recipes.aio import Election
+
+        return Election(self.lock(name, **options))
+
+    def once(self, name: str, *, every: float, **options: Unpack[HoldOptions]) -> Once:
+        """Describe work that is done once in every window of so many seconds, by one of many.
+
+        Windows are counted on the wall clock of each machine. It is a block and a decorator. The
+        options are those of ``lock``; it waits until the window ends at the longest, so that a
+        runner that crashed is replaced, and ``timeout=0`` skips at once.
+        """
+        from .recipes.aio import Once
+
+        return Once(self.lock(name, **options), every)
+
+    def barrier(self, name: str, parties: int, *, ttl: float = DEFAULT_TTL_S) -> Barrier:
+        """Describe a barrier: so many parties wait for each other, again and again.
+
+        A party that crashed counts until its ``ttl`` is over.
+        """
+        from .recipes.aio import Barrier, slots_name
+
+        return Barrier(name, self.semaphore(slots_name(name, parties), limit=parties, ttl=ttl))
+
+    def latch(self, name: str, count: int, *, keep: float = 7 * 86_400.0) -> Latch:
+        """Describe a latch: it opens for all who wait once it was counted down so many times.
+
+        What was counted is kept for so many seconds after the last time, here a week.
+        """
+        from .recipes.aio import Latch
+
+        return Latch(self._cores, name, count, keep)
 
     @overload
     def locked(
@@ -443,6 +494,6 @@ if not TYPE_CHECKING:
         """The classes of recipes, which stand above the client and are loaded when first named."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from .recipes import several_aio
+        from .recipes import aio as recipes
 
-        return getattr(several_aio, name)
+        return getattr(recipes, name)

@@ -16,7 +16,10 @@ import pytest
 import fencelock
 from fencelock import aio, sync
 
-CLASSES = ("Client", "Lock", "Locks", "RWLock", "Lease", "Leases", "Lost")
+CLASSES = (
+    "Client", "Lock", "Locks", "RWLock", "Lease", "Leases", "Lost", "Election", "Once", "Barrier",
+    "Latch",
+)  # fmt: skip
 TWINS = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
 
@@ -26,7 +29,7 @@ def members(owner: type[object]) -> dict[str, Any]:
     for base in reversed(owner.__mro__[:-1]):
         if base.__module__.startswith("fencelock"):
             found.update(vars(base))
-    special = {"__bool__", "__repr__", *TWINS, *TWINS.values()}
+    special = {"__bool__", "__call__", "__repr__", *TWINS, *TWINS.values()}
     return {
         TWINS.get(name, name): value
         for name, value in found.items()
@@ -50,9 +53,11 @@ def plain(member: Any) -> Any:
 
 
 def flat(annotation: object) -> str:
-    """A return annotation without its flavor."""
+    """An annotation without its flavor."""
     text = re.sub(r"Awaitable\[(\w+)\]", r"\1", str(annotation))
-    text = re.sub(r"Coroutine\[Any, Any, ([^]]+)\]", r"\1", text)
+    text = re.sub(r"Coroutine\[Any, Any, ([^]]+)\]", r"\1", text).replace(
+        "AsyncIterator", "Iterator"
+    )
     return text.replace("Connecting", "Client")
 
 
@@ -64,12 +69,16 @@ def test_both_flavors_export_the_same_names() -> None:
         sync.__all__
         == aio.__all__
         == [
+            "Barrier",
             "Client",
+            "Election",
+            "Latch",
             "Lease",
             "Leases",
             "Lock",
             "Locks",
             "Lost",
+            "Once",
             "RWLock",
             "connect",
         ]
@@ -87,7 +96,8 @@ def test_both_flavors_have_the_same_members(name: str) -> None:
 # fmt: off
 SURFACE = {
     "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "open", "close", "traits",
-               "url", "owed", "semaphore", "rwlock", "locks", "take_over"},
+               "url", "owed", "semaphore", "rwlock", "locks", "take_over", "election", "once",
+               "barrier", "latch"},
     "Lock": {"acquire", "try_acquire", "name"},
     "Locks": {"acquire", "try_acquire", "names"},
     "Leases": {"fences", "remaining", "check", "lost", "reason", "release", "__bool__"},
@@ -96,6 +106,10 @@ SURFACE = {
               "renew", "release", "connection", "role", "slot", "downgrade",
               "hand_over", "__bool__"},
     "Lost": {"is_set", "wait", "__bool__"},
+    "Election": {"name", "campaign", "leader", "observe", "resign", "run"},
+    "Once": {"name", "__call__"},
+    "Barrier": {"name", "wait"},
+    "Latch": {"name", "count_down", "remaining", "wait", "reset"},
 }
 # fmt: on
 BLOCKS = {"__enter__", "__exit__"}
@@ -104,7 +118,7 @@ BLOCKS = {"__enter__", "__exit__"}
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_name_comes_or_goes_unnoticed(name: str) -> None:
     """Users type these; to change one is to break them, and a new one is a promise."""
-    blocks = BLOCKS if name not in ("Lost", "RWLock") else set()
+    blocks = BLOCKS if name not in ("Lost", "RWLock", "Barrier", "Latch") else set()
     assert set(members(getattr(sync, name))) - {"__repr__"} == SURFACE[name] | blocks
 
 
@@ -113,7 +127,13 @@ def test_both_flavors_have_the_same_signatures(
     ours: Callable[..., Any], theirs: Callable[..., Any]
 ) -> None:
     one, other = inspect.signature(ours), inspect.signature(theirs)
-    assert list(one.parameters.values()) == list(other.parameters.values())
+    assert [
+        parameter.replace(annotation=flat(parameter.annotation))
+        for parameter in one.parameters.values()
+    ] == [
+        parameter.replace(annotation=flat(parameter.annotation))
+        for parameter in other.parameters.values()
+    ]
     assert flat(one.return_annotation) == flat(other.return_annotation)
 
 
@@ -155,6 +175,10 @@ WAITING = {
     "RWLock": set(),
     "Lease": {"renew", "downgrade", "release", "__enter__", "__exit__"},
     "Lost": {"wait"},
+    "Election": {"campaign", "leader", "resign", "run", "__enter__", "__exit__"},
+    "Once": {"__enter__", "__exit__"},
+    "Barrier": {"wait"},
+    "Latch": {"count_down", "remaining", "wait", "reset"},
 }
 
 

@@ -317,6 +317,10 @@ _TWINS: dict[type[object], type[object]] = {
     several_sync.Locks: several_aio.Locks,
     several_sync.Leases: several_aio.Leases,
     several_sync.AnyLost: several_aio.AnyLost,
+    sync.Election: aio.Election,
+    sync.Once: aio.Once,
+    sync.Barrier: aio.Barrier,
+    sync.Latch: aio.Latch,
 }
 
 
@@ -330,7 +334,7 @@ def async_adapter(client: sync.Client) -> aio.Client:
 
 
 class _AsyncAdapter:
-    """Wraps a sync Client, Lock, Lease or Lost. Two that wrap the same one are equal."""
+    """Wraps a sync Client, Lock, Lease, Lost or recipe. Two that wrap the same one are equal."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
