@@ -89,6 +89,9 @@ class Engine(ABC):
     takes_keys: bool = False
     """Whether a lock may be asked for by a number that other users of the store know."""
 
+    session_bound: bool = False
+    """A grant ends with a connection of its holder, which may be long before its ttl."""
+
     commits: bool = False
     """Releasing commits the work of a transaction: a release that failed is raised, not retried
     behind the caller's back."""
@@ -133,6 +136,11 @@ class Engine(ABC):
     @abstractmethod
     async def release(self, grant: Grant) -> bool:
         """Give the lock back; False when it was no longer ours."""
+
+    async def end_in(self, grant: Grant, seconds: float) -> bool:
+        """Have a grant end in so many seconds, however long its ttl; False if it is not ours."""
+        (answer,) = await self.renew([grant._replace(ttl=seconds)])
+        return isinstance(answer, Grant)
 
     @abstractmethod
     async def withdraw(self, request: Request) -> None:

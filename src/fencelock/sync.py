@@ -37,7 +37,7 @@ from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
 
 if TYPE_CHECKING:
-    from .recipes.sync import Barrier, Election, Latch, Once
+    from .recipes.sync import Barrier, Election, Latch, Leases, Locks, Once
 
 __all__ = [
     "Barrier",
@@ -45,7 +45,9 @@ __all__ = [
     "Election",
     "Latch",
     "Lease",
+    "Leases",
     "Lock",
+    "Locks",
     "Lost",
     "Once",
     "RWLock",
@@ -91,6 +93,8 @@ class Client(ClientBase):
         safety: Safety | None = None,
         meta: Meta | None = None,
         key: int | None = None,
+        min_hold: float | None = None,
+        delay: float | None = None,
     ) -> Lock:
         """Describe a lock; nothing is sent yet.
 
@@ -99,10 +103,22 @@ class Client(ClientBase):
         ``on_lost`` is called with the LeaseLost when the lease is lost. ``reentrant`` lets the same
         thread enter again. ``safety`` refuses an engine that promises less. ``meta`` is shown to
         whoever asks who holds the lock. ``key`` is the number under which other programs know the
-        lock, in a store that locks by numbers.
+        lock, in a store that locks by numbers. ``min_hold`` keeps others out for so long even if it
+        is released sooner, ``delay`` for so long after a holder was lost.
         """
         spec = make_lock_spec(
-            name, ttl, timeout, renew, max_hold, on_lost, reentrant, safety, meta, key
+            name,
+            ttl,
+            timeout,
+            renew,
+            max_hold,
+            on_lost,
+            reentrant,
+            safety,
+            meta,
+            key,
+            min_hold,
+            delay,
         )
         self._cores.here().demand(spec)
         return Lock(self._cores, spec)
@@ -116,6 +132,18 @@ class Client(ClientBase):
         spec = make_shared_spec(name, semaphore_share(limit), options)
         self._cores.here().demand(spec)
         return Lock(self._cores, spec)
+
+    def locks(self, *names: str, **options: Unpack[HoldOptions]) -> Locks:
+        """Describe several locks that are held together: all or none.
+
+        They are acquired in one order for everybody, so that two who name them differently do not
+        wait for each other. One timeout covers all, and the loss of one is the loss of all. The
+        options are those of ``lock``.
+        """
+        from .recipes.several import in_order
+        from .recipes.sync import Locks
+
+        return Locks(self._cores, in_order(names, lambda name: self.lock(name, **options)._spec))
 
     def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
         """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.
@@ -213,6 +241,14 @@ class Client(ClientBase):
     def holders(self, name: str) -> list[Holding]:
         """Who holds a name now."""
         return list(self.inspect(name).holders)
+
+    def take_over(self, token: str) -> Lease:
+        """Go on with a lease that another process gave away by ``hand_over()``.
+
+        It is renewed from now on, with the same fence. LeaseLost says that it is gone meanwhile.
+        """
+        lease: Lease = drive(self._core.resume(token))
+        return lease
 
     def inspect(self, name: str) -> State:
         """Who holds a name now and who waits for it, first come first."""
@@ -337,6 +373,14 @@ class Lease(LeaseBase):
     def renew(self, *, ttl: float | None = None) -> None:
         """Renew now, with a new ttl if one is given; raise LeaseLost if it is lost."""
         drive(self._core.lifecycle.renew(self._hold, None if ttl is None else check_ttl(ttl)))
+
+    def hand_over(self) -> str:
+        """Give the lease to another process: ``client.take_over(token)`` there goes on with it.
+
+        It is over here at once, without a release: nothing renews it until it is taken over, and
+        it ends after its ttl if nobody does. Whoever has the token has the lock: keep it secret.
+        """
+        return self._core.lifecycle.give_away(self._hold)
 
     def downgrade(self) -> None:
         """Keep a write lock as a read lock: others may read now, and nobody has written between.

@@ -21,7 +21,7 @@ from fencelock.testing.conformance import Check, Flavor
 from fencelock.worlds.threads import ThreadsWorld
 
 PROJECT = Path(__file__).parents[2] / "examples" / "engine_flock"
-NOT_PROMISED = {"push", "shared", "remembers", "observe"}
+NOT_PROMISED = {"push", "portable", "shared", "remembers", "observe"}
 
 CASES = [
     pytest.param(check, flavor, id=f"{check}-{flavor}")

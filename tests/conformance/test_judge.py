@@ -17,10 +17,11 @@ from fencelock.engine import Engine
 from fencelock.engines.memory import MemoryEngine
 from fencelock.errors import EngineError, Unavailable
 from fencelock.model import Busy, Grant, Request
+from fencelock.recipes import several
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from fencelock.world import sleep
-from tests.conformance.broken import holding, ordering, sharing, showing
+from tests.conformance.broken import holding, lingering, ordering, sharing, showing
 
 TIMEOUT_S = 0.7  # a defect is waited for in vain: do not wait long
 
@@ -117,6 +118,9 @@ DEFECTS: dict[type[Engine], str] = {
     sharing.ForgetsWithTheBriefest: "what_is_kept_briefly_does_not_shorten_the_rest",
     sharing.RemembersWithoutCase: "names_remember_their_own",
     sharing.AnnouncesToItself: "observers_are_told",
+    lingering.KnowsItsOwnOnly: "a_lease_can_be_handed_over",
+    lingering.EndsAtOnce: "a_shortest_hold_outlasts_its_release",
+    lingering.KeepsForASecond: "a_lost_lock_is_kept_for_its_delay",
     holding.EndsWithItsFirstClient: "closing_one_client_leaves_the_others_alone",
     holding.ForgetsWhenAllHaveLeft: "a_grant_survives_while_nobody_is_connected",
     holding.PromisesTooMuch: "safety_is_promised_or_refused",
@@ -167,6 +171,18 @@ async def _give_up(world: object, engine: Engine, request: Request, limit: float
         raise EngineError(str(error)) from error
 
 
+_kept: list[object] = []
+
+
+async def _keep_all(core: object, leases: object) -> bool:
+    _kept.append(leases)
+    return True
+
+
+def _as_named(names: Any, spec: Callable[[str], Any]) -> list[Any]:
+    return [spec(name) for name in names]
+
+
 def _accept(value: Any, what: str = "") -> Any:
     return value
 
@@ -180,6 +196,10 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
     "a_reader_cannot_become_a_writer": (Core, "refuse_upgrade", _accept),
+    "several_locks_are_all_or_none": (several, "release_all", _keep_all),
+    "the_order_of_names_does_not_deadlock": (several, "in_order", _as_named),
+    "the_loss_of_one_is_the_loss_of_all": (LeaseLifecycle, "leave", _leave_quietly),
+    "wrong_names_of_several_are_refused": (several, "in_order", _as_named),
     "a_waiter_survives_a_short_outage": (acquire, "_acquire", _give_up),
 }
 

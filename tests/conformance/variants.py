@@ -91,19 +91,26 @@ RECIPES = {"shared", "remembers", "observe"}
 
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
 NOT_PROMISED = {
-    "memory": {"durable"},
+    "memory": {"durable", "portable"},
     "sqlite": RECIPES,
     "sqlite push=no": RECIPES,
     "mariadb": RECIPES,
-    "mariadb mode=advisory": {"durable", "fifo", "revoke", "scan", *RECIPES},
+    "mariadb mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "mysql": RECIPES,
-    "mysql mode=advisory": {"durable", "fifo", "revoke", "scan", *RECIPES},
+    "mysql mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "postgresql": set(),
     "postgresql push=no": {"push", "observe"},
     "postgresql pgbouncer": {"push", "observe"},
-    "postgresql mode=advisory": {"durable", "fifo", "revoke", *RECIPES},
-    "postgresql mode=advisory bound=transaction": {"durable", "fifo", "revoke", *RECIPES},
-    "postgresql mode=row": {"durable", "fifo", "revoke", *RECIPES},
+    "postgresql mode=advisory": {"durable", "portable", "fifo", "revoke", *RECIPES},
+    "postgresql mode=advisory bound=transaction": {
+        "durable",
+        "portable",
+        "fifo",
+        "revoke",
+        *RECIPES,
+    },
+    "postgresql mode=row": {"durable", "portable", "fifo", "revoke", *RECIPES},
     "redis+cluster": {"durable"},
     "redlock": {"durable", "fifo", "push", *RECIPES},
+    "zookeeper": {"portable"},
 }

@@ -17,7 +17,8 @@ import fencelock
 from fencelock import aio, sync
 
 CLASSES = (
-    "Client", "Lock", "RWLock", "Lease", "Lost", "Election", "Once", "Barrier", "Latch",
+    "Client", "Lock", "Locks", "RWLock", "Lease", "Leases", "Lost", "Election", "Once", "Barrier",
+    "Latch",
 )  # fmt: skip
 TWINS = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
@@ -73,7 +74,9 @@ def test_both_flavors_export_the_same_names() -> None:
             "Election",
             "Latch",
             "Lease",
+            "Leases",
             "Lock",
+            "Locks",
             "Lost",
             "Once",
             "RWLock",
@@ -93,11 +96,15 @@ def test_both_flavors_have_the_same_members(name: str) -> None:
 # fmt: off
 SURFACE = {
     "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "open", "close", "traits",
-               "url", "owed", "semaphore", "rwlock", "election", "once", "barrier", "latch"},
+               "url", "owed", "semaphore", "rwlock", "locks", "take_over", "election", "once",
+               "barrier", "latch"},
     "Lock": {"acquire", "try_acquire", "name"},
+    "Locks": {"acquire", "try_acquire", "names"},
+    "Leases": {"fences", "remaining", "check", "lost", "reason", "release", "__bool__"},
     "RWLock": {"read", "write", "name"},
     "Lease": {"name", "fence", "ttl", "meta", "remaining", "check", "lost", "reason", "renewals",
-              "renew", "release", "connection", "role", "slot", "downgrade", "__bool__"},
+              "renew", "release", "connection", "role", "slot", "downgrade",
+              "hand_over", "__bool__"},
     "Lost": {"is_set", "wait", "__bool__"},
     "Election": {"name", "campaign", "leader", "observe", "resign", "run"},
     "Once": {"name", "__call__"},
@@ -151,8 +158,20 @@ def test_the_comparison_sees_differences() -> None:
 
 
 WAITING = {
-    "Client": {"holders", "inspect", "scan", "revoke", "open", "close", "__enter__", "__exit__"},
+    "Client": {
+        "holders",
+        "take_over",
+        "inspect",
+        "scan",
+        "revoke",
+        "open",
+        "close",
+        "__enter__",
+        "__exit__",
+    },
     "Lock": {"acquire", "try_acquire", "__enter__", "__exit__"},
+    "Locks": {"acquire", "try_acquire", "__enter__", "__exit__"},
+    "Leases": {"release", "__enter__", "__exit__"},
     "RWLock": set(),
     "Lease": {"renew", "downgrade", "release", "__enter__", "__exit__"},
     "Lost": {"wait"},

@@ -64,7 +64,7 @@ RANK = {part: rank for rank, parts in enumerate(SPINE) for part in parts}
 
 # Parts of `_client` that belong to one flavor, or to what a user writes.
 FACADES = {"cancel_scope", "facade", "lock_options"}
-FLAVORS = {"sync", "aio"}  # and those of `recipes`
+FLAVORS = {"sync", "aio", "several_sync", "several_aio"}  # and those of `recipes`
 
 # Time, chance, identity, waiting and the operating system: protocol code asks its World for them.
 # fmt: off

@@ -203,3 +203,19 @@ def test_a_signal_handler_that_uses_the_client_in_the_midst_of_a_call_is_told(
     assert client.holders("other") == []
     with client.lock("other"):  # between two calls it may
         pass
+
+
+def test_a_loss_that_the_body_did_not_live_to_see_cancels_nothing_later() -> None:
+    """The body ends in the same step in which its lease is lost, and nothing of leaving waits."""
+
+    async def main() -> None:
+        async with aio.connect("memory://") as client:
+            with pytest.raises(LeaseLost):
+                async with client.lock("seat") as lease:
+                    lease._core.keeper.lose(lease._hold, "revoked", "the test wishes so")
+            await asyncio.sleep(0)  # would be cancelled
+            task = asyncio.current_task()
+            assert task is not None
+            assert not task.cancelling()
+
+    asyncio.run(main())

@@ -101,7 +101,7 @@ async def wait_for_lock(
             deadline = None if timeout is None else limit - GRACE_S
             answer = await _wait_in_queue(world, engine, request, deadline, limit, waitlist, answer)
             if isinstance(answer, Grant) and answer.valid_until <= world.now():
-                raise _too_late(request)  # ending the watch took longer than the lease lasts
+                raise too_late(request)  # ending the watch took longer than the lease lasts
     except FencelockError as error:
         doubt = isinstance(error, OutcomeUnknown)
         if not doubt and not joins:
@@ -239,7 +239,7 @@ async def _retry_unknown(
     if unknown is not None:
         raise unknown
     await _give_back(engine, request)
-    raise _too_late(request)
+    raise too_late(request)
 
 
 async def _give_back(engine: Engine, request: Request) -> None:
@@ -252,7 +252,7 @@ async def _give_back(engine: Engine, request: Request) -> None:
         ) from error
 
 
-def _too_late(request: Request) -> Unavailable:
+def too_late(request: Request) -> Unavailable:
     return Unavailable(
         f"the engine's answers for {request.name!r} took longer than the ttl of {request.ttl:g} s; "
         "nothing is held. Ask for a longer ttl, or see why the engine is slow"

@@ -49,18 +49,20 @@ async def leave(core: Core[Any], hold: HoldState, error: BaseException | None) -
     if not body.fired:
         await core.lifecycle.leave(hold, error)
         return
-    delivered = isinstance(error, asyncio.CancelledError)
+    delivered = landed = isinstance(error, asyncio.CancelledError)
     try:
         await core.lifecycle.leave(hold, error)
-        if not delivered:
-            await asyncio.sleep(
-                0
-            )  # the body ended before the cancellation reached it: let it land here
     except asyncio.CancelledError:
         if delivered:
             raise  # a second one, which is somebody else's
+        landed = True
     except LeaseLost:
         pass  # raised below, with its cause
+    if not landed:  # the body ended before the cancellation reached it: let it land here
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            pass
     ours = body.task.uncancel() <= body.cancelling
     if delivered and not ours:
         return

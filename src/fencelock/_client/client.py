@@ -28,12 +28,13 @@ from ..model import (
     wished,
 )
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
-from . import acquire
+from . import acquire, lease_token
 from .hold_state import HoldState
 from .holder_meta import HolderMeta
 from .lease_lifecycle import LeaseLifecycle
-from .lock_options import READ, WRITE, LockSpec
+from .lock_options import READ, WRITE, Linger, LockSpec
 from .pending import grace
+from .release import release_later
 
 ENDING_S = 0.002
 MANY = 100  # leases of one client from which on memory matters
@@ -146,7 +147,7 @@ class Core(Generic[L]):
                     await self.lifecycle.release(hold, entirely=True, limit=deadline)
                 else:
                     self.keeper.retire(hold)
-                    self.pending.release(hold.grant, lambda: None)
+                    release_later(self.world, self.engine, self.pending, hold)
             except FencelockError as error:
                 observe.warn(f"{hold.grant.name!r} was not released on closing: {error}")
             hold.loss = hold.loss or hold.lost_error("session", "its client was closed")
@@ -214,6 +215,8 @@ class Core(Generic[L]):
                 f"{self.engine.address.public} has no locks that several can hold, and a "
                 f"{share.kind} was asked for: {SHARED_ADVICE}"
             )
+        if spec.linger is not None:
+            self._demand_linger(spec.linger)
         if key is not None and not self.engine.takes_keys:
             raise Unsupported(
                 f"{self.engine.address.public} locks by name only, and key={key} was given: leave "
@@ -225,6 +228,20 @@ class Core(Generic[L]):
                 f"was demanded: {traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
             )
 
+    def _demand_linger(self, linger: Linger) -> None:
+        """Refuse to keep a lock after its holder is gone where it ends with the holder."""
+        url, traits = self.engine.address.public, self.traits
+        if linger.min_hold and not (traits.portable or traits.scope == "process"):
+            raise Unsupported(
+                f"{url} frees a lock when its holder exits, and min_hold was given: use sqlite, "
+                "redis, etcd, or postgresql and mysql with mode=lease"
+            )
+        if linger.delay and self.engine.session_bound:
+            raise Unsupported(
+                f"{url} frees a lock when its holder's connection ends, and delay was given: use "
+                "mode=lease, or another engine"
+            )
+
     async def attempt(self, spec: LockSpec, timeout: float | None) -> L | Busy:
         """Acquire within the timeout, or say who is in the way."""
         world = self.world
@@ -234,8 +251,8 @@ class Core(Generic[L]):
             await self._ready_by(limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
-        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share = spec
-        if safety is not None or key is not None or share is not None:
+        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, linger = spec
+        if safety is not None or key is not None or share is not None or linger is not None:
             self.demand(spec)  # once more: some engines know themselves only when open
         if share is WRITE:
             self.refuse_upgrade(name)
@@ -244,7 +261,8 @@ class Core(Generic[L]):
         if max_hold is not None and max_hold < ttl:
             ttl = max_hold
         about, owner = self._about.text(meta), world.owner()
-        request = wished(name, owner, ttl, about, timeout != 0, key, share)
+        kept = ttl if linger is None else ttl + linger.delay
+        request = wished(name, owner, kept, about, timeout != 0, key, share)
         engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
         hold: HoldState | None = None
         attempt = acquire.Attempt()
@@ -271,8 +289,12 @@ class Core(Generic[L]):
                     waitlist.attempts.pop(owner, None)
                     return answer
             grant = answer if len(keeper.holds) < MANY else self._share_times(answer)
+            if kept != ttl:
+                grant = await self._believed(request, grant, ttl, limit)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
             hold = HoldState(grant, about, renew, hold_until, on_lost, self.generation)
+            if linger is not None:
+                hold.delay, hold.min_until = linger.delay, world.now() + linger.min_hold
             lease = self._make_lease(self, hold)  # from here on its collection is seen
             if waitlist.closed:
                 waitlist.check()
@@ -293,6 +315,14 @@ class Core(Generic[L]):
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
+
+    async def _believed(self, request: Request, grant: Grant, ttl: float, limit: float) -> Grant:
+        """The grant as its holder may believe in it, where the engine keeps it for longer."""
+        grant = granted(grant.name, grant.owner, grant.fence, ttl, grant.asked_at, grant.share)
+        if grant.valid_until <= self.world.now():
+            await self._undo(request, None, limit)
+            raise acquire.too_late(request._replace(ttl=ttl))
+        return grant
 
     def refuse_upgrade(self, name: str) -> None:
         """Refuse to wait for a write lock below a read lock of the same thread or task."""
@@ -384,6 +414,21 @@ class Core(Generic[L]):
         grant = granted(name, owner, fence, ttl, self.world.now(), share)
         hold = HoldState(grant, "{}", False, None, None, self.generation)
         return self._make_lease(self, hold)
+
+    async def resume(self, token: str) -> L:
+        """Hold and renew what another process handed over; raise LeaseLost if it is gone."""
+        grant, delay = lease_token.unpack(token)
+        await self.ready()
+        lease = self.take_over(grant)
+        hold = lease._hold  # pyright: ignore[reportPrivateUsage]  # a lease is a face of ours
+        hold.renews, hold.delay = True, delay
+        try:
+            await self.lifecycle.renew(hold, None)
+        except BaseException:
+            self.keeper.retire(hold)  # it stays whose it is, and the token can be used again
+            raise
+        self.keeper.add(hold)
+        return lease
 
     async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
         """Wait until the hold is lost; False when time is up or it was released."""

@@ -64,8 +64,14 @@ class HoldState:
     """The engine may not know of the release: it can be asked again."""
     failed: RareAttribute[bool] = RareAttribute(False)
     """A block within another one of the same hold has raised."""
+    handed_over: RareAttribute[bool] = RareAttribute(False)
+    """It has ended here, and another process may hold it."""
     downgraded: RareAttribute[bool] = RareAttribute(False)
     """It was a write lock, and may be no more than a read lock by now."""
+    delay: RareAttribute[float] = RareAttribute(0.0)
+    """For how long after its end the engine keeps it from others, unless it is released."""
+    min_until: RareAttribute[float] = RareAttribute(0.0)
+    """Until when the engine keeps it from others, even if it is released."""
     reader: RareAttribute[Callable[[], object] | None] = RareAttribute(None)
     """A weak reference to the thread or task that reads under it."""
     presumed: RareAttribute[bool] = RareAttribute(False)

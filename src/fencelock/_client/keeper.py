@@ -239,14 +239,18 @@ class Keeper:
         others, shortest = self._asked.get(hold, (0, ttl))
         self._asked[hold] = (others + 1, min(ttl, shortest))
         old = hold.grant
-        if ttl == old.ttl:
+        if hold.rare is not None and hold.delay:  # the engine keeps it for longer than we believe
+            wanted = old._replace(ttl=ttl + hold.delay)
+        elif ttl == old.ttl:
             return old
+        else:
+            wanted = None
         new = granted(old.name, old.owner, old.fence, ttl, now, old.share)
         if new.valid_until < old.valid_until:
             hold.grant = new
             self._schedule(hold)
             self._rouse(hold)
-        return new
+        return wanted or new
 
     def _answered(self, hold: HoldState) -> None:
         others, shortest = self._asked.pop(hold)

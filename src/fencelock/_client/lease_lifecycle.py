@@ -8,22 +8,22 @@ acquires, and nothing knows whose client it is.
 from __future__ import annotations
 
 import weakref
-from functools import partial
 from typing import Any
 
 from .. import observe
 from ..engine import Engine
-from ..errors import FencelockError, LeaseLost, SessionEnded, UsageError
+from ..errors import FencelockError, LeaseLost, SessionEnded, Unsupported, UsageError
 from ..model import Busy, Grant, Meta, Request
 from ..world import GRACE_S, NO_LIMIT, World
 from . import policy
 from .hold_state import HoldState
 from .holder_meta import read_meta
 from .keeper import Keeper
+from .lease_token import pack
 from .lock_options import READ
 from .loss_notify import tell_unreleased
 from .pending import Pending
-from .release import free, free_again, settle
+from .release import free, free_again, give_back, release_later, settle
 
 PRESUMED = "a request had no answer, and asked again the lock was gone: released, or revoked before"
 
@@ -53,16 +53,16 @@ class LeaseLifecycle:
             raise
         except BaseException:
             # Of a signal handler, at any bytecode: its caller will not come again.
-            self._release_later(hold)
+            self.release_later(hold)
             raise
 
-    def _release_later(self, hold: HoldState) -> None:
+    def release_later(self, hold: HoldState) -> None:
         """Have a lock given back in the background, unless that is under way or done."""
         if not self.world.cancels and not self.is_foreign(hold):
             self.world.unbound()
             self.keeper.retire(hold)
             hold.owed = True
-            self.pending.release(hold.grant, partial(settle, self.pending, hold))
+            release_later(self.world, self.engine, self.pending, hold)
 
     async def _release(self, hold: HoldState, entirely: bool, limit: float | None) -> bool:
         world, engine, pending = self.world, self.engine, self.pending
@@ -90,7 +90,10 @@ class LeaseLifecycle:
                 freed = await world.shield(work, engine.plain)
             else:
                 try:  # as free() does, with one await less
-                    freed = await engine.release(hold.grant)
+                    if hold.rare is None:
+                        freed = await engine.release(hold.grant)
+                    else:
+                        freed = await give_back(world, engine, hold)
                 except BaseException as error:
                     freed = await free_again(world, engine, pending, hold, began, error)
                 if hold.rare is not None:
@@ -137,7 +140,7 @@ class LeaseLifecycle:
             failure = raised
         except BaseException:
             if not hold.released and hold.count <= 1:
-                self._release_later(hold)
+                self.release_later(hold)
             raise
         lost = lost or hold.loss
         trouble = hold.lost_again(lost) if lost is not None else failure
@@ -196,12 +199,12 @@ class LeaseLifecycle:
         if loss is not None:
             raise hold.lost_again(loss)
         if hold.released:
-            name = hold.grant.name
+            name, reason = hold.grant.name, "handed over" if hold.handed_over else "released"
             raise SessionEnded(
-                f"the lease on {name!r} was released: acquire the lock again",
+                f"the lease on {name!r} was {reason}: acquire the lock again",
                 name=name,
                 fence=hold.grant.fence,
-                reason="it was released",
+                reason=f"it was {reason}",
             )
 
     async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
@@ -237,10 +240,25 @@ class LeaseLifecycle:
         self.abandoned = [*(t for t in self.abandoned if t.remaining(now) > 0), hold]
         return True
 
+    def give_away(self, hold: HoldState) -> str:
+        """Hand a hold over to whoever gets the token; it cannot be used here any more."""
+        if not self.engine.traits.portable:
+            raise Unsupported(
+                f"a lease of {self.engine.address.public} ends with the process that acquired it "
+                "and cannot be handed over: use sqlite, redis, etcd, or postgresql and mysql with "
+                "mode=lease"
+            )
+        if hold.count > 1:
+            raise UsageError(
+                f"{hold.grant.name!r} was entered {hold.count} times: hand it over in the outermost"
+            )
+        return pack(self.hand_over(hold), hold.delay)
+
     def hand_over(self, hold: HoldState) -> Grant:
         """Stop looking after a hold without releasing it: whoever gets the grant carries on."""
         self.check(hold)
         self.keeper.retire(hold)
+        hold.handed_over = True
         self._forget(hold)
         return hold.grant
 

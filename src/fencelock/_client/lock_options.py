@@ -13,6 +13,8 @@ from .validation import (
     check_flag,
     check_key,
     check_limit,
+    check_linger,
+    check_lingering,
     check_max_hold,
     check_meta,
     check_name,
@@ -41,6 +43,16 @@ class LockSpec(NamedTuple):
     meta: dict[str, Scalar]
     key: int | None
     share: Share | None = None
+    linger: Linger | None = None
+
+
+class Linger(NamedTuple):
+    """For how long a lock that is over is not given to others; few ask for that."""
+
+    min_hold: float
+    """From its grant on, even if it is released before."""
+    delay: float
+    """After its holder was lost."""
 
 
 def make_lock_spec(
@@ -54,10 +66,16 @@ def make_lock_spec(
     safety: object,
     meta: object,
     key: object = None,
+    min_hold: object = None,
+    delay: object = None,
 ) -> LockSpec:
     """Check every option; the first that is wrong is named together with what to do."""
     if on_lost is not None and not callable(on_lost):
         raise UsageError(f"on_lost must be a function that takes the LeaseLost, not {on_lost!r}")
+    linger = None
+    if min_hold is not None or delay is not None:
+        linger = Linger(check_linger(min_hold, "min_hold"), check_linger(delay, "delay"))
+        check_lingering(linger.min_hold, max_hold)
     return LockSpec(
         name=check_name(name),
         ttl=check_ttl(ttl),
@@ -69,6 +87,7 @@ def make_lock_spec(
         safety=check_safety(safety),
         meta={} if meta is None else check_meta(meta),
         key=None if key is None else check_key(key),
+        linger=linger,
     )
 
 
@@ -125,6 +144,8 @@ class LockOptions(HoldOptions, total=False):
 
     reentrant: bool
     key: int | None
+    min_hold: float | None
+    delay: float | None
 
 
 class Template:

@@ -121,10 +121,15 @@ class Pending:
             await unwatch(self._engine, request)
         await self._engine.withdraw(request)
 
-    def release(self, grant: Grant, confirmed: Callable[[], None]) -> None:
-        """Go on with a release in the background."""
+    def release(
+        self,
+        grant: Grant,
+        call: Callable[[], Coroutine[Any, Any, bool]],
+        confirmed: Callable[[], None],
+    ) -> None:
+        """Go on with a release in the background, by calling it until it is answered."""
         owed = Owed(grant.name, "release", self._world.now())
-        self._undos[grant.owner] = _Undo(owed, lambda: self._engine.release(grant), confirmed)
+        self._undos[grant.owner] = _Undo(owed, call, confirmed)
         self._start()
 
     def forget(self, owner: str) -> None:

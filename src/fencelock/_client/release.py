@@ -10,6 +10,15 @@ from ..world import World
 from . import policy
 from .hold_state import HoldState
 from .pending import Pending, is_definite
+from .validation import TTL_MIN_S
+
+
+async def give_back(world: World, engine: Engine, hold: HoldState) -> bool:
+    """Release a lock, or leave it to end with its shortest hold; False when it is not ours."""
+    rest = hold.min_until - world.now()
+    if rest <= 0 or hold.loss is not None:
+        return await engine.release(hold.grant)
+    return await engine.end_in(hold.grant, max(rest, TTL_MIN_S))
 
 
 async def free(
@@ -17,7 +26,7 @@ async def free(
 ) -> bool:
     """Release a hold; ``began`` is now. No answer is resolved by asking again."""
     try:
-        freed = await engine.release(hold.grant)
+        freed = await give_back(world, engine, hold)
     except BaseException as error:
         return await free_again(world, engine, pending, hold, began, error)
     if hold.rare is not None:
@@ -50,7 +59,7 @@ async def free_again(
         if world.now() >= min(began + policy.RELEASE_S, world.limit()):
             break
         try:
-            freed = await engine.release(grant)
+            freed = await give_back(world, engine, hold)
         except (OutcomeUnknown, Unavailable) as failure:
             error = failure
             continue
@@ -66,17 +75,23 @@ async def free_again(
     try:
         if not unknown and (engine.commits or is_definite(error)):
             raise error
-        pending.release(grant, partial(settle, pending, hold))
+        release_later(world, engine, pending, hold)
         if not isinstance(error, FencelockError):
             raise error  # Ctrl-C, or an exception of another signal handler: it is the caller's
+        until = max(grant.ttl + hold.delay, hold.min_until - world.now())
         raise OutcomeUnknown(
             f"the release of {grant.name!r} was not confirmed ({error}): it goes on in the "
-            f"background (client.owed), and the lock frees itself within {grant.ttl:g} s at the "
-            "latest",
-            until=grant.ttl,
+            f"background (client.owed), and the lock frees itself within {until:g} s at the latest",
+            until=until,
         ) from error
     finally:
         del error  # its traceback has this frame: the two would keep alive what it broke off
+
+
+def release_later(world: World, engine: Engine, pending: Pending, hold: HoldState) -> None:
+    """Go on with the release of a hold in the background."""
+    call = partial(give_back, world, engine, hold)
+    pending.release(hold.grant, call, partial(settle, pending, hold))
 
 
 def settle(pending: Pending, hold: HoldState) -> None:

@@ -102,6 +102,22 @@ def check_max_hold(max_hold: object) -> float | None:
     return seconds
 
 
+def check_linger(seconds: object, what: str) -> float:
+    """Return for how long a lock that is over is kept from others, 0 for None."""
+    if seconds is None:
+        return 0.0
+    value = _seconds(seconds, what)
+    if not 0 <= value <= TTL_MAX_S:
+        raise UsageError(f"{what} must be between 0 and {TTL_MAX_S:g} seconds, not {seconds!r}")
+    return value
+
+
+def check_lingering(min_hold: float, max_hold: object) -> None:
+    """Refuse a shortest hold that is longer than the longest."""
+    if isinstance(max_hold, int | float) and min_hold > max_hold:
+        raise UsageError(f"min_hold={min_hold:g} is more than max_hold={max_hold:g}")
+
+
 def check_flag(value: object, what: str) -> bool:
     """Return a switch, or say what is wrong with it: ``renew="no"`` is not a switch."""
     if not isinstance(value, bool):

@@ -1,45 +1,31 @@
-"""Pack a lease into a text that a script carries from one command to the next, and unpack it.
+"""Carry a lease from one command of a script to the next, in a variable of the script.
 
-The text holds the owner id and is therefore the right to renew and release: who has it has the
-lock. It goes to a variable of the script, never to a log.
+The text is the right to renew and release: it goes to standard output, never to a log.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import os
 from typing import TYPE_CHECKING
 
-from .._client.validation import check_name, check_ttl
-from ..model import Grant, check_fence
+from .._client import lease_token
+from ..errors import UsageError
+from ..model import Grant
 from .codes import BadArguments
 
 if TYPE_CHECKING:
     from ..sync import Client, Lease
 
 VARIABLE = "FENCELOCK_LEASE"
-_PREFIX = "fl1."
 
-
-def pack(grant: Grant) -> str:
-    """The text for a script: only letters, digits, ``-``, ``_`` and ``.``."""
-    facts = json.dumps([grant.name, grant.owner, grant.fence, grant.ttl], separators=(",", ":"))
-    return _PREFIX + base64.urlsafe_b64encode(facts.encode()).decode().rstrip("=")
+pack = lease_token.pack
 
 
 def unpack(text: str) -> Grant:
     """Read the text, or say that it is none; never show it."""
-    body = text.strip().removeprefix(_PREFIX)
     try:
-        name, owner, fence, ttl = json.loads(
-            base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
-        )
-        if not isinstance(owner, str) or not text.strip().startswith(_PREFIX):
-            raise BadArguments
-        return Grant(check_name(name), owner, check_fence(fence), check_ttl(ttl), 0.0, 0.0)
-    except (binascii.Error, ValueError, TypeError, RecursionError):
+        return lease_token.unpack(text)[0]
+    except UsageError:
         raise BadArguments(
             f"this is not a lease: pass what fencelock acquire printed, or set {VARIABLE} to it"
         ) from None

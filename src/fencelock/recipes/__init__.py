@@ -2,7 +2,8 @@
 something has changed.
 
 A recipe never knows the engine, and an engine never knows the recipe. ``election.py``, ``once.py``,
-``barrier.py`` and ``latch.py`` hold each recipe once, as ``async def`` over the core of a client;
-``sync.py`` and ``aio.py`` are what a user gets, one line for each method. They stand above the
-client, which makes them: ``client.election(…)`` imports them when it is first called.
+``barrier.py``, ``latch.py`` and ``several.py`` hold each recipe once, as ``async def`` over the
+core of a client; ``sync.py`` and ``aio.py``, with ``several_sync.py`` and ``several_aio.py``, are
+what a user gets, one line for each method. They stand above the client, which makes them:
+``client.election(…)`` imports them when it is first called.
 """

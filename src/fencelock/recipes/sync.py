@@ -19,11 +19,12 @@ from .election import LeaderElection, is_succeeded
 from .facade import RecipeBase
 from .latch import CountDown
 from .once import Schedule, Turn
+from .several_sync import Leases, Locks
 
 if TYPE_CHECKING:
     from ..sync import Lease, Lock
 
-__all__ = ["Barrier", "Election", "Latch", "Once", "slots_name"]
+__all__ = ["Barrier", "Election", "Latch", "Leases", "Locks", "Once", "slots_name"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

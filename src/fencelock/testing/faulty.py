@@ -149,6 +149,7 @@ class FaultyEngine(Engine):
         self.traits = inner.traits
         self.takes_keys = inner.takes_keys
         self.commits = inner.commits
+        self.session_bound = inner.session_bound
         self.inner = inner
         self.faults = faults
         inner.on_gone = self._tell
@@ -199,6 +200,9 @@ class FaultyEngine(Engine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._call("acquire", [request.name], partial(self.inner.acquire, request))
+
+    async def end_in(self, grant: Grant, seconds: float) -> bool:
+        return await self._call("release", [grant.name], partial(self.inner.end_in, grant, seconds))
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         names = [grant.name for grant in grants]

@@ -115,6 +115,7 @@ class ServerQueueEngine(Engine, ABC, Generic[S, A]):
     Its queue wakes a waiter, and asking again is for those whom an answer did not reach.
     """
 
+    session_bound = True
     _queue: ServerQueue[S, A]
 
     @abstractmethod

@@ -45,6 +45,7 @@ CONTENDED_MAX = 1000
 class AdvisoryEngine(MysqlEngine):
     """Locks of sessions."""
 
+    session_bound = True
     traits = Traits("correctness", "network", fence=True, push=True, revoke=False, scan=False)
 
     def __init__(self, world: World, address: Address) -> None:

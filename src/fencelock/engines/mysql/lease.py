@@ -158,6 +158,11 @@ class LeaseEngine(MysqlEngine):
 
     # Release
 
+    async def end_in(self, grant: Grant, seconds: float) -> bool:
+        # A renewal only lengthens what the row of the lock says.
+        (reply,) = await self._pool.query(self._sql.end_in(grant, seconds))
+        return reply.affected > 0
+
     async def release(self, grant: Grant) -> bool:
         return await self._leave(grant.name, grant.owner)
 

@@ -168,6 +168,14 @@ class LeaseSql:
             "owners": ",".join(text(g.owner) for g in grants),
         }
 
+    def end_in(self, grant: Grant, seconds: float) -> str:
+        """Have a grant end in so many seconds; it affects a row if it still holds."""
+        return self._sql["end_in"] % {
+            "n": text(grant.name),
+            "o": text(grant.owner),
+            "rest": micros(seconds),
+        }
+
     def revoke(self, name: str, reason: str) -> str:
         """Take the lock from whoever holds it and remember why; see ``read_revoke``."""
         return self._sql["revoke"] % {"n": text(name), "reason": text(reason)}

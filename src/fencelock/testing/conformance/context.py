@@ -12,6 +12,7 @@ from ..._client.client import Core
 from ...engine import Address, Engine
 from ...errors import LeaseLost, Unavailable
 from ...model import Busy, Grant, Request
+from ...recipes import several_aio, several_sync
 from ...world import Job, Signal, World, sleep
 from ...worlds.aio import AioWorld
 from ...worlds.threads import ThreadsWorld
@@ -313,6 +314,9 @@ _TWINS: dict[type[object], type[object]] = {
     sync.RWLock: aio.RWLock,
     sync.Lease: aio.Lease,
     sync.Lost: aio.Lost,
+    several_sync.Locks: several_aio.Locks,
+    several_sync.Leases: several_aio.Leases,
+    several_sync.AnyLost: several_aio.AnyLost,
     sync.Election: aio.Election,
     sync.Once: aio.Once,
     sync.Barrier: aio.Barrier,
@@ -357,6 +361,9 @@ class _AsyncAdapter:
 
     def __bool__(self) -> bool:
         return bool(self._wrapped)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _wrap(self._wrapped[key])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _AsyncAdapter) and self._wrapped is other._wrapped

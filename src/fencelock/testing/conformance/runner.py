@@ -35,6 +35,8 @@ _PROMISES = (
     "queueing",
     "sharing",
     "remembering",
+    "lingering",
+    "several",
 )
 
 Target: TypeAlias = str | tuple[str, Mapping[str, object]]

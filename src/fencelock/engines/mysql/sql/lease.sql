@@ -249,6 +249,10 @@ INSERT INTO {t}_renewals (owner,ttl,expires_at)
 SELECT l.owner,NULL {renewed} UNION ALL
   SELECT owner,reason FROM {t}_revoked WHERE owner IN (%(owners)s)
 
+-- packet: end_in
+UPDATE {held} SET l.expires_at={now}+%(rest)s,r.expires_at={now}+%(rest)s
+  WHERE l.name=%(n)s AND l.owner=%(o)s AND l.claimed=1 AND {end}>{now}
+
 -- packet: revoke
 START TRANSACTION;
 SET @gone=NULL;

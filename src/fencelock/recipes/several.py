@@ -1,0 +1,195 @@
+"""Acquire several locks: all or none, in one order for everybody, with one loss for all.
+
+* The order is that of the names' bytes, whatever order a caller names them in: of two who want the
+  same locks one gets the first of them, and the other waits for it with empty hands.
+* One timeout covers all. What was acquired is kept by the keeper meanwhile, and given back in
+  reverse if one cannot be acquired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from .._client import policy
+from .._client.facade import Cores, LeaseBase
+from .._client.hold_state import HoldState
+from .._client.lock_options import LockSpec
+from .._client.with_stack import WithStack
+from ..errors import FencelockError, LeaseLost, UsageError
+from ..model import Busy
+from ..world import NO_LIMIT
+
+if TYPE_CHECKING:
+    from .._client.client import Core
+
+L = TypeVar("L", bound=LeaseBase)
+B = TypeVar("B")
+
+
+def in_order(names: Sequence[object], spec: Callable[[str], LockSpec]) -> list[LockSpec]:
+    """The locks to acquire, first to last."""
+    if not names:
+        raise UsageError("locks() needs the names of the locks: locks('a', 'b')")
+    specs = [spec(name) for name in names]  # type: ignore[arg-type]  # each name is checked
+    specs.sort(key=lambda spec: spec.name.encode())
+    for one, other in pairwise(specs):
+        if one.name == other.name:
+            raise UsageError(f"locks() has {one.name!r} twice: it would wait for itself")
+    return specs
+
+
+def _told_once(specs: Sequence[LockSpec]) -> Sequence[LockSpec]:
+    """Have ``on_lost`` called for the first loss only: it is one loss for all."""
+    on_lost, told = specs[0].on_lost, list[LeaseLost]()
+    if on_lost is None:
+        return specs
+
+    def first(error: LeaseLost) -> object:
+        told.append(error)
+        return on_lost(error) if told[0] is error else None
+
+    return [spec._replace(on_lost=first) for spec in specs]
+
+
+async def acquire_all(
+    core: Core[L], specs: Sequence[LockSpec], timeout: float | None
+) -> list[L] | tuple[str, Busy]:
+    """Acquire all within the timeout, or none: then say which one could not be acquired."""
+    deadline = policy.deadline(core.world.now(), timeout)
+    leases: list[L] = []
+    try:
+        for spec in _told_once(specs):
+            rest = None if deadline is None else max(0.0, deadline - core.world.now())
+            answer = await core.attempt(spec, rest)
+            if isinstance(answer, Busy):
+                await release_all(core, leases)
+                return spec.name, answer
+            leases.append(answer)
+        for lease in leases:
+            lease.check()
+        return leases
+    except FencelockError:
+        await release_all(core, leases)
+        raise
+    except BaseException:
+        await core.world.shield(release_later(core, leases))
+        raise
+
+
+async def release_all(core: Core[L], leases: Sequence[L]) -> bool:
+    """Give all back, the last one first; True when each was still ours.
+
+    All are tried. What could not be confirmed goes on in the background, and is raised.
+    """
+    freed, failure = True, None
+    for lease in reversed(leases):
+        try:
+            freed = await core.lifecycle.release(hold_of(lease)) and freed
+        except FencelockError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return freed
+
+
+async def release_later(core: Core[L], leases: Sequence[L]) -> None:
+    """Give back what somebody can wait for no longer: it was cancelled, or interrupted."""
+    if core.world.cancels:
+        try:
+            await release_all(core, leases)
+        except FencelockError:
+            pass  # it goes on in the background
+    else:
+        for lease in leases:
+            core.lifecycle.release_later(hold_of(lease))
+
+
+def is_any_lost(leases: LeasesBase[L]) -> bool:
+    """Whether one of them is lost."""
+    return any(lease.reason is not None for lease in leases.values())
+
+
+async def wait_any_lost(leases: LeasesBase[L], timeout: float | None) -> bool:
+    """Wait until one is lost; False when time is up or all were released."""
+    world, holds = leases.core.world, [hold_of(lease) for lease in leases.values()]
+    deadline, signal = policy.deadline(world.now(), timeout), holds[0].signal or world.signal()
+    for hold in holds:
+        hold.signal = hold.signal or signal
+    while not is_any_lost(leases):
+        now = world.now()
+        if all(hold.released for hold in holds) or (deadline is not None and now >= deadline):
+            return False
+        with world.until(NO_LIMIT):  # the nap is for a release, and for signals of others' waits
+            await world.wait(signal, policy.earlier(deadline, now + 1.0))
+    return True
+
+
+def hold_of(lease: LeaseBase) -> HoldState:
+    """The state of a lease."""
+    return lease._hold  # pyright: ignore[reportPrivateUsage]
+
+
+class LocksBase(Generic[B]):
+    """A description of several locks. It holds no lease."""
+
+    def __init__(self, cores: Cores, specs: Sequence[LockSpec]) -> None:
+        self._cores = cores
+        self._specs = specs
+        self._blocks: WithStack[B] = WithStack()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is locked, in the order in which it is acquired."""
+        return tuple(spec.name for spec in self._specs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.Locks {', '.join(map(repr, self.names))}>"
+
+
+class LeasesBase(Mapping[str, L]):
+    """The leases of several locks, by name. True while all of them hold."""
+
+    def __init__(self, core: Core[L], leases: Sequence[L]) -> None:
+        self.core = core
+        self._leases = {lease.name: lease for lease in leases}
+
+    def __getitem__(self, name: str) -> L:
+        return self._leases[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._leases)
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __bool__(self) -> bool:
+        return all(self._leases.values())
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    @property
+    def fences(self) -> dict[str, int]:
+        """The fence of each lock, for the guard of what it protects."""
+        return {name: lease.fence for name, lease in self._leases.items()}
+
+    @property
+    def reason(self) -> str | None:
+        """Why the first of them that is lost was lost, or None."""
+        return next((lease.reason for lease in self._leases.values() if lease.reason), None)
+
+    def remaining(self) -> float:
+        """Seconds for which all of them may be relied on; 0 when one is over."""
+        return min(lease.remaining() for lease in self._leases.values())
+
+    def check(self) -> None:
+        """Raise LeaseLost unless all hold."""
+        for lease in self._leases.values():
+            lease.check()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.Leases {self.fences}>"

@@ -1,0 +1,112 @@
+"""Several locks at once for asyncio; ``several_sync.py`` is the same for blocking programs."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from .._client.holder_meta import not_in_time
+from .._client.validation import check_timeout
+from .several import (
+    LeasesBase,
+    LocksBase,
+    acquire_all,
+    is_any_lost,
+    release_all,
+    wait_any_lost,
+)
+
+if TYPE_CHECKING:
+    from .._client.client import Core
+    from ..aio import Lease
+
+
+class Locks(LocksBase["Leases"]):
+    """A description of several locks. It holds no lease, and can be used again and again."""
+
+    async def acquire(self, *, timeout: float | Literal["default"] | None = "default") -> Leases:
+        """Wait for all locks and return their leases, or raise AcquireTimeout and hold none."""
+        wait = self._specs[0].timeout if timeout == "default" else check_timeout(timeout)
+        core: Core[Lease] = self._cores.here()
+        answer = await acquire_all(core, self._specs, wait)
+        if isinstance(answer, tuple):
+            raise not_in_time(answer[0], wait, answer[1])
+        return Leases(core, answer)
+
+    async def try_acquire(self, *, timeout: float | None = 0) -> Leases | None:
+        """Return all leases, or None if one cannot be acquired in time (by default: at once)."""
+        core: Core[Lease] = self._cores.here()
+        answer = await acquire_all(core, self._specs, check_timeout(timeout))
+        return None if isinstance(answer, tuple) else Leases(core, answer)
+
+    async def __aenter__(self) -> Leases:
+        leases = await self.acquire()
+        self._blocks.enter(self._cores.here().world.who(), leases)
+        try:
+            return await leases.__aenter__()
+        except BaseException as error:  # one is over already: nobody will leave this block
+            self._blocks.remove(leases)
+            await leases.__aexit__(type(error), error, None)
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        leases = self._blocks.last(self._cores.here().world.who())
+        self._blocks.remove(leases)
+        await leases.__aexit__(kind, error, traceback)
+
+
+class Leases(LeasesBase["Lease"]):
+    """The leases of several locks, by name: all hold, or their holder is told.
+
+    Leaving it releases all. It is true while all hold.
+    """
+
+    @property
+    def lost(self) -> AnyLost:
+        """The loss of any of them, to be asked or waited for."""
+        return AnyLost(self)
+
+    async def release(self) -> bool:
+        """Give all locks back; True when this freed them, False when one was no longer ours."""
+        return await release_all(self.core, list(self.values()))
+
+    async def __aenter__(self) -> Leases:
+        self.check()
+        for lease in self.values():
+            await lease.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        stack = AsyncExitStack()
+        for lease in self.values():
+            stack.push_async_exit(lease)
+        await stack.__aexit__(kind, error, traceback)
+
+
+class AnyLost:
+    """Whether one of several leases is lost, to be asked or waited for. It is true once one is."""
+
+    def __init__(self, leases: Leases) -> None:
+        self._leases = leases
+
+    def is_set(self) -> bool:
+        """True once a lease is lost, judged by our own clock even if nobody has told us."""
+        return is_any_lost(self._leases)
+
+    def __bool__(self) -> bool:
+        return self.is_set()
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait for a loss; False when time is up or all were released."""
+        return await wait_any_lost(self._leases, check_timeout(timeout))
