@@ -92,8 +92,7 @@ RECIPES = {"shared", "remembers", "observe"}
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
 NOT_PROMISED = {
     "memory": {"durable"},
-    "sqlite": RECIPES,
-    "sqlite push=no": RECIPES,
+    "sqlite push=no": {"observe"},
     "etcd": RECIPES,
     "mariadb": RECIPES,
     "mariadb mode=advisory": {"durable", "fifo", "revoke", "scan", *RECIPES},
