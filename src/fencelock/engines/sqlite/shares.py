@@ -31,9 +31,10 @@ from .handover import (
     Handovers,
     key_of,
 )
-from .wire.database import Database
+from .wire.database import RETURNING, Database
 
 SQL = composed(Path(__file__).parent / "sql" / "shares.sql")
+TAKE_FREE, TAKE_FREE_SLOT, GIVE_BACK = SQL["take_free"], SQL["take_free_slot"], SQL["give_back"]
 
 
 class NameState(NamedTuple):
@@ -79,15 +80,21 @@ class Shares:
         """Take units that are free, or claim those handed over; else join the queue if asked to."""
         _, owner, ttl, meta, queue, waits, _, _ = request
         key = key_of(request.name, share)
-        taken: bool | None = False
+        taken: tuple[int, ...] | bool | None = False
         if not queue and key not in self._contended:
             fence = next_fence(0, self._wall_us())
             row = (key, owner, share.units, share.limit, fence, ttl, now, now + ttl, 1, meta)
-            taken = self.db.autocommit(now, SQL["take_free"], row)
-            if taken and share.kind == "rwlock":
-                return Answer(fence, share=share)
-            if taken and (found := self.db.read(now, SQL["record"], (key, owner))):
-                return Answer(fence, share=share._replace(slot=found[0][2]))
+            if share.kind == "rwlock":
+                taken = self.db.autocommit(now, TAKE_FREE, row)
+            else:
+                taken = (
+                    self.db.autocommit_returning(now, TAKE_FREE_SLOT, row) if RETURNING else None
+                )
+            if taken:
+                slot = None if taken is True else taken[0]
+                return Answer(
+                    fence, 0, "", NOBODY, Share(share.kind, share.units, share.limit, slot)
+                )
         if waits and not queue and taken is False:
             return Answer()  # the client tries again at once, and joins the queue
         return self.db.transaction(now, lambda now: self._acquire(now, key, request, share, inbox))
@@ -193,9 +200,7 @@ class Shares:
 
     def leave(self, now: float, key: str, owner: str) -> tuple[bool, Handovers]:
         """Take an owner out of the holders and out of the queue; True when it held a share."""
-        if key not in self._contended and self.db.autocommit(
-            now, SQL["give_back"], (key, owner, now)
-        ):
+        if key not in self._contended and self.db.autocommit(now, GIVE_BACK, (key, owner, now)):
             return True, NOBODY
         return self.db.transaction(now, lambda now: self._leave(now, key, owner))
 

@@ -63,10 +63,10 @@ END
 
 -- trigger: share_ended
 CREATE TRIGGER IF NOT EXISTS share_ended AFTER DELETE ON shares BEGIN
+    DELETE FROM share_names WHERE key = OLD.key AND used = OLD.units
+        AND NOT EXISTS (SELECT 1 FROM share_waiters WHERE key = OLD.key);
     UPDATE share_names SET used = used - OLD.units, low_slot = MIN(low_slot, OLD.slot)
         WHERE key = OLD.key;
-    DELETE FROM share_names WHERE key = OLD.key AND used = 0
-        AND NOT EXISTS (SELECT 1 FROM share_waiters WHERE key = OLD.key);
 END
 
 -- trigger: share_waiter_joined

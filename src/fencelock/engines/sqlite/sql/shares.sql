@@ -24,6 +24,9 @@ WHERE ?5 > (SELECT fence FROM locks WHERE name = '')
   AND NOT EXISTS (SELECT 1 FROM share_names WHERE key = ?1
     AND (capacity <> ?4 OR used + ?3 > capacity OR ends_at <= ?7))
 
+-- statement: take_free_slot
+{take_free} RETURNING slot
+
 -- statement: give_back
 -- By itself a transaction, where nobody waits.
 DELETE FROM shares WHERE key = ?1 AND owner = ?2 AND expires_at > ?3
