@@ -205,7 +205,9 @@ def test_nothing_is_kept_for_a_name_that_nobody_uses(tmp_path: Path) -> None:
     for share in (semaphore(3), READ, WRITE):
         held = drive(got(engine, wish(world, share)))
         if share is WRITE:
-            drive(engine.withdraw(drive(joined(engine, world, READ))))
+            waiter = drive(joined(engine, world, READ))
+            rows(path, "DELETE FROM shares")  # nobody holds it any more, and somebody waits
+            drive(engine.withdraw(waiter))
         drive(engine.release(held))
     assert [rows(path, f"SELECT COUNT(*) FROM {table}") for table in TABLES] == [[(0,)]] * 4
     dead = Request("dead", world.owner(), 0.05, share=WRITE)
@@ -329,6 +331,7 @@ def test_all_readers_behind_a_writer_are_told_at_once(flavor: str, tmp_path: Pat
         for told in signals:
             told.clear()
         assert await holds.release(held) is True
+        assert len(rows(tmp_path / "locks.db", "SELECT 1 FROM shares")) == 3
 
         async def are_told() -> bool:
             return all(told.is_set() for told in signals[:3])
