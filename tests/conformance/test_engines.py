@@ -53,4 +53,4 @@ def test_what_is_not_promised_is_not_left_out_by_mistake(variant: str, tmp_path:
     url, options = VARIANTS[variant](tmp_path)
     with fencelock.connect(url, **options) as client:
         for trait in NOT_PROMISED.get(variant, set()):
-            assert getattr(client.traits, trait, False) is False  # no trait says observe
+            assert getattr(client.traits, trait, False) is False

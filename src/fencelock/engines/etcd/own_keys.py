@@ -145,7 +145,7 @@ class OwnKey:
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
         end = lease.valid_until
-        return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end))
+        return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end, None))
 
     def keep_queued(self, now: float, look_s: float) -> None:
         """Keep it in the queue until its waiter looks again; with a signal, within ``look_s``."""

@@ -150,7 +150,7 @@ class RowEngine(row_engine.RowEngine[Transaction], PostgresqlEngine):
         return await hold.session.execute_if_idle(self._sql.heartbeat)
 
     async def _confirm(self, holds: Mapping[Grant, TransactionHold[Transaction]]) -> set[str]:
-        names, owners, _, ttls, _, _ = map(list, zip(*holds, strict=True))
+        names, owners, _, ttls, *_ = map(list, zip(*holds, strict=True))
         xids = [hold.xid for hold in holds.values()]
         within = renewal_timeout(list(holds))
         rows = await self._wire.execute_soon(
