@@ -91,7 +91,7 @@ class Shares:
                     self.db.autocommit_returning(now, TAKE_FREE_SLOT, row) if RETURNING else None
                 )
             if taken:
-                slot = None if taken is True else taken[0]
+                slot = taken[0] if isinstance(taken, tuple) else None
                 return Answer(
                     fence, 0, "", NOBODY, Share(share.kind, share.units, share.limit, slot)
                 )
