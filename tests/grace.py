@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from fencelock._client import acquire, client, lease_lifecycle, pending
 from fencelock.engines.redis import engine as redis_engine
+from fencelock.engines.zookeeper.wire import connection as zookeeper_connection
 from fencelock.worlds import aio_shield
 
 if TYPE_CHECKING:  # workers use this too, and should not take long to start
     import pytest
 
 GRACE_S = 3.0
-FOLDERS = ("conformance/", "engines/", "faults/", "guards/")
+FOLDERS = ("conformance/", "engines/", "faults/", "guards/", "unit/test_foreign_words.py")
 """Where tests use real servers."""
 USERS: tuple[ModuleType, ...] = (
     acquire,
@@ -31,10 +32,13 @@ USERS: tuple[ModuleType, ...] = (
 )
 
 
-def lengthen_grace(patch: Callable[[object, str, object], None] = setattr) -> None:
+def lengthen_grace(
+    patch: Callable[[object, str, object], None] = setattr, seconds: float = GRACE_S
+) -> None:
     """Give engines this much time in this process."""
     for user in USERS:
-        patch(user, "GRACE_S", GRACE_S)
+        patch(user, "GRACE_S", seconds)
+    patch(zookeeper_connection, "REQUEST_TIMEOUT_MIN_S", GRACE_S)  # of a short session
 
 
 def concerns_it(item: pytest.Item) -> bool:

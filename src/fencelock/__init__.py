@@ -39,24 +39,39 @@ if TYPE_CHECKING:
     from . import observe as observe
     from . import sql as sql
     from . import testing as testing
-    from .sync import Client, Lease, Lock, Lost, RWLock, connect
+    from .sync import (
+        Barrier,
+        Client,
+        Election,
+        Latch,
+        Lease,
+        Lock,
+        Lost,
+        Once,
+        RWLock,
+        connect,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AcquireTimeout",
+    "Barrier",
     "Client",
     "Denied",
+    "Election",
     "EngineError",
     "Expired",
     "FencelockError",
     "Holding",
+    "Latch",
     "Lease",
     "LeaseLost",
     "Lock",
     "Lost",
     "Misconfigured",
     "NotAcquired",
+    "Once",
     "OutcomeUnknown",
     "Owed",
     "RWLock",

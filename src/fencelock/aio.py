@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
 from ._client import cancel_scope
@@ -35,7 +35,21 @@ from .errors import LeaseLost, UsageError
 from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
 from .worlds.aio import AioWorld
 
-__all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
+if TYPE_CHECKING:
+    from .recipes.aio import Barrier, Election, Latch, Once
+
+__all__ = [
+    "Barrier",
+    "Client",
+    "Election",
+    "Latch",
+    "Lease",
+    "Lock",
+    "Lost",
+    "Once",
+    "RWLock",
+    "connect",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -178,6 +192,44 @@ class Client(ClientBase):
         spec = make_shared_spec(name, WRITE, options)
         self._demand(spec)
         return RWLock(Lock(self._cores, spec._replace(share=READ)), Lock(self._cores, spec))
+
+    def election(self, name: str, **options: Unpack[HoldOptions]) -> Election:
+        """Describe an election: whoever holds the lock of this name leads.
+
+        The options are those of ``lock``. Every engine can elect.
+        """
+        from .recipes.aio import Election
+
+        return Election(self.lock(name, **options))
+
+    def once(self, name: str, *, every: float, **options: Unpack[HoldOptions]) -> Once:
+        """Describe work that is done once in every window of so many seconds, by one of many.
+
+        Windows are counted on the wall clock of each machine. It is a block and a decorator. The
+        options are those of ``lock``; it waits until the window ends at the longest, so that a
+        runner that crashed is replaced, and ``timeout=0`` skips at once.
+        """
+        from .recipes.aio import Once
+
+        return Once(self.lock(name, **options), every)
+
+    def barrier(self, name: str, parties: int, *, ttl: float = DEFAULT_TTL_S) -> Barrier:
+        """Describe a barrier: so many parties wait for each other, again and again.
+
+        A party that crashed counts until its ``ttl`` is over.
+        """
+        from .recipes.aio import Barrier, slots_name
+
+        return Barrier(name, self.semaphore(slots_name(name, parties), limit=parties, ttl=ttl))
+
+    def latch(self, name: str, count: int, *, keep: float = 7 * 86_400.0) -> Latch:
+        """Describe a latch: it opens for all who wait once it was counted down so many times.
+
+        What was counted is kept for so many seconds after the last time, here a week.
+        """
+        from .recipes.aio import Latch
+
+        return Latch(self._cores, name, count, keep)
 
     @overload
     def locked(
@@ -390,3 +442,14 @@ class Lost(LostBase):
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for the loss; False when time is up or the lease was released."""
         return await self._core.wait_lost(self._hold, check_timeout(timeout))
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The classes of recipes, which stand above the client and are loaded when first named."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .recipes import aio as recipes
+
+        return getattr(recipes, name)

@@ -17,7 +17,7 @@ all errors survive pickling, so they cross process pools whole.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 __all__ = [
     "AcquireTimeout",
@@ -102,16 +102,25 @@ class StaleFence(FencelockError):
     """The resource has seen a higher fence and refuses this one."""
 
     def __init__(
-        self, message: str | None = None, *, name: str = "", offered: int = 0, highest: int = 0
+        self,
+        message: str | None = None,
+        *,
+        name: str = "",
+        offered: int = 0,
+        highest: int = 0,
+        seen: Literal["read", "write"] = "write",
     ) -> None:
+        reader = "a reader with " if seen == "read" else ""
         super().__init__(
             message
-            or f"{name!r} has seen fence {highest} and refuses the older {offered}: "
+            or f"{name!r} has seen {reader}fence {highest} and refuses the older {offered}: "
             "another holder has taken over, so stop and do not retry with this lease"
         )
         self.name = name
         self.offered = offered
         self.highest = highest
+        self.seen = seen
+        """Which mark refused: that of the readers or that of the writers, which all others are."""
 
 
 class OutcomeUnknown(FencelockError):

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from . import engines
 from ._client.client import Core
@@ -36,7 +36,21 @@ from .model import Busy, Holding, Meta, Safety, State
 from .worlds.threads import ThreadsWorld
 from .worlds.threads import drive as drive  # the command line drives an engine too
 
-__all__ = ["Client", "Lease", "Lock", "Lost", "RWLock", "connect"]
+if TYPE_CHECKING:
+    from .recipes.sync import Barrier, Election, Latch, Once
+
+__all__ = [
+    "Barrier",
+    "Client",
+    "Election",
+    "Latch",
+    "Lease",
+    "Lock",
+    "Lost",
+    "Once",
+    "RWLock",
+    "connect",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -112,6 +126,44 @@ class Client(ClientBase):
         spec = make_shared_spec(name, WRITE, options)
         self._cores.here().demand(spec)
         return RWLock(Lock(self._cores, spec._replace(share=READ)), Lock(self._cores, spec))
+
+    def election(self, name: str, **options: Unpack[HoldOptions]) -> Election:
+        """Describe an election: whoever holds the lock of this name leads.
+
+        The options are those of ``lock``. Every engine can elect.
+        """
+        from .recipes.sync import Election
+
+        return Election(self.lock(name, **options))
+
+    def once(self, name: str, *, every: float, **options: Unpack[HoldOptions]) -> Once:
+        """Describe work that is done once in every window of so many seconds, by one of many.
+
+        Windows are counted on the wall clock of each machine. It is a block and a decorator. The
+        options are those of ``lock``; it waits until the window ends at the longest, so that a
+        runner that crashed is replaced, and ``timeout=0`` skips at once.
+        """
+        from .recipes.sync import Once
+
+        return Once(self.lock(name, **options), every)
+
+    def barrier(self, name: str, parties: int, *, ttl: float = DEFAULT_TTL_S) -> Barrier:
+        """Describe a barrier: so many parties wait for each other, again and again.
+
+        A party that crashed counts until its ``ttl`` is over.
+        """
+        from .recipes.sync import Barrier, slots_name
+
+        return Barrier(name, self.semaphore(slots_name(name, parties), limit=parties, ttl=ttl))
+
+    def latch(self, name: str, count: int, *, keep: float = 7 * 86_400.0) -> Latch:
+        """Describe a latch: it opens for all who wait once it was counted down so many times.
+
+        What was counted is kept for so many seconds after the last time, here a week.
+        """
+        from .recipes.sync import Latch
+
+        return Latch(self._cores, name, count, keep)
 
     @overload
     def locked(
@@ -334,3 +386,14 @@ def _close_all() -> None:
             drive(core.close())
         except (FencelockError, OSError, RuntimeError):
             pass  # the ttl frees what we could not
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The classes of recipes, which stand above the client and are loaded when first named."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .recipes import sync as recipes
+
+        return getattr(recipes, name)

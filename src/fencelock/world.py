@@ -85,7 +85,7 @@ class World(Protocol):
         ...
 
     def wall_us(self) -> int:
-        """Microseconds of the wall clock. It may step: only fences look at it."""
+        """Microseconds of the wall clock. It may step: only fences and schedules look at it."""
         ...
 
     def random(self) -> float:

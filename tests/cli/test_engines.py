@@ -10,13 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.cli.engines import PLACES, fresh
-from tests.cli.program import Program
+from tests.cli.program import Program, eventually
 from tests.servers.redis import Redis
 
 PASSWORD = "hunter2/@:"
 ITSELF = [sys.executable, "-m", "fencelock"]
 PORTABLE = [name for name, place in PLACES.items() if place.portable]
 BOUND = [name for name, place in PLACES.items() if not place.portable]
+
+
+def refused(program: Program, *words: str) -> int:
+    """The code of a program that got an answer: a busy machine may leave it no time for one."""
+    (code,) = eventually(lambda: {program.run(*words).returncode} - {69})
+    return code
 
 
 @pytest.mark.parametrize("engine", PORTABLE)
@@ -28,7 +34,7 @@ def test_a_script_carries_its_lease_over_every_engine(
     lease = facts["lease"]
     shown = program.json("show", "a")
     assert [holder["fence"] for holder in shown["holders"]] == [facts["fence"]]
-    assert program.run("acquire", "a", "-n").returncode == 75
+    assert refused(program, "acquire", "a", "-n") == 75
     assert program.json("renew", lease, "--ttl", "2m")["ttl_s"] == 120
     assert program.json("show", "a")["holders"][0]["remaining_s"] > 60
     words = program.run("show", "a").stdout
@@ -49,7 +55,7 @@ def test_a_lease_that_would_end_with_acquire_is_refused(
     assert (ran.returncode, ran.stdout) == (78, "(exit 78)\n")
     assert "ends with the process that acquired it" in ran.stderr
     assert "use fencelock run" in ran.stderr
-    assert program.run("run", "a", "-n", "--", "true").returncode == 0
+    assert program.run("run", "a", "-w", "20s", "--", "true").returncode == 0
 
 
 @pytest.mark.parametrize("words", [["run", "a", "--", "true"], ["acquire", "a"], ["hold", "a"]])

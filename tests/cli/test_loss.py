@@ -138,7 +138,7 @@ def test_an_engine_that_does_not_answer_is_warned_of_and_then_stops_the_command(
         "run",
         "a",
         "--ttl",
-        "2s",
+        "4s",
         "--grace",
         "200ms",
         "--url",

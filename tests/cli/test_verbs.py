@@ -275,7 +275,7 @@ def test_with_json_a_busy_lock_and_a_wrong_line_are_objects_too(program: Program
         (["run", "a", "--maxruntime=1s"], "did you mean --max-runtime? (write the command after"),
         (["aquire", "a"], "there is no verb 'aquire': did you mean acquire?"),
         (["rnu"], "there is no verb 'rnu': did you mean run?"),
-        (["xyzzy"], "there is no verb 'xyzzy'; the verbs are run, ls"),
+        (["xyzzy"], "there is no verb 'xyzzy'; the verbs are run, elect"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_refused(

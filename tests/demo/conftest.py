@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.observer import DEMO, Start
+from tests.demo.observer import DEADLINE_S, DEMO, Start
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def start(environment: dict[str, str]) -> Iterator[Start]:
 
     def start(*arguments: str, new_session: bool = False) -> subprocess.Popen[str]:
         demo = subprocess.Popen(
-            [*DEMO, *arguments],
+            [*DEMO, "--seconds-limit", str(DEADLINE_S), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

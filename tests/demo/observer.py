@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 DEMO = [sys.executable, "-m", "fencelock.demo"]
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 Start = Callable[..., subprocess.Popen[str]]
 
 

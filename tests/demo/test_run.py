@@ -161,7 +161,8 @@ def test_the_time_limit_is_kept(start: Start, temporary: Path) -> None:
     output, errors = demo.communicate(timeout=DEADLINE_S)
     assert demo.returncode == 1
     assert errors == "\nThe demo could not be shown: it did not end in 1 s (--seconds-limit)\n"
-    assert not any(runs(pid) for pid in workers_in([output]))
+    started = "starts as process" in output  # not so where a second is over sooner
+    assert not started or not any(runs(pid) for pid in workers_in([output]))
     assert [*temporary.iterdir()] == []
 
 

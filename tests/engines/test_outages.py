@@ -20,7 +20,7 @@ from tests.servers.zookeeper import ZooKeeper
 SERVERS: dict[str, type[Etcd | ZooKeeper]] = {"etcd": Etcd, "zookeeper": ZooKeeper}
 TTL_S = 60.0  # longer than any wait here: what is free again was given back, not outlived
 TIMEOUT_S = 0.5
-SLACK_S = 2.0  # for a machine under load; without a limit it is 5 s and more
+SLACK_S = 3.5  # for a machine under load; without a limit it is 5 s and more
 
 
 @pytest.fixture(params=FLAVORS)
@@ -76,7 +76,7 @@ def test_a_waiter_that_gave_up_a_frozen_server_leaves_the_queue(
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(server.url), await lab.connect(server.url)
         held = await other.lock("seat", ttl=TTL_S).acquire()
-        waiter = lab.start(client.lock("seat", ttl=TTL_S).acquire(timeout=TIMEOUT_S))
+        waiter = lab.start(client.lock("seat", ttl=TTL_S).acquire(timeout=2))
         await lab.until_queued(other, "seat", 1)
         server.pause()
         try:

@@ -213,10 +213,31 @@ class Actor(Worker):
         """Give an order and wait for the answer."""
         return self.begin(order, **arguments).result(within)
 
+    def insist(self, order: str, **arguments: Any) -> Any:
+        """Ask again while nobody answers: one whose connection has ended has to connect first."""
+        give_up = time.monotonic() + SOON
+        while True:
+            try:
+                return self.ask(order, **arguments)
+            except Refused as refused:
+                if refused.kind != "Unavailable" or time.monotonic() > give_up:
+                    raise
+
     def acquire(self, name: str, **options: Any) -> dict[str, Any]:
         """Have it acquire a lock: its fence, and until when it is sure of it."""
         answer: dict[str, Any] = self.ask("acquire", name=name, **options)
         return answer
+
+    def lose(self, name: str) -> dict[str, Any]:
+        """Have it fail to renew a lease, whose time is over then; what it was told of that."""
+        self.ask("make_due", name=name)
+        give_up = time.monotonic() + SOON
+        while not self.ask("status", name=name)["failure"]:
+            if time.monotonic() > give_up:
+                raise Late(f"no renewal of {name!r} failed within {SOON:g} s")
+            time.sleep(0.005)
+        self.ask("make_end", name=name)
+        return self.hear(event="lost", name=name)
 
     def queue(self, name: str, place: int, **options: object) -> Answer:
         """Have it wait for a lock; return when it stands in the queue, as the given one."""

@@ -93,6 +93,17 @@ class Lab:
                 raise Late(f"{count} waiters for {name!r} were not seen within {within:g} s")
             await self.let_pass(LOOK)
 
+    async def until_all_queued(
+        self, client: aio.Client, name: str, *jobs: Job[Any], within: float = SOON
+    ) -> None:
+        """Wait until all wait for a name, but for those who wait no more: what they wait for, or
+        their own time, may be over before the last of them has come."""
+        give_up = clock.now() + within
+        while len((await client.inspect(name)).waiters) != sum(not job.done() for job in jobs):
+            if clock.now() > give_up:
+                raise Late(f"the waiters for {name!r} were not seen within {within:g} s")
+            await self.let_pass(LOOK)
+
     async def until_held(self, client: aio.Client, name: str) -> list[Holding]:
         """Wait until somebody holds a name, and say who."""
         give_up = clock.now() + SOON
@@ -122,6 +133,12 @@ def make_due(lease: aio.Lease | sync.Lease) -> None:
     """Have the keeper renew a lease now, so that no test needs one that a stall could outlast."""
     lease._hold.attend_at = lease._hold.grant.asked_at
     lease._core.keeper.wake()
+
+
+def make_end(lease: aio.Lease | sync.Lease) -> None:
+    """Have the time of a lease that cannot be renewed be over now, however long its ttl."""
+    lease._hold.grant = lease._hold.grant._replace(valid_until=clock.now())
+    make_due(lease)
 
 
 class ThreadsLab(Lab):
@@ -225,6 +242,7 @@ _AWAITED = {
     "acquire", "close", "holders", "inspect", "release", "renew", "revoke", "scan", "try_acquire",
     "wait",
 }  # fmt: skip
+_MAKERS = {"lock", "semaphore", "rwlock", "read", "write"}
 
 
 class _Dressed:
@@ -237,7 +255,7 @@ class _Dressed:
         value = getattr(self._inner, name)
         if name in _AWAITED:
             return _awaited(value)
-        if name == "lock":
+        if name in _MAKERS:
             return lambda *args, **options: _Dressed(value(*args, **options))
         return _Dressed(value) if name == "lost" else value
 

@@ -14,7 +14,7 @@ from fencelock import Expired, LeaseLost, observe
 from fencelock.testing.faulty import Faults
 from tests.faults import disk
 from tests.faults.crew import Actor, Crew, Refused
-from tests.faults.flavors import Lab, make_due, run
+from tests.faults.flavors import Lab, make_due, make_end, run
 
 ERRORS: dict[str, Callable[[], Exception]] = {
     "EMFILE": lambda: OSError(errno.EMFILE, "Too many open files"),
@@ -52,9 +52,11 @@ def test_a_renewal_that_keeps_failing_ends_in_a_loss_that_says_why(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(client_url, faults)
-        lease = await client.lock("seat", ttl=0.5).acquire()
+        lease = await client.lock("seat", ttl=60).acquire()
         faults.fail(ERRORS["EMFILE"], "renew")
         make_due(lease)
+        await lab.until(lambda: lease._hold.failure, "a failed renewal")
+        make_end(lease)
         assert await lease.lost.wait(timeout=10)
         with pytest.raises(Expired, match="Too many open files"):
             lease.check()
@@ -87,13 +89,11 @@ def test_a_process_that_cannot_reach_its_file_for_want_of_descriptors_loses_the_
     if not hasattr(resource, "prlimit"):
         pytest.skip("setting the limits of a live process needs Linux (prlimit)")
     holder = crew.actor(flavor, file_url)
-    holder.acquire("seat", ttl=0.9)
+    holder.acquire("seat", ttl=6)
     _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
     database.rename(database.with_suffix(".old"))
-    holder.ask("make_due", name="seat")
-    lost = holder.hear(event="lost", name="seat")
-    assert "could not be renewed" in lost["reason"]
+    assert "could not be renewed" in holder.lose("seat")["reason"]
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))
     assert holder.acquire("seat")["held"]
 

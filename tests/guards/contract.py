@@ -14,6 +14,8 @@ import pytest
 import fencelock
 from fencelock.errors import LeaseLost, StaleFence, UsageError
 from fencelock.guards.fence import EPOCH_MAX, FENCE_MAX, Fenced
+from tests.faults.flavors import make_due
+from tests.guards import sharing
 
 NAME = "stock:42/ä"  # with what a path or a key would have to escape
 
@@ -21,13 +23,15 @@ NAME = "stock:42/ä"  # with what a path or a key would have to escape
 class Desk(Protocol):
     """A guard with one value behind it, which is guarded by the name NAME."""
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None: ...
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None: ...
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None: ...
 
     def read(self) -> str | None: ...
 
-    def mark(self) -> int: ...
+    def mark(self, reading: bool = False) -> int: ...
 
     def reset(self, to: int = 0) -> None: ...
 
@@ -108,8 +112,9 @@ def refuses_a_lease_that_knows_that_it_is_over(desk: Desk) -> None:
     with fencelock.connect("memory://") as client:
         released = client.lock(NAME).acquire()
         released.release()
-        lost = client.lock(NAME, ttl=1.5).acquire()  # its next renewal hears of it
+        lost = client.lock(NAME).acquire()
         client.revoke(NAME, "maintenance")
+        make_due(lost)
         assert lost.lost.wait(20)
         for lease in (released, lost):
             with pytest.raises(LeaseLost):
@@ -162,6 +167,62 @@ def refuses_what_is_no_fence(desk: Desk) -> None:
     assert desk.mark() == 0
 
 
+class _Numbered:
+    """A desk as ``sharing`` has it."""
+
+    tells = True
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.mark = desk.mark
+
+    def enter(self, fence: int, reading: bool = False) -> object:
+        return self._desk.enter(fence, NAME, reading)
+
+    def write(self, value: int, fence: int) -> None:
+        self._desk.write(str(value), fence, NAME)
+
+
+def readers_have_a_mark_of_their_own(desk: Desk) -> None:
+    sharing.keeps_two_marks(_Numbered(desk))
+    desk.reset(9)
+    assert sharing.marks(_Numbered(desk)) == (9, 9)
+
+
+def a_reset_leaves_no_reader(desk: Desk) -> None:
+    desk.enter(9, NAME, reading=True)
+    desk.reset(9)
+    assert sharing.marks(_Numbered(desk)) == (9, 9)
+    desk.reset()
+    assert sharing.marks(_Numbered(desk)) == (0, 0)
+
+
+def takes_the_role_from_the_lease(desk: Desk) -> None:
+    with fencelock.connect("memory://") as client:
+        lock = client.rwlock(NAME)
+        with lock.read() as older, lock.read() as later:
+            desk.enter(later)
+            desk.enter(older)  # a writer would be refused
+            assert (desk.mark(), desk.mark(reading=True)) == (later.fence, 0)
+            with pytest.raises(UsageError, match="held for reading"):
+                desk.write("no", older)
+        with lock.write() as writer:
+            desk.write("a", writer)
+            assert desk.mark(reading=True) == writer.fence
+            with pytest.raises(UsageError, match="says itself"):
+                desk.enter(writer, reading=True)
+            writer.downgrade()
+            with lock.read() as beside:
+                desk.enter(beside)
+                assert desk.enter(writer) == "a"  # it reads now, and is not shut out
+                with pytest.raises(UsageError, match="held for reading"):
+                    desk.write("no", writer)
+                with pytest.raises(StaleFence) as caught:
+                    desk.write("late", writer.fence, NAME)  # what it sent when it could write
+    assert (caught.value.highest, caught.value.seen) == (beside.fence, "read")
+    assert desk.read() == "a"
+
+
 CHECKS: tuple[Callable[[Desk], None], ...] = (
     accepts_an_equal_and_a_higher_fence,
     refuses_a_lower_one_with_both_numbers_and_does_nothing,
@@ -173,5 +234,8 @@ CHECKS: tuple[Callable[[Desk], None], ...] = (
     an_epoch_is_higher_than_every_fence_of_the_one_before,
     reset_lets_smaller_fences_in,
     refuses_what_is_no_fence,
+    readers_have_a_mark_of_their_own,
+    a_reset_leaves_no_reader,
+    takes_the_role_from_the_lease,
 )
 every_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import redis
 import redis.asyncio
 
-from fencelock.guards.fence import Fenced
+from fencelock.guards.fence import Fenced, name_of
 from fencelock.guards.files import FileGuard, forget, sidecar
 from fencelock.guards.http import MemoryMarks, SqlMarks
 from fencelock.guards.redis import AsyncRedisGuard, RedisGuard
@@ -38,8 +38,8 @@ class Kit:
         """The same store, for a program that lives in another epoch."""
         raise NotImplementedError
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> None:
-        self.guard.enter(lease, name=name)
+    def enter(self, lease: Fenced | int, name: str | None = None, reading: bool = False) -> None:
+        self.guard.enter(lease, name=name, reading=reading)
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         """Write the one value that is guarded by the name."""
@@ -49,8 +49,8 @@ class Kit:
         """The value, past the guard."""
         raise NotImplementedError
 
-    def mark(self, name: str) -> int:
-        return int(self.guard.mark(name))
+    def mark(self, name: str, reading: bool = False) -> int:
+        return int(self.guard.mark(name, reading=reading))
 
     def reset(self, name: str, to: int = 0) -> None:
         self.guard.reset(name, to)
@@ -124,7 +124,7 @@ class _Driven:
 
 
 def _named(lease: Any, name: str | None) -> str:
-    return name or str(getattr(lease, "name", "nobody"))
+    return name or (name_of(lease) if hasattr(lease, "name") else "nobody")
 
 
 class FilesKit(Kit):
@@ -140,8 +140,8 @@ class FilesKit(Kit):
     def of(self, name: str) -> FileGuard:
         return FileGuard(self.folder / name, epoch=self.epoch)
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> None:
-        self.of(_named(lease, name)).enter(lease, name=name)
+    def enter(self, lease: Fenced | int, name: str | None = None, reading: bool = False) -> None:
+        self.of(_named(lease, name)).enter(lease, name=name, reading=reading)
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         self.of(_named(lease, name)).replace(value, lease, name=name)
@@ -150,8 +150,8 @@ class FilesKit(Kit):
         path = self.folder / name
         return path.read_text() if path.exists() else ""
 
-    def mark(self, name: str) -> int:
-        return self.of(name).mark()
+    def mark(self, name: str, reading: bool = False) -> int:
+        return self.of(name).mark(reading=reading)
 
     def reset(self, name: str, to: int = 0) -> None:
         self.of(name).reset(to)

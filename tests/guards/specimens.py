@@ -31,8 +31,8 @@ class Right:
         path = folder / "counter.db"
         db = sqlite3.connect(path)
         db.execute("PRAGMA journal_mode=WAL")
-        db.execute("CREATE TABLE counter (value INTEGER, mark INTEGER)")
-        db.execute("INSERT INTO counter VALUES (0, 0)")
+        db.execute("CREATE TABLE counter (value INTEGER, mark INTEGER, written INTEGER)")
+        db.execute("INSERT INTO counter VALUES (0, 0, 0)")
         db.commit()
         db.close()
         return json.dumps({"path": str(path)})
@@ -47,14 +47,16 @@ class Right:
             self._db.execute("BEGIN IMMEDIATE")
             yield
 
-    def _admit(self, fence: int) -> None:
-        if fence < (mark := self.mark()):
+    def _admit(self, fence: int, reading: bool = False) -> None:
+        if fence < (mark := self.mark(reading)):
             raise StaleFence(name="counter", offered=fence, highest=mark)
-        self._db.execute("UPDATE counter SET mark = ?", (fence,))
+        self._db.execute("UPDATE counter SET mark = max(mark, ?)", (fence,))
+        if not reading:
+            self._db.execute("UPDATE counter SET written = ?", (fence,))
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with self._transaction():
-            self._admit(fence)
+            self._admit(fence, reading)
             return self.read()
 
     def write(self, value: int, fence: int) -> None:
@@ -68,8 +70,9 @@ class Right:
     def write_bare(self, value: int) -> None:
         self._db.execute("UPDATE counter SET value = ?", (value,))
 
-    def mark(self) -> int:
-        return int(self._db.execute("SELECT mark FROM counter").fetchone()[0])
+    def mark(self, reading: bool = False) -> int:
+        column = "written" if reading else "mark"
+        return int(self._db.execute(f"SELECT {column} FROM counter").fetchone()[0])
 
     def close(self) -> None:
         self._db.close()
@@ -78,16 +81,16 @@ class Right:
 class NoCheck(Right):
     """Keeps the highest fence and refuses none."""
 
-    def _admit(self, fence: int) -> None:
+    def _admit(self, fence: int, reading: bool = False) -> None:
         self._db.execute("UPDATE counter SET mark = max(mark, ?)", (fence,))
 
 
 class BlindRead(Right):
     """Reads without raising the mark."""
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with self._transaction():
-            if fence < (mark := self.mark()):
+            if fence < (mark := self.mark(reading)):
                 raise StaleFence(name="counter", offered=fence, highest=mark)
             value = self.read()
         dawdle()
@@ -113,3 +116,22 @@ class WriteFirst(Right):
         self.write_bare(value)
         with self._transaction():
             self._admit(fence)
+
+
+class OneMark(Right):
+    """Has readers look at the mark of the writers, and leaves no mark of their own."""
+
+    def _admit(self, fence: int, reading: bool = False) -> None:
+        if fence < (mark := self.mark(reading)):
+            raise StaleFence(name="counter", offered=fence, highest=mark)
+        if reading:
+            dawdle()
+        else:
+            self._db.execute("UPDATE counter SET mark = ?, written = ?", (fence, fence))
+
+
+class ReadersWrite(Right):
+    """Takes a reader for a writer: what is older is refused though it only reads."""
+
+    def _admit(self, fence: int, reading: bool = False) -> None:
+        super()._admit(fence)

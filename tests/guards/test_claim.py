@@ -44,6 +44,14 @@ def test_a_writer_killed_anywhere_leaves_the_resource_whole(crew: Crew) -> None:
     claim.hunt(crew)
 
 
+def test_a_reader_shuts_the_frozen_writer_out_and_no_other_reader(crew: Crew) -> None:
+    claim.freeze_before_a_reader(crew)
+
+
+def test_sixteen_processes_that_read_and_write_are_never_let_in_out_of_order(crew: Crew) -> None:
+    claim.crowd_of_readers(crew)
+
+
 def test_every_resource_is_tested() -> None:
     """A module without its line in the table would be left out in silence."""
     files = {f"tests.guards.resources.{path.stem}" for path in RESOURCES.glob("[!_]*.py")}

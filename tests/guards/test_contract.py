@@ -11,6 +11,7 @@ import pytest
 import fencelock
 from fencelock import LeaseLost, StaleFence, UsageError
 from fencelock.guards.fence import EPOCH_MAX, FENCE_MAX
+from tests.guards import sharing
 from tests.guards.kits import KITS, Kit
 
 
@@ -149,6 +150,84 @@ def test_reset_lets_smaller_fences_in(kit: Kit) -> None:
     assert kit.mark("seat") == 0
     kit.enter(1, "seat")
     assert kit.mark("other") == 100
+
+
+class Shared:
+    """A kit as ``sharing`` has it."""
+
+    tells = True
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    def enter(self, fence: int, reading: bool = False) -> None:
+        self._kit.enter(fence, "seat", reading)
+
+    def write(self, value: int, fence: int) -> None:
+        if self._kit.writes:
+            self._kit.write(str(value), fence, "seat")
+        else:
+            self._kit.enter(fence, "seat")
+
+    def mark(self, reading: bool = False) -> int:
+        return self._kit.mark("seat", reading)
+
+
+def test_readers_have_a_mark_of_their_own(kit: Kit) -> None:
+    sharing.keeps_two_marks(Shared(kit))
+    kit.reset("seat", 9)
+    assert sharing.marks(Shared(kit)) == (9, 9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_stale_passes_in_any_order(kit: Kit, seed: int) -> None:
+    sharing.interleave(Shared(kit), seed)
+
+
+def test_readers_of_an_epoch_are_shut_out_by_writers_of_the_next(
+    kit: Kit, at: Callable[[int], Kit]
+) -> None:
+    kit.enter(100, "seat", reading=True)
+    at(1).enter(1, "seat", reading=True)
+    kit.enter(99, "seat", reading=True)  # nobody has written yet
+    with pytest.raises(StaleFence, match="epoch 1") as caught:
+        kit.enter(200, "seat")
+    assert caught.value.seen == "read"
+    at(1).enter(2, "seat")
+    with pytest.raises(StaleFence, match="epoch 1"):
+        kit.enter(300, "seat", reading=True)
+
+
+def test_a_lease_says_whether_it_reads(kit: Kit) -> None:
+    with fencelock.connect("memory://") as client:
+        lock = client.rwlock("seat")
+        with lock.read() as older, lock.read() as later:
+            kit.enter(later)
+            kit.enter(older)
+            assert (kit.mark("seat"), kit.mark("seat", reading=True)) == (later.fence, 0)
+        with lock.write() as writer:
+            kit.enter(writer)
+            assert kit.mark("seat", reading=True) == writer.fence
+            writer.downgrade()
+            with lock.read() as beside:
+                kit.enter(beside)
+                kit.enter(writer)  # as a reader, which nobody has shut out
+                with pytest.raises(StaleFence):
+                    kit.enter(writer.fence, "seat")
+
+
+def test_the_slots_of_a_semaphore_are_guarded_apart(kit: Kit) -> None:
+    with fencelock.connect("memory://") as client:
+        pool = client.semaphore("seat", limit=2)
+        with pool as first, client.semaphore("seat", limit=2) as second:
+            assert (first.slot, second.slot) == (0, 1)
+            kit.enter(second)
+            kit.enter(first)  # though its fence is smaller: it is about something else
+            kit.enter(first, "seat#0")
+            assert (kit.mark("seat#0"), kit.mark("seat#1")) == (first.fence, second.fence)
+            for wrong in ("seat", "seat#1"):
+                with pytest.raises(UsageError, match="seat#0"):
+                    kit.enter(first, wrong)
 
 
 def test_old_marks_are_forgotten_and_young_ones_are_not(kit: Kit) -> None:

@@ -38,6 +38,8 @@ def test_a_right_guard_passes(start: Callable[[str], Crew]) -> None:
     claim.freeze_before_a_read(crew)
     claim.crowd(start("Right"))
     claim.hunt(start("Right"), kills=40)
+    claim.freeze_before_a_reader(start("Right"))
+    claim.crowd_of_readers(start("Right"))
 
 
 def test_a_guard_that_refuses_nothing_is_caught(start: Callable[[str], Crew]) -> None:
@@ -56,6 +58,23 @@ def test_a_guard_that_accepts_out_of_order_is_caught(
     with pytest.raises(AssertionError):
         for _ in range(20):  # which of them is how far is chance
             claim.crowd(start(name))
+
+
+@pytest.mark.parametrize("name", ["NoCheck", "OneMark", "ReadersWrite"])
+def test_a_guard_that_does_not_tell_readers_from_writers_is_caught(
+    name: str, start: Callable[[str], Crew]
+) -> None:
+    with pytest.raises(AssertionError):
+        claim.freeze_before_a_reader(start(name))
+
+
+@pytest.mark.parametrize("name", ["NoCheck", "OneMark", "ReadersWrite"])
+def test_a_guard_that_admits_readers_out_of_order_is_caught(
+    name: str, start: Callable[[str], Crew]
+) -> None:
+    with pytest.raises(AssertionError):
+        for _ in range(20):  # which of them is how far is chance
+            claim.crowd_of_readers(start(name))
 
 
 def test_a_guard_that_a_crash_breaks_is_caught(start: Callable[[str], Crew]) -> None:

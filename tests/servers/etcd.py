@@ -13,7 +13,7 @@ from tests.servers.group import Group
 from tests.servers.peers import PeerNetwork
 from tests.servers.server import Server, free_port, program, until
 
-CTL_S = 20.0
+CTL_S = 60.0
 
 
 class Etcd(Server):

@@ -65,7 +65,7 @@ class Postgresql(Server):
     def conninfo(self) -> str:
         return f"host=127.0.0.1 port={self.port} user={USER} dbname=postgres"
 
-    def psql(self, statement: str, within: float = 10.0) -> str:
+    def psql(self, statement: str, within: float = 60.0) -> str:
         """What the server's own shell prints for a statement."""
         command = [program("psql", self.package, *FOLDERS), "-XAtqc", statement, self.conninfo]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=within, check=True)

@@ -6,7 +6,7 @@ import socket
 from types import TracebackType
 from typing import Any, Self
 
-ANSWER_S = 10.0
+ANSWER_S = 30.0
 
 
 class ReplyError(Exception):

@@ -26,8 +26,8 @@ from typing import ClassVar, Self
 
 PORTS = range(12_000, 32_000)  # below those that the kernel gives to connections
 SHARES = 64  # of them, one for each process that starts servers, of all runs on a machine
-START_S = 60.0  # far more than any of them takes on a busy machine
-STOP_S = 30.0
+START_S = 120.0  # far more than any of them takes on a busy machine
+STOP_S = 60.0
 LOOK_S = 0.02
 
 

@@ -32,7 +32,7 @@ JARS = (
     "netty-resolver",
 )
 TICK_MS = 100
-ANSWER_S = 2.0
+ANSWER_S = 20.0
 # A member that looks for the others asks them less and less often, up to once a minute; a test that
 # has brought it back would wait for that.
 ELECTION = {"zookeeper.fastleader.maxNotificationInterval": "500"}

@@ -100,7 +100,7 @@ def count_fences_only(patch: Patch) -> None:
     """The fence is last + 1, and begins anew when the record is lost."""
     rewrite(
         patch,
-        "queue",
+        "waiters",
         ("if now_us < tonumber(CLOCK_LAST) and now_us > last then return now_us end", ""),
     )
     rewrite(patch, "acquire", ("if #seconds == 10 and fence <", "if #seconds == 99 and fence <"))

@@ -239,6 +239,39 @@ function commands.ZRANGE(key, first, last, scores)
     return answer
 end
 
+function commands.ZSCORE(key, member)
+    local found = filled(key, 'zset')
+    return found and found.has[member] and format('%.17g', found.has[member]) or false
+end
+
+-- Whether a score is above, or below, the end of a range.
+local function within(score, bound, sign)
+    local open = bound:sub(1, 1) == '('
+    local number = bound:match('inf$') and sign * -math.huge or tonumber(open and bound:sub(2) or bound)
+    return open and sign * (score - number) > 0 or not open and sign * (score - number) >= 0
+end
+
+function commands.ZRANGEBYSCORE(key, least, most, ...)
+    local found, options, answer = filled(key, 'zset'), {...}, {}
+    if not found then return answer end
+    local scores = options[1] == 'WITHSCORES'
+    local left = options[1] == 'LIMIT' and integer(options[3]) or found.count
+    for _, member in ipairs(ordered(found)) do
+        local score = found.has[member]
+        if left > 0 and within(score, word(least), 1) and within(score, word(most), -1) then
+            answer[#answer + 1], left = member, left - 1
+            if scores then answer[#answer + 1] = format('%.17g', score) end
+        end
+    end
+    return answer
+end
+
+function commands.ZREMRANGEBYSCORE(key, least, most)
+    local gone = commands.ZRANGEBYSCORE(key, least, most)
+    for _, member in ipairs(gone) do take(key, 'zset', member) end
+    return #gone
+end
+
 function commands.PUBLISH(channel, message) return publish(channel, word(message)) end
 
 function commands.PUBSUB(_, channel) return {channel, publish(channel, nil)} end

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencelock.engines.redis import scripts
-from fencelock.engines.redis.keys import keys_of
+from fencelock.engines.redis.keys import holders_of, keys_of, observers_of, remembered_of
 from fencelock.engines.redlock.scripts import script as redlock_script
 from tests.servers.clock import Clock
 from tests.servers.redis import Redis
@@ -27,6 +27,10 @@ from tests.sim.model_redis import ModelRedis
 
 KEYS = keys_of("seat", "")
 SIDE = f"{KEYS.record}:revoked"
+SLOTS, READERS = holders_of("seat", "semaphore"), holders_of("seat", "rwlock")
+OBSERVERS, MEMO = observers_of("seat"), remembered_of("seat")
+OF_SHARES = ("", ":expiry", ":queue", ":waiters", ":revoked")
+ALL = (*KEYS, SIDE, OBSERVERS, MEMO, *(key + end for key in (SLOTS, READERS) for end in OF_SHARES))
 OWNERS = [f"{letter * 8}" for letter in "abc"]
 HEARD, DEAF = "1111111111111111", "2222222222222222"
 APART_MS = 250  # what may pass between the server's time and the server's answer
@@ -44,7 +48,10 @@ def script_of(name: str) -> scripts.Script:
     return redlock_script(last) if folder else scripts.script(last)
 
 
-def _run(name: str, keys: int, *words: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def _run(
+    name: str, keys: int | tuple[str, ...], *words: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Any]:
+    keys = KEYS[:keys] if isinstance(keys, int) else keys
     return st.tuples(st.just(name), st.just(keys), st.tuples(*words))
 
 
@@ -68,11 +75,47 @@ voting = st.one_of(
     _run("redlock/revoke", 2, owners, st.just("why")),
     _run("renew", 2, ttls, owners),
 )
+units = st.sampled_from([("1", "1000000"), ("1000000", "1000000")])
+limits = st.sampled_from(["2", "2", "2", "3"])
+inbox = st.one_of(inboxes, st.just(""))
+
+
+def _share(name: str, *words: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """A script for the slots of a semaphore, or for readers and writers."""
+    return st.one_of(_run(name, (SLOTS,), *words), _run(name, (READERS,), *words))
+
+
+sharing = st.one_of(
+    st.one_of(
+        _run("share_acquire", (SLOTS,), owners, ttls, meta, st.just("1"), limits, inbox, alone),
+        _run("share_acquire", (READERS,), owners, ttls, meta, units, inbox, alone),
+    ).map(lambda run: (*run[:2], tuple(_flat(run[2])))),
+    _share("share_release", owners, alone),
+    _share("share_release", owners, alone, st.just("notified")),
+    _share("share_renew", ttls, owners),
+    _share("share_heartbeat", inboxes, alone),
+    _share("share_inspect", st.sampled_from([0, 1]), alone),
+    _share("share_revoke", st.just("why"), alone),
+)
+noting = st.one_of(
+    _run("remember", (MEMO,), owners, st.sampled_from([-5, 7, 1 << 52]), ttls),
+    _run("recall", (MEMO,)),
+    _run("forget", (MEMO,)),
+    _run("observe", (OBSERVERS,), inboxes),
+    _run("announce", (OBSERVERS,), alone),
+)
 passing = st.tuples(st.just("wait"), st.sampled_from([1, 3, 11, 31, 61, -7]), st.just(()))
 stories = st.one_of(
     st.lists(st.one_of(queueing, queueing, queueing, passing), max_size=25),
     st.lists(st.one_of(voting, voting, voting, passing), max_size=25),
+    st.lists(st.one_of(sharing, sharing, sharing, passing), max_size=25),
+    st.lists(st.one_of(noting, noting, noting, passing), max_size=15),
 )
+
+
+def _flat(words: tuple[Any, ...]) -> Iterator[Any]:
+    for word in words:
+        yield from word if isinstance(word, tuple) else (word,)
 
 
 class Pair:
@@ -110,9 +153,9 @@ class Pair:
         self._clock.step(seconds)
         until(lambda: abs(self._server.time() - before - seconds) < 0.9, "the clock to step")
 
-    def ask(self, name: str, keys: int, words: tuple[Any, ...]) -> None:
+    def ask(self, name: str, keys: tuple[str, ...], words: tuple[Any, ...]) -> None:
         """Run a script at both, and see that they say the same."""
-        request = ["EVAL", script_of(name).source, keys, *KEYS[:keys], *words]
+        request = ["EVAL", script_of(name).source, len(keys), *keys, *words]
         theirs, ours = self._both(request)
         assert self.alike(theirs, ours), f"{name} {words}: {theirs!r} and not {ours!r}"
         while self._heard:
@@ -134,7 +177,7 @@ class Pair:
 
     def compare_what_is_kept(self) -> None:
         """All keys, with what is in them and how long they live."""
-        for key in (*KEYS, SIDE):
+        for key in ALL:
             ours: Any
             theirs, ours = self._both(["PTTL", key])
             assert self.alike(theirs, ours), f"{key} lives {theirs} ms and not {ours}"

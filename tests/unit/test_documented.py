@@ -86,7 +86,9 @@ def test_what_is_exported_is_documented(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["Client", "Lock", "RWLock", "Lease", "Lost"])
+@pytest.mark.parametrize(
+    "kind", ["Client", "Lock", "RWLock", "Lease", "Lost", "Election", "Once", "Barrier", "Latch"]
+)
 def test_every_method_is_documented(kind: str) -> None:
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     public = [name for name in dir(getattr(fencelock, kind)) if not name.startswith("_")]

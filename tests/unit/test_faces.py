@@ -16,7 +16,9 @@ import pytest
 import fencelock
 from fencelock import aio, sync
 
-CLASSES = ("Client", "Lock", "RWLock", "Lease", "Lost")
+CLASSES = (
+    "Client", "Lock", "RWLock", "Lease", "Lost", "Election", "Once", "Barrier", "Latch",
+)  # fmt: skip
 TWINS = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
 
@@ -26,7 +28,7 @@ def members(owner: type[object]) -> dict[str, Any]:
     for base in reversed(owner.__mro__[:-1]):
         if base.__module__.startswith("fencelock"):
             found.update(vars(base))
-    special = {"__bool__", "__repr__", *TWINS, *TWINS.values()}
+    special = {"__bool__", "__call__", "__repr__", *TWINS, *TWINS.values()}
     return {
         TWINS.get(name, name): value
         for name, value in found.items()
@@ -50,9 +52,11 @@ def plain(member: Any) -> Any:
 
 
 def flat(annotation: object) -> str:
-    """A return annotation without its flavor."""
+    """An annotation without its flavor."""
     text = re.sub(r"Awaitable\[(\w+)\]", r"\1", str(annotation))
-    text = re.sub(r"Coroutine\[Any, Any, ([^]]+)\]", r"\1", text)
+    text = re.sub(r"Coroutine\[Any, Any, ([^]]+)\]", r"\1", text).replace(
+        "AsyncIterator", "Iterator"
+    )
     return text.replace("Connecting", "Client")
 
 
@@ -64,10 +68,14 @@ def test_both_flavors_export_the_same_names() -> None:
         sync.__all__
         == aio.__all__
         == [
+            "Barrier",
             "Client",
+            "Election",
+            "Latch",
             "Lease",
             "Lock",
             "Lost",
+            "Once",
             "RWLock",
             "connect",
         ]
@@ -85,12 +93,16 @@ def test_both_flavors_have_the_same_members(name: str) -> None:
 # fmt: off
 SURFACE = {
     "Client": {"lock", "locked", "holders", "inspect", "scan", "revoke", "open", "close", "traits",
-               "url", "owed", "semaphore", "rwlock"},
+               "url", "owed", "semaphore", "rwlock", "election", "once", "barrier", "latch"},
     "Lock": {"acquire", "try_acquire", "name"},
     "RWLock": {"read", "write", "name"},
     "Lease": {"name", "fence", "ttl", "meta", "remaining", "check", "lost", "reason", "renewals",
               "renew", "release", "connection", "role", "slot", "downgrade", "__bool__"},
     "Lost": {"is_set", "wait", "__bool__"},
+    "Election": {"name", "campaign", "leader", "observe", "resign", "run"},
+    "Once": {"name", "__call__"},
+    "Barrier": {"name", "wait"},
+    "Latch": {"name", "count_down", "remaining", "wait", "reset"},
 }
 # fmt: on
 BLOCKS = {"__enter__", "__exit__"}
@@ -99,7 +111,7 @@ BLOCKS = {"__enter__", "__exit__"}
 @pytest.mark.parametrize("name", CLASSES)
 def test_no_name_comes_or_goes_unnoticed(name: str) -> None:
     """Users type these; to change one is to break them, and a new one is a promise."""
-    blocks = BLOCKS if name not in ("Lost", "RWLock") else set()
+    blocks = BLOCKS if name not in ("Lost", "RWLock", "Barrier", "Latch") else set()
     assert set(members(getattr(sync, name))) - {"__repr__"} == SURFACE[name] | blocks
 
 
@@ -108,7 +120,13 @@ def test_both_flavors_have_the_same_signatures(
     ours: Callable[..., Any], theirs: Callable[..., Any]
 ) -> None:
     one, other = inspect.signature(ours), inspect.signature(theirs)
-    assert list(one.parameters.values()) == list(other.parameters.values())
+    assert [
+        parameter.replace(annotation=flat(parameter.annotation))
+        for parameter in one.parameters.values()
+    ] == [
+        parameter.replace(annotation=flat(parameter.annotation))
+        for parameter in other.parameters.values()
+    ]
     assert flat(one.return_annotation) == flat(other.return_annotation)
 
 
@@ -138,6 +156,10 @@ WAITING = {
     "RWLock": set(),
     "Lease": {"renew", "downgrade", "release", "__enter__", "__exit__"},
     "Lost": {"wait"},
+    "Election": {"campaign", "leader", "resign", "run", "__enter__", "__exit__"},
+    "Once": {"__enter__", "__exit__"},
+    "Barrier": {"wait"},
+    "Latch": {"count_down", "remaining", "wait", "reset"},
 }
 
 

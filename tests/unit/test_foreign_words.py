@@ -16,7 +16,7 @@ import fencelock
 from fencelock import observe
 from fencelock._client.holder_meta import not_in_time
 from fencelock.model import Busy, shown
-from tests.faults.flavors import FLAVORS, Lab, run
+from tests.faults.flavors import FLAVORS, Lab, make_due, run
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
 
@@ -59,8 +59,9 @@ def test_a_reason_does_not_act_in_errors_log_and_events(
 
     async def scenario(lab: Lab) -> None:
         one, other = await lab.connect(url), await lab.connect(url)
-        lease: Any = await one.lock("seat", ttl=0.6).acquire()
+        lease: Any = await one.lock("seat", ttl=60).acquire()
         await other.revoke("seat", NASTY)
+        make_due(lease)
         await lab.until(lambda: bool(seen), "the loss to be told")
         with pytest.raises(fencelock.Revoked) as caught:
             lease.check()

@@ -42,14 +42,20 @@ RECIPES = [
     "sqlite/engine.py",
     "sqlite/shares.py",
     "redis/engine.py",
+    "redis/shares.py",
     "redlock/engine.py",
     "postgresql/lease.py",
+    "postgresql/shares.py",
     "postgresql/advisory.py",
     "postgresql/row.py",
     "mysql/lease.py",
     "mysql/advisory.py",
     "zookeeper/engine.py",
+    "zookeeper/queue.py",
+    "zookeeper/shares.py",
     "etcd/engine.py",
+    "etcd/rwlock.py",
+    "etcd/semaphore.py",
 ]
 
 # Words that a reader would have to translate, and modules that say what they do, not what they are.

@@ -38,13 +38,14 @@ SPINE = (
     ("sync", "aio"),
     (ROOT,),
     ("judge",),
-    ("recipes", "cli", "service", "integrations", "demo", "etcd", "sql"),
+    ("recipes",),
+    ("cli", "service", "integrations", "demo", "etcd", "sql"),
     ("__main__",),
 )
 
 # The parts beside the spine: what they may import, and which parts of the spine may import them.
 SIDES = {
-    "worlds": ({"errors", "model", "wires", "world"}, {"sync", "aio", "judge"}),
+    "worlds": ({"errors", "model", "wires", "world"}, {"sync", "aio", "judge", "recipes"}),
     "sim": ({"errors", "model", "world"}, set[str]()),
     "wires": ({"errors", "model"}, set[str]()),
     REGISTRY: (
@@ -56,10 +57,14 @@ SIDES = {
 
 TESTING = "testing"  # may import all; nothing else imports it
 
+# A client makes recipes, which stand above it: it names them for types, and when it makes one.
+MADE = {"recipes": {"sync", "aio"}}
+
 RANK = {part: rank for rank, parts in enumerate(SPINE) for part in parts}
 
 # Parts of `_client` that belong to one flavor, or to what a user writes.
 FACADES = {"cancel_scope", "facade", "lock_options"}
+FLAVORS = {"sync", "aio"}  # and those of `recipes`
 
 # Time, chance, identity, waiting and the operating system: protocol code asks its World for them.
 # fmt: off
@@ -76,6 +81,7 @@ HEAVY = {"asyncio", "dataclasses", "importlib.metadata", "json", "logging", "sql
 class Import(NamedTuple):
     target: str  # the module named, in full
     line: int
+    is_late: bool = False  # within a function, or for types only
 
 
 class Module(NamedTuple):
@@ -93,6 +99,8 @@ class Module(NamedTuple):
         match self.name.split(".")[1:]:
             case ["_client", name]:
                 return name not in FACADES
+            case ["recipes", name]:
+                return name not in FLAVORS
             case ["engine"]:
                 return True
             case ["engines", "url"]:
@@ -125,18 +133,27 @@ def imports_of(
     is_package = file.name == "__init__.py"
     package = name if is_package else name.rpartition(".")[0]
     tree = ast.parse(file.read_bytes(), str(file))
+    late = {node for part in ast.walk(tree) if is_late(part) for node in ast.walk(part)}
     for node in walk(tree, skip_type_checking=is_package or not with_types):
         match node:
             case ast.Import(names=names):
-                yield from (Import(alias.name, node.lineno) for alias in names)
+                yield from (Import(alias.name, node.lineno, node in late) for alias in names)
             case ast.ImportFrom(module=module, names=names, level=level):
                 base = absolute(package, module, level)
                 for alias in names:  # a submodule, or a name inside `base`
                     inner = f"{base}.{alias.name}"
-                    yield Import(inner if inner in known else base, node.lineno)
+                    target = inner if inner in known else base
+                    yield Import(target, node.lineno, node in late)
             case ast.Call(args=[ast.Constant(value=str(target)), *_]) if is_importer(node.func):
                 level = len(target) - len(target.lstrip("."))
                 yield Import(absolute(package, target[level:], level), node.lineno)
+
+
+def is_late(node: ast.AST) -> bool:
+    """Whether what is imported inside is not imported together with the module."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or (
+        isinstance(node, ast.If) and is_type_checking(node.test)
+    )
 
 
 def is_importer(func: ast.expr) -> bool:
@@ -171,9 +188,10 @@ def faults(source: Path) -> list[str]:
         if not is_placed(module.part):
             found.append(f"{where}:1: place `{module.part}` in the tables of {Path(__file__).name}")
             continue
-        for target, line in module.imports:
+        for target, line, late in module.imports:
             if target.partition(".")[0] == ROOT:
-                why = why_not(module, target)
+                made_here = late and module.part in MADE.get(part_of(target), ())
+                why = None if made_here else why_not(module, target)
             elif module.is_protocol and target.partition(".")[0] in MACHINE:
                 why = f"protocol code asks its World, it does not import {target}"
             else:
@@ -206,6 +224,8 @@ def why_not(module: Module, target: str) -> str | None:
         allowed = SIDES[there][1]
         if there == REGISTRY and target != f"{ROOT}.{REGISTRY}":
             return f"{refusal}: engines are found through the registry"
+        if there == "worlds" and module.is_protocol:
+            return f"{refusal}: protocol code is given its World"
         return None if here in allowed else f"{refusal}, only {', '.join(sorted(allowed))} may"
     return None if RANK[there] < RANK[here] else f"{refusal}: imports point down the spine"
 
@@ -237,12 +257,17 @@ def test_imports_point_the_right_way() -> None:
         ("cli/run.py", "from fencelock.engines import memory", "found through the registry"),
         ("_client/client.py", "from .. import engines", "only aio, cli, sync may"),
         ("sync.py", "import fencelock.aio", "sync may not import fencelock.aio"),
-        ("sync.py", "if TYPE_CHECKING:\n    from .recipes import X", "sync may not import"),
+        ("sync.py", "from .recipes import X", "sync may not import"),
+        ("sync.py", "class C:\n    from .recipes import X", "sync may not import"),
+        ("sync.py", "if TYPE_CHECKING:\n    from .cli import X", "sync may not import"),
+        ("model.py", "def f():\n    from .recipes import X", "model may not import"),
         ("aio.py", "import importlib as i\ni.import_module('.cli', 'fencelock')", "import"),
         ("model.py", "import fencelock", "model may not import fencelock"),
         ("__init__.py", "if not TYPE_CHECKING:\n    from . import cli", "fencelock may not import"),
         ("__init__.py", "from .recipes import Once", "fencelock may not import fencelock.recipes"),
-        ("recipes/once.py", "from fencelock.worlds.threads import X", "aio, judge, sync may"),
+        ("recipes/once.py", "from fencelock.worlds.threads import X", "is given its World"),
+        ("recipes/once.py", "import time", "does not import time"),
+        ("cli/main.py", "from fencelock.worlds.threads import X", "aio, judge, recipes, sync may"),
         ("worlds/threads.py", "from ..engine import Engine", "only errors, model, wires, world"),
         ("sim/world.py", "from ..engine import Engine", "only errors, model, world"),
         ("guards/sql.py", "from ..engine import Engine", "only errors, model"),
@@ -272,6 +297,9 @@ def test_a_wrong_import_is_found(tmp_path: Path, file: str, code: str, why: str)
     [
         ("_client/keeper.py", "from ..engine import Engine\nfrom . import policy"),
         ("sync.py", "from . import engines\nfrom .engines import find"),
+        ("sync.py", "class C:\n    def f(self):\n        from .recipes import X"),
+        ("sync.py", "if TYPE_CHECKING:\n    from .recipes import X"),
+        ("recipes/sync.py", "from ..worlds.threads import drive"),
         ("__init__.py", "if TYPE_CHECKING:\n    from . import cli"),
         ("recipes/once.py", "import fencelock\nfrom fencelock import aio, sync, connect"),
         ("engines/__init__.py", "def find():\n    from .memory import Memory"),
@@ -296,6 +324,7 @@ def plant(source: Path, file: str, code: str) -> None:
         "aio.py",
         "sync.py",
         "cli/__init__.py",
+        "recipes/__init__.py",
         "_client/policy.py",
     ]
     engines = [

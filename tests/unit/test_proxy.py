@@ -106,7 +106,7 @@ def test_a_lost_reply_was_executed_and_is_never_heard(
     redis: Redis, proxy: Proxy, then_cut: bool
 ) -> None:
     redis.cli("DEL", "key", "other")
-    with Line(proxy.port) as other, Line(proxy.port, within=0.3) as line:
+    with Line(proxy.port) as other, Line(proxy.port, within=1.0) as line:
         assert line.ask("PING") == "PONG"
         proxy.lose_next_reply(b"INCR", then_cut=then_cut)
         assert other.ask("GET", "other") is None

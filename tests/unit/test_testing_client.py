@@ -218,23 +218,33 @@ def test_a_callback_may_use_the_client_and_the_clock(made: Made) -> None:
     assert not lease
 
 
-def test_a_callback_that_never_ends_is_named() -> None:
-    client, clock = testing.client(real_timeout=0.1)
+def test_a_callback_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, clock = testing.client()
     stuck = threading.Event()
     with client:
         lease = client.lock("a", ttl=30, on_lost=lambda loss: stuck.wait()).acquire()
-        with pytest.raises(RuntimeError, match="still at work: fencelock-on-lost"):
+        with (
+            monkeypatch.context() as patch,
+            pytest.raises(RuntimeError, match="still at work: fencelock-on-lost"),
+        ):
+            patch.setattr(clock._timeline, "real_timeout", 0.1)
             clock.advance(31)
         stuck.set()
         clock.settle()
         assert not lease
 
 
-def test_a_call_that_waits_for_a_clock_that_stands_still_says_so() -> None:
-    client, _ = testing.client(real_timeout=0.1)
+def test_a_call_that_waits_for_a_clock_that_stands_still_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client, clock = testing.client()
     with client:
         with client.lock("a"):
-            with pytest.raises(RuntimeError, match="its clock moves by hand only"):
+            with (
+                monkeypatch.context() as patch,
+                pytest.raises(RuntimeError, match="its clock moves by hand only"),
+            ):
+                patch.setattr(clock._timeline, "real_timeout", 0.1)
                 client.lock("a", timeout=5).acquire()
             assert client.inspect("a").waiters == ()
 

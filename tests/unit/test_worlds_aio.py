@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from typing import Any
 
@@ -69,6 +70,19 @@ def test_a_flag_can_be_set_when_the_loop_is_gone() -> None:
     threading.Thread(target=signal.set).start()
     signal.set()
     assert signal.is_set()
+
+
+def test_a_job_that_comes_when_the_loop_is_gone_is_refused_and_not_left_unawaited() -> None:
+    async def make() -> AioWorld:
+        return AioWorld()
+
+    async def job() -> None:
+        pass
+
+    world, work = asyncio.run(make()), job()
+    with pytest.raises(RuntimeError, match="closed"):
+        world.spawn(work, "late")
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
 
 
 @in_loop

@@ -229,11 +229,11 @@ class LeaseLifecycle:
 
         What is collected because the program ends is still released when the client is closed.
         """
-        if hold.released or hold.loss is not None or self.is_foreign(hold):
-            return False
+        now = self.world.now()
+        if hold.remaining(now) == 0 or self.is_foreign(hold):
+            return False  # one that has just run out is the keeper's to tell of
         self.keeper.drop(hold)
         self._forget(hold)
-        now = self.world.now()
         self.abandoned = [*(t for t in self.abandoned if t.remaining(now) > 0), hold]
         return True
 

@@ -135,9 +135,17 @@ class Template:
     signatures do not see it.
     """
 
-    def __init__(self, text: str, function: Callable[..., Any], *, asynchronous: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        function: Callable[..., Any],
+        *,
+        asynchronous: bool,
+        decorator: str = "locked",
+    ) -> None:
         self._text = _template_text(text)
-        _refuse_kind(function, asynchronous)
+        self._decorator = decorator
+        _refuse_kind(function, asynchronous, decorator)
         self._function = function
         self._asynchronous = asynchronous
         inner = _signature(function)
@@ -196,7 +204,7 @@ class Template:
         raise UsageError(
             f"{_name_of(self._function)}() is a plain function: it returned "
             f"{type(result).__qualname__}, which cannot be awaited. It has run, under the lock; "
-            "decorate it with fencelock.connect(…).locked"
+            f"decorate it with fencelock.connect(…).{self._decorator}"
         )
 
     def finished(self, value: Any) -> Any:
@@ -207,7 +215,10 @@ class Template:
         if kind == "generator" or self._asynchronous:
             advice = "take the lock inside it"
         else:
-            advice = "decorate the async function itself, with fencelock.aio.connect(…).locked"
+            advice = (
+                "decorate the async function itself, with "
+                f"fencelock.aio.connect(…).{self._decorator}"
+            )
         raise UsageError(
             f"{_name_of(self._function)}() returned a {type(value).__name__}, which would run "
             f"after the lock is released; {_stop(value)}. Instead, {advice}"
@@ -247,7 +258,7 @@ def _index_of_lease(
     return index, lease.kind is not lease.POSITIONAL_ONLY
 
 
-def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
+def _refuse_kind(function: Callable[..., Any], asynchronous: bool, decorator: str) -> None:
     """Refuse a function whose body would run outside the lock, as far as that can be seen.
 
     A plain function may call an async one and return its coroutine, or run it: only what it returns
@@ -257,7 +268,7 @@ def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
 
     for kind in (staticmethod, classmethod):
         if isinstance(function, kind):
-            raise UsageError(f"write @{kind.__name__} above @client.locked(…), not below it")
+            raise UsageError(f"write @{kind.__name__} above @client.{decorator}(…), not below it")
     call = getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
     if any(
         inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (function, call)
@@ -274,7 +285,7 @@ def _refuse_kind(function: Callable[..., Any], asynchronous: bool) -> None:
     else:
         return
     raise UsageError(
-        f"{_name_of(function)}() is {flavor} function: decorate it with {client}(…).locked"
+        f"{_name_of(function)}() is {flavor} function: decorate it with {client}(…).{decorator}"
     )
 
 

@@ -24,6 +24,8 @@ from .signals import Interrupted
 
 VERBS: dict[str, str] = {
     "run": "run a command under a lock, and stop it before the lease can end",
+    "elect": "run a command while leading; after a loss, campaign again",
+    "leader": "show who leads",
     "ls": "list the locks that are held",
     "show": "show who holds a lock and who waits",
     "watch": "watch locks change",
@@ -40,6 +42,7 @@ VERBS: dict[str, str] = {
     "completion": "print a completion script for a shell",
 }
 
+COMMANDED = ("run", "elect")  # they take a command after --
 UNCONNECTED = ("demo", "schema", "completion")  # they speak to no engine
 
 
@@ -97,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = words[: words.index("--")] if "--" in words else words
     terminal.prepare()
-    json = "--json" in own and own[0] != "run"  # its stdout is the command's
+    json = "--json" in own and own[0] not in COMMANDED  # its stdout is the command's
     code = _guarded(words, verbose="-v" in own or "--verbose" in own, json=json)
     if code and own[:1] == ["acquire"] and "--shell" in own:
         with suppress(OSError, FencelockError):  # nobody reads
@@ -150,12 +153,12 @@ def _dispatch(words: list[str]) -> int:
     if words and words[0] in VERBS:
         parser, verb = parser_of(words[0])
         rest = words[1:]
-        if words[0] == "run" and "--" not in rest:
+        if words[0] in COMMANDED and "--" not in rest:
             parser.hint = "write the command after --; "
         options = parser.parse_args(rest[: rest.index("--")] if "--" in rest else rest)
         options.command = rest[rest.index("--") + 1 :] if "--" in rest else []
-        if options.command and words[0] != "run":
-            parser.error("only run takes a command after --")
+        if options.command and words[0] not in COMMANDED:
+            parser.error(f"only {' and '.join(COMMANDED)} take a command after --")
         code: int = verb.main(options)
         return code
     top = Parser(

@@ -28,7 +28,7 @@ NEVER = float("inf")
 class Waiter:
     """An owner that waits, or is about to."""
 
-    __slots__ = ("grant", "joined_at", "notified", "signal")
+    __slots__ = ("grant", "joined_at", "notified", "signal", "slot")
 
     def __init__(self, signal: Signal | None = None, joined_at: float | None = None) -> None:
         self.signal = signal
@@ -39,6 +39,8 @@ class Waiter:
         """It was notified before it waits."""
         self.grant: tuple[int, float] | None = None
         """What a push said that it holds: the fence, and the seconds that it waited."""
+        self.slot: int | None = None
+        """The slot that came with it, if that was one of a semaphore."""
 
 
 class Waiters:
@@ -95,7 +97,7 @@ class Waiters:
             waiter.joined_at = NEVER
             waiter.grant = None
 
-    def notify(self, owner: str, grant: tuple[int, float] | None) -> bool:
+    def notify(self, owner: str, grant: tuple[int, float] | None, slot: int | None = None) -> bool:
         """Wake an owner with what it was granted, and say whether it is known here.
 
         ``grant`` is the fence and the seconds that it waited; None when it has to ask for it.
@@ -103,9 +105,14 @@ class Waiters:
         waiter = self.by_owner.get(owner)
         if waiter is None:
             return False
-        waiter.grant = grant
+        waiter.slot, waiter.grant = slot, grant
         _wake(waiter)
         return True
+
+    def pushed_slot(self, owner: str) -> int | None:
+        """The slot of a semaphore that an owner was granted last."""
+        waiter = self.by_owner.get(owner)
+        return None if waiter is None else waiter.slot
 
     def wake(self, owner: str) -> bool:
         """Let an owner look again, and say whether it is known here."""

@@ -9,6 +9,8 @@ an older holder before it is written back.
 All guards agree on this, whatever the resource is:
 
 - A fence that is equal to or higher than the mark is accepted, and is the mark from then on.
+- Readers have a mark of their own. A writer is refused if a later reader or writer was seen, a
+  reader if a later writer was. A lease says itself which it is, for a bare fence ``reading=`` does.
 - Lease or bare fence: a lease brings its name along, an integer needs ``name=``. So the check can
   be made in another process, or in a service that knows nothing of locks.
 - When the store of the marks cannot be reached, an EngineError says so and nothing is done.

@@ -9,18 +9,23 @@ It works over boto3's Table, over a low-level client with the name of a table, a
 ``AsyncDynamoDBGuard``, over those of aioboto3 and aiobotocore. ``fenced_put`` and its like make the
 same requests as plain dictionaries, for whoever sends them. The tests run against moto's server, a
 stand-in: see the page on this guard.
+
+A reader keeps what the mark was among writers in two more attributes: ``fence_write``, and
+``fence_read``, which says with which mark that goes. DynamoDB has no maximum, so that a reader
+looks first, and writes on the condition that what it saw is still so.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-from ..errors import EngineError, StaleFence, UsageError
+from ..errors import EngineError, StaleFence, Unavailable, UsageError
 from .aws import answer_of, code_of, watch, watched
-from .fence import Claim, Fenced, claim
+from .fence import Claim, Fenced, MarkPair, claim
+from .runner import run, run_async
 
 __all__ = [
     "AsyncDynamoDBGuard",
@@ -52,6 +57,7 @@ def condition(
     its Table does not.
     """
     given = dict(request or {})
+    claim.to_write()
     theirs = given.get("ConditionExpression")
     if theirs is not None and not isinstance(theirs, str):
         raise UsageError(
@@ -77,7 +83,9 @@ def fenced_put(
     request: Request, claim: Claim, *, attribute: str = ATTRIBUTE, typed: bool = False
 ) -> dict[str, Any]:
     """A put, guarded. The item gets the mark."""
-    item = {**request["Item"], attribute: number(claim.mark, typed)}
+    readers = readers_of(attribute)
+    item = {name: value for name, value in request["Item"].items() if name not in readers}
+    item[attribute] = number(claim.mark, typed)
     return {**condition(claim, request, attribute=attribute, typed=typed), "Item": item}
 
 
@@ -110,9 +118,10 @@ def refusal(
     elif code_of(error) == "TransactionCanceledException":
         items = [reason.get("Item") for reason in response.get("CancellationReasons", [])]
     for item in items:
-        highest = mark_of(item, attribute)
-        if highest > claim.mark:
-            return claim.stale(highest)
+        marks = marks_of(item, attribute)
+        if marks.highest > claim.mark:
+            seen: Literal["read", "write"] = "read" if marks.written < marks.highest else "write"
+            return claim.stale(marks.highest, seen)
     if items == [None] and request and request.get("ConditionExpression") == _OURS:
         return StaleFence(
             f"{claim.name!r} has seen a higher fence and refuses {claim.fence}: another holder has "
@@ -135,6 +144,19 @@ def mark_of(item: Mapping[str, Any] | None, attribute: str = ATTRIBUTE) -> int:
         ) from error
 
 
+def marks_of(item: Mapping[str, Any] | None, attribute: str = ATTRIBUTE) -> MarkPair:
+    """Both marks in an item of either form."""
+    highest = mark_of(item, attribute)
+    read, write = readers_of(attribute)
+    told = mark_of(item, read) == highest
+    return MarkPair(highest, mark_of(item, write) if told else highest)
+
+
+def readers_of(attribute: str) -> tuple[str, str]:
+    """The attributes that readers need."""
+    return f"{attribute}_read", f"{attribute}_write"
+
+
 def number(value: int, typed: bool) -> Any:
     return {"N": str(value)} if typed else value
 
@@ -142,6 +164,7 @@ def number(value: int, typed: bool) -> Any:
 Item = Mapping[str, Any]
 
 KEEP_S = 30 * 24 * 3600.0
+ATTEMPTS_MAX = 100  # each that fails is another's success
 
 
 class Call(NamedTuple):
@@ -150,6 +173,9 @@ class Call(NamedTuple):
     method: str
     request: dict[str, Any]
     claim: Claim | None = None
+
+
+_Steps: TypeAlias = Generator[Call, Any, dict[str, Any]]
 
 
 def _client_of(table: Any) -> Any:
@@ -186,19 +212,67 @@ class _DynamoDBGuardBase:
         self._expires, self._keep_seconds = expires, keep_seconds
         watch(self._client)
 
-    def _claim(self, lease: Fenced | int, name: str | None) -> Claim:
-        return claim(lease, name, self.epoch)
+    def _claim(self, lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
+        return claim(lease, name, self.epoch, reading)
 
-    def _entering(self, key: Item, wanted: Claim) -> Call:
+    def _entering(self, key: Item, wanted: Claim) -> _Steps:
+        if wanted.reading:
+            return (yield from self._entering_reader(key, wanted))
         request = {"Key": dict(key), "ReturnValues": "ALL_NEW"}
-        return self._updating(request, wanted)
+        return dict((yield self._updating(request, wanted))["Attributes"])
+
+    def _entering_reader(self, key: Item, wanted: Claim) -> _Steps:
+        """Look, judge, and raise the marks if they are still the same; else look again."""
+        for _ in range(ATTEMPTS_MAX):
+            item: dict[str, Any] = dict((yield self._looking(key)).get("Item", {}))
+            marks = marks_of(item, self.attribute)
+            after = marks.admit(wanted)
+            if after == marks:
+                return item
+            try:
+                raised = yield self._raising_reader(key, item, after)
+            except Exception as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+            else:
+                return dict(raised["Attributes"])
+        raise Unavailable(
+            f"the item of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
+            "could be done, so nothing was done: try again"
+        )
+
+    def _raising_reader(self, key: Item, item: Item, after: MarkPair) -> Call:
+        """Write the marks of a reader, if the item has those that were seen."""
+        ours = dict(
+            zip(("#f", "#r", "#w"), (self.attribute, *readers_of(self.attribute)), strict=True)
+        )
+        seen = {name: item[attribute] for name, attribute in ours.items() if attribute in item}
+        same = [f"{name} = :{name[1:]}" for name in seen]
+        same += [f"attribute_not_exists({name})" for name in ours if name not in seen]
+        values: dict[str, Any] = {f":{name[1:]}": value for name, value in seen.items()}
+        values[":highest"] = number(after.highest, self._typed)
+        values[":written"] = number(after.written, self._typed)
+        request: dict[str, Any] = {
+            "Key": dict(key),
+            "UpdateExpression": "SET #f = :highest, #r = :highest, #w = :written",
+            "ConditionExpression": " AND ".join(same),
+            "ExpressionAttributeNames": ours,
+            "ExpressionAttributeValues": values,
+            "ReturnValues": "ALL_NEW",
+        }
+        return Call("update_item", self._living(request))
 
     def _putting(self, item: Item, wanted: Claim, more: Item) -> Call:
         return Call("put_item", fenced_put({**more, "Item": item}, wanted, **self._form), wanted)
 
     def _updating(self, request: dict[str, Any], wanted: Claim) -> Call:
-        request = fenced_update(request, wanted, **self._form)
-        if self._expires is not None:  # it lives again, if it had been deleted
+        return Call(
+            "update_item", self._living(fenced_update(request, wanted, **self._form)), wanted
+        )
+
+    def _living(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The request for an item that lives again, if it had been deleted."""
+        if self._expires is not None:
             request["ExpressionAttributeNames"]["#fencelock_expires"] = self._expires
             request["ExpressionAttributeValues"][":fencelock_never"] = (
                 {"NULL": True} if self._typed else None
@@ -206,7 +280,7 @@ class _DynamoDBGuardBase:
             head, _, tail = request["UpdateExpression"].partition("SET ")
             never = "#fencelock_expires = :fencelock_never"
             request["UpdateExpression"] = f"{head}SET {never}, {tail}"
-        return Call("update_item", request, wanted)
+        return request
 
     def _deleting(self, key: Item, wanted: Claim) -> Call:
         left = dict(key)
@@ -239,13 +313,14 @@ class _DynamoDBGuardBase:
         return Call("get_item", {"Key": dict(key), "ConsistentRead": True})
 
     def _resetting(self, key: Item, to: int) -> Call:
-        names = {"#fencelock": self.attribute}
+        names = {"#f": self.attribute}
+        names["#r"], names["#w"] = readers_of(self.attribute)
         request: dict[str, Any] = {"Key": dict(key), "ExpressionAttributeNames": names}
         if not to:
-            return Call("update_item", {**request, "UpdateExpression": "REMOVE #fencelock"})
+            return Call("update_item", {**request, "UpdateExpression": "REMOVE #f, #r, #w"})
         mark = number(claim(to, "any", self.epoch).mark, self._typed)
-        request["ExpressionAttributeValues"] = {":fencelock": mark}
-        return Call("update_item", {**request, "UpdateExpression": "SET #fencelock = :fencelock"})
+        request["ExpressionAttributeValues"] = {":mark": mark}
+        return Call("update_item", {**request, "UpdateExpression": "SET #f = :mark REMOVE #r, #w"})
 
     def _method(self, call: Call) -> tuple[Any, dict[str, Any]]:
         if call.method == "transact_write_items":
@@ -273,13 +348,15 @@ class DynamoDBGuard(_DynamoDBGuardBase):
     Live: what was deleted then goes away after ``keep_seconds``, with its mark.
     """
 
-    def enter(self, key: Item, lease: Fenced | int, *, name: str | None = None) -> dict[str, Any]:
+    def enter(
+        self, key: Item, lease: Fenced | int, *, name: str | None = None, reading: bool = False
+    ) -> dict[str, Any]:
         """Raise the mark and read the item, in one step: what every tenure begins with.
 
-        An item that was not there has only its key and the mark afterward.
+        An item that was not there has only its key and the mark afterward. ``reading`` says of a
+        bare fence that it is a read lock's; a lease says so itself.
         """
-        found: dict[str, Any] = self._do(self._entering(key, self._claim(lease, name)))
-        return dict(found["Attributes"])
+        return run(self._entering(key, self._claim(lease, name, reading)), self._do)
 
     def put(self, item: Item, lease: Fenced | int, *, name: str | None = None, **more: Any) -> Any:
         """Write a whole item, or raise StaleFence. ``more`` is as for ``put_item``."""
@@ -304,9 +381,13 @@ class DynamoDBGuard(_DynamoDBGuardBase):
         """
         self._do(self._transacting(actions, self._claim(lease, name)))
 
-    def mark(self, key: Item) -> int:
-        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        return mark_of(self._do(self._looking(key)).get("Item"), self.attribute)
+    def mark(self, key: Item, *, reading: bool = False) -> int:
+        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
+        item = (self._do(self._looking(key))).get("Item")
+        return marks_of(item, self.attribute).of(reading)
 
     def reset(self, key: Item, to: int = 0) -> None:
         """Set the mark of an item, also to a smaller fence than it has seen; 0 removes it.
@@ -333,14 +414,14 @@ class AsyncDynamoDBGuard(_DynamoDBGuardBase):
     """
 
     async def enter(
-        self, key: Item, lease: Fenced | int, *, name: str | None = None
+        self, key: Item, lease: Fenced | int, *, name: str | None = None, reading: bool = False
     ) -> dict[str, Any]:
         """Raise the mark and read the item, in one step: what every tenure begins with.
 
-        An item that was not there has only its key and the mark afterward.
+        An item that was not there has only its key and the mark afterward. ``reading`` says of a
+        bare fence that it is a read lock's; a lease says so itself.
         """
-        found: dict[str, Any] = await self._do(self._entering(key, self._claim(lease, name)))
-        return dict(found["Attributes"])
+        return await run_async(self._entering(key, self._claim(lease, name, reading)), self._do)
 
     async def put(
         self, item: Item, lease: Fenced | int, *, name: str | None = None, **more: Any
@@ -367,9 +448,13 @@ class AsyncDynamoDBGuard(_DynamoDBGuardBase):
         """
         await self._do(self._transacting(actions, self._claim(lease, name)))
 
-    async def mark(self, key: Item) -> int:
-        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        return mark_of((await self._do(self._looking(key))).get("Item"), self.attribute)
+    async def mark(self, key: Item, *, reading: bool = False) -> int:
+        """The mark of an item, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
+        item = (await self._do(self._looking(key))).get("Item")
+        return marks_of(item, self.attribute).of(reading)
 
     async def reset(self, key: Item, to: int = 0) -> None:
         """Set the mark of an item, also to a smaller fence than it has seen; 0 removes it.

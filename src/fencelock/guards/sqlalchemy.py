@@ -35,6 +35,7 @@ from sqlalchemy.sql import ColumnElement
 from ..errors import UsageError
 from .fence import Claim, Fenced, claim
 from .sql import errors
+from .sql.rows import check_writer
 from .sql.sqlalchemy_adapter import is_async_session
 from .sql.steps import Table as SqlTable
 
@@ -93,7 +94,7 @@ class SessionGuard:
     @property
     def claim(self) -> Claim:
         """What changes are made under; LeaseLost when the lease knows that it is over."""
-        return claim(*self._told)
+        return check_writer(claim(*self._told))
 
     def __enter__(self) -> Self:
         if self._session.info.get(_KEY) is not None:

@@ -10,6 +10,10 @@ the condition that it still has the version that was read, in one transaction wi
 operations. So whatever comes between the reading and the transaction undoes the latter, and it is
 tried again: nobody is judged by an old mark, and nobody reads what an older holder then changes.
 
+A leading 0 says that the highest was a reader. The mark of the writers is then in a second node,
+which only readers write, in one transaction with the first: a program that knows no readers needs
+it not, and writes the first without the 0.
+
 kazoo is for threads. In asyncio, call the guard through ``asyncio.to_thread``.
 """
 
@@ -22,7 +26,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ..errors import Denied, EngineError, OutcomeUnknown, Unavailable, UsageError
-from .fence import Claim, Fenced, check_age, claim
+from .fence import Claim, Fenced, MarkPair, check_age, claim
 
 __all__ = ["ROOT", "ZooKeeperGuard"]
 
@@ -44,8 +48,9 @@ _FOLLOWS = {"RolledBackError", "RuntimeInconsistency"}  # from another operation
 class _Seen(NamedTuple):
     """A mark as it was read. No version: its node is not there."""
 
-    mark: int
-    version: int | None
+    mark: int = 0
+    version: int | None = None
+    of_reader: bool = False
 
 
 class ZooKeeperGuard:
@@ -64,23 +69,25 @@ class ZooKeeperGuard:
         if not root.startswith("/") or root == "/":
             raise UsageError(f"the marks need a path of their own, such as {ROOT}, not {root!r}")
         self.root = root.rstrip("/")
+        self._written_root = f"{self.root}-written"
         self.epoch = epoch
         self._client = client
         self._request_timeout = request_timeout
 
     def enter(
-        self, lease: Fenced | int, *paths: str, name: str | None = None
+        self, lease: Fenced | int, *paths: str, name: str | None = None, reading: bool = False
     ) -> dict[str, bytes | None]:
         """Raise the mark and read nodes, in one step: what every tenure begins with.
 
-        The data of each path; None where there is no node.
+        The data of each path; None where there is no node. ``reading`` says of a bare fence that it
+        is a read lock's; a lease says so itself.
         """
         found: dict[str, bytes | None] = {}
 
         def read(_: object) -> None:
             found.update({path: (self._read(path) or (None,))[0] for path in paths})
 
-        self.commit(read, lease, name=name)
+        self.commit(read, lease, name=name, reading=reading)
         return found
 
     def set(self, path: str, data: bytes, lease: Fenced | int, *, name: str | None = None) -> None:
@@ -103,31 +110,42 @@ class ZooKeeperGuard:
         lease: Fenced | int,
         *,
         name: str | None = None,
+        reading: bool = False,
     ) -> Sequence[Any]:
         """Do what ``fill`` adds to a transaction of kazoo, or raise StaleFence; the results.
 
         ``fill`` may be called again, with a new transaction, and reads what it needs each time.
         If ZooKeeper refuses one of its operations, kazoo's own error for that is raised, and
-        nothing was done. OutcomeUnknown: it may have been done.
+        nothing was done. OutcomeUnknown: it may have been done. For a reader it must add nothing
+        but checks of versions.
         """
-        wanted = claim(lease, name, self.epoch)
+        wanted = claim(lease, name, self.epoch, reading)
         for _ in range(ATTEMPTS_MAX):
-            transaction = self._begin(wanted)
+            transaction = self._begin_reading(wanted) if wanted.reading else self._begin(wanted)
+            ours = len(transaction.operations)
             fill(transaction)
-            results: list[Any]
-            first, *results = self._ask(transaction.commit_async, changes=True)
-            if not isinstance(first, Exception):
-                return results
-            _raise_what_failed(first, results)
+            if any(
+                _name(operation) != "CheckVersion" for operation in transaction.operations[ours:]
+            ):
+                wanted.to_write()
+            results: list[Any] = self._ask(transaction.commit_async, changes=True)
+            mine, theirs = results[:ours], results[ours:]
+            if not any(isinstance(result, Exception) for result in mine):
+                return theirs
+            _raise_what_failed(mine, theirs)
         raise Unavailable(
             f"the mark of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
             "could be done, so nothing was done: try again"
         )
 
-    def mark(self, name: str) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+    def mark(self, name: str, *, reading: bool = False) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
         self._ask(lambda: self._client.sync_async(self.root), changes=False)
-        return self._look(self._path(name)).mark
+        seen = self._look(self._path(name))
+        return self._pair(name, seen)[0].of(reading) if reading else seen.mark
 
     def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
@@ -138,6 +156,7 @@ class ZooKeeperGuard:
         path = self._path(name)
         if not to:
             self._remove(path, -1)
+            self._remove(self._path(name, self._written_root), -1)
             return
         data = _written(claim(to, name, self.epoch).mark)
         if self._if_there(partial(self._client.set_async, value=data), path, changes=True) is None:
@@ -155,6 +174,7 @@ class ZooKeeperGuard:
             found = self._read(f"{self.root}/{child}")
             if found is not None and found[1].mtime < before_ms:
                 count += self._remove(f"{self.root}/{child}", found[1].version)
+                self._remove(f"{self._written_root}/{child}", -1)  # of no use without the other
         return count
 
     def _begin(self, wanted: Claim) -> Any:
@@ -162,16 +182,42 @@ class ZooKeeperGuard:
         path = self._path(wanted.name)
         seen = self._look(path)
         if seen.mark > wanted.mark:
-            raise wanted.stale(seen.mark)
+            raise wanted.stale(seen.mark, "read" if seen.of_reader else "write")
         transaction = self._client.transaction()
-        if seen.version is None:
-            self._ask(lambda: self._client.ensure_path_async(self.root), changes=False)
-            transaction.create(path, _written(wanted.mark))
-        else:
-            transaction.set_data(path, _written(wanted.mark), seen.version)
+        self._write(transaction, path, _written(wanted.mark), seen.version)
         return transaction
 
-    def _path(self, name: str) -> str:
+    def _begin_reading(self, wanted: Claim) -> Any:
+        """The same for a reader, which keeps the mark of the writers in the second node."""
+        path, second = self._path(wanted.name), self._path(wanted.name, self._written_root)
+        seen = self._look(path)
+        marks, version = self._pair(wanted.name, seen)
+        after = marks.admit(wanted)
+        transaction = self._client.transaction()
+        if after == marks and seen.version is not None:
+            transaction.check(path, seen.version)  # readers need not stand in each other's way
+            return transaction
+        zero = b"0" * (after.highest > after.written)
+        self._write(transaction, path, zero + _written(after.highest), seen.version)
+        self._write(transaction, second, _written(after.written), version)
+        return transaction
+
+    def _write(self, transaction: Any, path: str, data: bytes, version: int | None) -> None:
+        """Add the writing of a node that has this version, or is not there."""
+        if version is not None:
+            transaction.set_data(path, data, version)
+            return
+        folder = path.rpartition("/")[0]
+        self._ask(lambda: self._client.ensure_path_async(folder), changes=False)
+        transaction.create(path, data)
+
+    def _pair(self, name: str, seen: _Seen) -> tuple[MarkPair, int | None]:
+        """Both marks, and the version of the second node. Who removed that has made us strict."""
+        found = self._look(self._path(name, self._written_root))
+        known = seen.of_reader and found.version is not None
+        return MarkPair(seen.mark, found.mark if known else seen.mark), found.version
+
+    def _path(self, name: str, root: str = "") -> str:
         checked = claim(1, name).name
         try:
             node = quote(checked, safe="")
@@ -179,19 +225,19 @@ class ZooKeeperGuard:
             raise UsageError(
                 f"what is guarded has a name of valid Unicode, not {name!r}"
             ) from error
-        return f"{self.root}/{node if node.strip('.') else node.replace('.', '%2E')}"
+        return f"{root or self.root}/{node if node.strip('.') else node.replace('.', '%2E')}"
 
     def _look(self, path: str) -> _Seen:
         found = self._read(path)
         if found is None:
-            return _Seen(0, None)
+            return _Seen()
         data, stat = found
         if not data.isdigit():
             raise EngineError(
                 f"{path} holds {data!r}, which no guard wrote; nothing was done: remove that node, "
                 "or give the guard a root of its own"
             )
-        return _Seen(int(data), stat.version)
+        return _Seen(int(data), stat.version, data.startswith(b"0") and int(data) > 0)
 
     def _read(self, path: str) -> tuple[bytes, Any] | None:
         found: tuple[bytes, Any] | None = self._if_there(self._client.get_async, path)
@@ -238,13 +284,14 @@ class ZooKeeperGuard:
             raise Unavailable(f"ZooKeeper did not answer ({error!r}); nothing was done") from error
 
 
-def _raise_what_failed(first: Exception, results: Sequence[object]) -> None:
+def _raise_what_failed(mine: Sequence[object], theirs: Sequence[object]) -> None:
     """Raise what is wrong with the caller's own operations; return when the mark was changed."""
-    for error in results:
+    for error in theirs:
         if isinstance(error, Exception) and _name(error) not in _FOLLOWS:
             raise error
-    if _name(first) == "NoAuthError":
-        raise Denied("ZooKeeper does not let us write the mark, so nothing was done") from first
+    for error in mine:
+        if isinstance(error, Exception) and _name(error) == "NoAuthError":
+            raise Denied("ZooKeeper does not let us write the mark, so nothing was done") from error
 
 
 def _name(error: object) -> str:

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -31,9 +31,15 @@ from ..world import Signal, World, sleep
 T = TypeVar("T")
 
 ANSWERED = (
-    "open", "acquire", "renew", "release", "withdraw", "inspect", "watch", "revoke", "scan"
+    "open", "acquire", "renew", "release", "withdraw", "inspect", "watch", "revoke", "scan",
+    "announce", "observe", "remember", "recall", "forget",
 )  # fmt: skip
-VERBS = (*ANSWERED, "unwatch", "close")  # letting go needs no answer: it fails only when named
+VERBS = (
+    *ANSWERED,
+    "unwatch",
+    "unobserve",
+    "close",
+)  # letting go needs no answer: it fails only when named
 
 Outcome: TypeAlias = Literal["under way", "answered", "raised", "lost", "refused"]
 Where: TypeAlias = Literal["before", "after"]
@@ -215,6 +221,25 @@ class FaultyEngine(Engine):
 
     async def unwatch(self, request: Request) -> None:
         await self._call("unwatch", [request.name], partial(self.inner.unwatch, request))
+
+    async def announce(self, name: str) -> None:
+        await self._call("announce", [name], partial(self.inner.announce, name))
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        await self._call("observe", [name], partial(self.inner.observe, name, signal))
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        await self._call("unobserve", [name], partial(self.inner.unobserve, name, signal))
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        forward = partial(self.inner.remember, name, item, number, keep)
+        await self._call("remember", [name], forward)
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        return await self._call("recall", [name], partial(self.inner.recall, name))
+
+    async def forget(self, name: str) -> None:
+        await self._call("forget", [name], partial(self.inner.forget, name))
 
     async def revoke(self, name: str, reason: str) -> bool:
         return await self._call("revoke", [name], partial(self.inner.revoke, name, reason))

@@ -180,7 +180,11 @@ class AioWorld(HostWorld):
         return Worker(self.loop, label)
 
     def _start(self, work: Coroutine[Any, Any, T], label: str) -> asyncio.Task[T]:
-        task = self.loop.create_task(work, name=label)
+        try:
+            task = self.loop.create_task(work, name=label)
+        except RuntimeError:  # the loop is closed: the caller decides, the coroutine must not leak
+            work.close()
+            raise
         self._background.add(task)  # the loop itself keeps only weak references
         task.add_done_callback(self._background.discard)
         return task

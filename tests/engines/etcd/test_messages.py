@@ -84,6 +84,9 @@ def test_requests_are_what_protobuf_writes() -> None:
     watch = requests.watch_deletion(4, b"k")
     assert watch == b"\x0a\x08\x0a\x01k\x2a\x01\x00\x38\x04"
     assert requests.watch_no_more(4) == b"\x12\x02\x08\x04"
+    assert requests.watch_range(4, b"k", b"", 0, False) == watch
+    both = requests.watch_range(4, b"k", b"l", 9, True)
+    assert both == b"\x0a\x0a\x0a\x01k\x12\x01l\x18\x09\x38\x04"
 
 
 def test_answers_are_read() -> None:
@@ -168,11 +171,11 @@ def test_a_key_is_left_by_its_own_create_revision(created: int) -> None:
     assert encoded.release(created) == expected
 
 
-def test_news_tell_deletions_and_ends() -> None:
+def test_news_tell_changes_and_ends() -> None:
     deleted = protobuf.integer(1, 1) + protobuf.message(2, protobuf.text(1, b"k"))
     written = protobuf.message(2, protobuf.text(1, b"other"))
     news = protobuf.integer(2, 3) + protobuf.message(11, written) + protobuf.message(11, deleted)
-    assert replies.read_watch(news) == replies.WatchReply(3, 0, False, False, [b"k"])
+    assert replies.read_watch(news) == replies.WatchReply(3, 0, False, False, [b"other", b"k"])
     ended = protobuf.integer(2, 3) + protobuf.integer(4, 1)
     assert replies.read_watch(ended) == replies.WatchReply(3, 0, False, True, [])
     begun = (

@@ -13,7 +13,7 @@ from fencelock.engines.etcd.messages import requests
 from fencelock.engines.etcd.own_keys import Lease
 from fencelock.model import Busy, Request
 from fencelock.wires.grpc.status import RpcError
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, make_due, run
 from tests.servers.etcd import Etcd
 
 TRIES = 1000
@@ -64,14 +64,15 @@ def test_a_holder_whose_lease_ended_is_told(flavor: str, etcd: Etcd, prefix: str
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(etcd.url)
-        leases = [await client.lock(f"{prefix}{n}", ttl=3).acquire() for n in range(3)]
+        leases = [await client.lock(f"{prefix}{n}", ttl=60).acquire() for n in range(3)]
         etcd.ctl("lease", "revoke", lease_of(etcd, key_of(client, leases[0])))
         for lease in leases:
-            assert await lease.lost.wait(10)
+            make_due(lease)
+            assert await lease.lost.wait(SOON)
             with pytest.raises(Expired):
                 lease.check()
             assert await lease.release() is False
-        async with client.lock(f"{prefix}0", ttl=3) as again:
+        async with client.lock(f"{prefix}0", ttl=60) as again:
             assert again.fence > leases[0].fence
 
     run(flavor, scenario)
@@ -83,10 +84,11 @@ def test_a_holder_whose_key_was_deleted_is_told(flavor: str, etcd: Etcd, prefix:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(etcd.url)
         told: list[LeaseLost] = []
-        lease = await client.lock(prefix, ttl=3, on_lost=told.append).acquire()
-        other = await client.lock(f"{prefix}other", ttl=3).acquire()
+        lease = await client.lock(prefix, ttl=60, on_lost=told.append).acquire()
+        other = await client.lock(f"{prefix}other", ttl=60).acquire()
         etcd.ctl("del", key_of(client, lease))
-        assert await lease.lost.wait(10)
+        make_due(lease)
+        assert await lease.lost.wait(SOON)
         await lab.until(lambda: told, "on_lost")
         assert isinstance(told[0], Revoked)
         other.check()
@@ -210,9 +212,9 @@ def test_a_lock_that_is_not_renewed_ends_though_its_lease_is_kept(
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(etcd.url), await lab.connect(etcd.url)
-        kept = await client.lock(f"{prefix}kept", ttl=2).acquire()
-        left = await client.lock(prefix, ttl=2, renew=False).acquire()
-        taken = await other.lock(prefix, ttl=60).acquire(timeout=10)
+        kept = await client.lock(f"{prefix}kept", ttl=4).acquire()
+        left = await client.lock(prefix, ttl=4, renew=False).acquire()
+        taken = await other.lock(prefix, ttl=60).acquire(timeout=SOON)
         assert not left
         assert taken.fence > left.fence
         kept.check()
@@ -378,7 +380,8 @@ def test_a_keep_alive_alone_does_not_keep_a_lease(
             raise RpcError("DEADLINE_EXCEEDED", "no majority")
 
         monkeypatch.setattr(wire, "call", cut_off)
-        assert await lease.lost.wait(10)
+        make_due(lease)
+        assert await lease.lost.wait(SOON)
         assert kept_alive
         monkeypatch.undo()
         await lease.release()

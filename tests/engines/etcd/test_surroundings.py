@@ -18,7 +18,7 @@ import pytest
 import fencelock
 from fencelock import Denied, LeaseLost, Misconfigured, Unavailable, UsageError, aio
 from fencelock.engines.etcd.doctor import version_findings
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, run
 from tests.servers.etcd import Etcd, EtcdCluster
 from tests.servers.tls import make_certificate
 
@@ -49,13 +49,15 @@ def test_a_user_locks_what_its_role_allows(flavor: str, guarded: Etcd) -> None:
     async def scenario(lab: Lab) -> None:
         url = f"etcd://worker:pass%20word@{guarded.address}"
         client = await lab.connect(url, prefix="locks/")
-        async with client.lock("seat", ttl=3) as lease:
-            waiting = lab.start(client.lock("seat", ttl=3).acquire(timeout=10))
+        async with client.lock("seat", ttl=60) as lease:
+            waiting = lab.start(client.lock("seat", ttl=60).acquire(timeout=SOON))
             await lab.until_queued(client, "seat", 1)
             link = client._core.engine._cluster  # type: ignore[attr-defined]  # etcd's
             link._about = (("token", "ended.1"),)
-            await lab.until(lambda: lease._hold.renewals > 2, "renewals after the login ended")
+            await lab.until_renewed(lease)
             assert link._about != (("token", "ended.1"),)
+            await lab.let_pass(1.5)  # longer than the server knows a login
+            await lab.until_renewed(lease)
         await (await waiting.result()).release()
         with pytest.raises(Denied):
             _ = await lab.connect(url, prefix="elsewhere/")
@@ -142,21 +144,23 @@ FORKER = """
 import asyncio, os, sys
 import fencelock
 from fencelock import aio
+from tests.faults.flavors import make_due
 
 def child(url):
     asyncio._set_running_loop(None)
     with fencelock.connect(url) as client:
-        with client.lock("another", ttl=2) as lease:
-            os._exit(7 if client.lock("seat", ttl=2).try_acquire() is None and lease else 1)
+        with client.lock("another", ttl=60) as lease:
+            os._exit(7 if client.lock("seat", ttl=60).try_acquire() is None and lease else 1)
 
 async def main(url):
     async with aio.connect(url) as client:
-        lease = await client.lock("seat", ttl=2).acquire()
+        lease = await client.lock("seat", ttl=60).acquire()
         if (pid := os.fork()) == 0:
             child(url)
         _, status = await asyncio.get_running_loop().run_in_executor(None, os.waitpid, pid, 0)
         renewals = lease._hold.renewals
         while lease and lease._hold.renewals < renewals + 2:
+            make_due(lease)
             await asyncio.sleep(0.01)
         print(os.waitstatus_to_exitcode(status), bool(lease), await lease.release())
 
@@ -175,7 +179,7 @@ def test_a_child_of_a_process_with_asyncio_has_connections_of_its_own(
 
 
 def test_the_doctor_sees_quorum_members_and_version(cluster: EtcdCluster) -> None:
-    with fencelock.connect(cluster.url, request_timeout=2) as client:
+    with fencelock.connect(cluster.url, request_timeout=9) as client:
         found = {finding.topic: finding for finding in diagnose(client)}
         assert found["quorum"].text.startswith("a majority answered in ")
         assert found["quorum"].level != "problem"  # on a busy machine it may be slow

@@ -14,6 +14,7 @@ from fencelock.engines.etcd.wire import WORK
 from fencelock.engines.etcd.wire.aio import AioWire
 from fencelock.wires.grpc.status import RpcError
 from tests.faults.flavors import SOON, Lab, run
+from tests.servers.server import until
 
 
 def test_a_connection_that_was_left_ends_with_its_client() -> None:
@@ -61,6 +62,7 @@ def test_who_is_silent_is_given_its_time_once(flavor: str, tls: str) -> None:
                 _ = await lab.connect(f"etcd://{host}:{port}", request_timeout=0.5, tls=tls)
 
         run(flavor, scenario)
+        until(lambda: taken, "the one connection to be taken")
         silent.shutdown(socket.SHUT_RDWR)  # ends the thread
     assert len(taken) == 1
     for line in taken:

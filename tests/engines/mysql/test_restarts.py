@@ -52,7 +52,7 @@ def test_calls_to_a_frozen_server_end_by_themselves(
     """H39: a grant that comes too late is not believed, and nothing is left behind."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(own.url(), mode=mode, table=table, request_timeout=0.5)
+        client = await lab.connect(own.url(), mode=mode, table=table, request_timeout=2)
         lease = await client.lock("seat", ttl=1).acquire()
         own.pause()
         try:

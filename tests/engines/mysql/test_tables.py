@@ -57,7 +57,7 @@ def test_rows_of_unused_names_go_and_their_fences_stay(
         with client.lock("old") as lease:
             future = lease.fence + 10**12
             server.ask(f"UPDATE locks.{table}_locks SET fence = {future}")
-        crashed = client.lock("crashed", ttl=0.05, renew=False).acquire()
+        crashed = client.lock("crashed", ttl=0.5, renew=False).acquire()
         assert crashed.lost.wait(10)
         _clean_up(client)
         assert _names(server, table) == [b"crashed", b"old"]  # the fence is lifted first

@@ -26,7 +26,7 @@ def test_nobody_gets_the_lock_before_the_transaction_has_ended(
         fencelock.connect(server.url(), table=table) as client,
         fencelock.connect(server.url(), table=table, request_timeout=20) as other,
     ):
-        lease = client.lock("seat", ttl=0.6, renew=False).acquire()
+        lease = client.lock("seat", ttl=2, renew=False).acquire()
         connection = begin(server)
         fencelock.sql.verify(connection, lease)
         assert lease.lost.wait(10)

@@ -82,10 +82,11 @@ def test_a_holder_whose_session_was_ended_has_committed_nothing(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url(f"table={table}&{options}"))
-        lease = await client.lock("stock", ttl=1.2).acquire()
+        lease = await client.lock("stock", ttl=60).acquire()
         await sell(lease, table)
         pid = lease.connection.info.backend_pid
         link.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        make_due(lease)
         await lab.until(lambda: lease.lost.is_set(), "the holder to be told")
         assert lease.reason is not None
         assert await lease.release() is False

@@ -49,7 +49,7 @@ def test_a_lock_that_was_handed_over_survives_a_crash_of_the_server(flavor: str)
 
     async def scenario(lab: Lab) -> None:
         with Postgresql(settings={"wal_writer_delay": "10s"}) as server:
-            holder, waiter = [await lab.connect(server.url("request_timeout=1")) for _ in range(2)]
+            holder, waiter = [await lab.connect(server.url("request_timeout=20")) for _ in range(2)]
             held = await holder.lock("seat", ttl=60).acquire()
             waiting = lab.start(waiter.lock("seat", ttl=60).acquire(timeout=SOON))
             await lab.until_queued(holder, "seat", 1)
@@ -71,13 +71,13 @@ def test_a_crash_forgets_the_queue_and_its_waiters_stand_in_line_anew(flavor: st
 
     async def scenario(lab: Lab) -> None:
         with Postgresql() as server:
-            holder, waiter = [await lab.connect(server.url("request_timeout=1")) for _ in range(2)]
+            holder, waiter = [await lab.connect(server.url("request_timeout=20")) for _ in range(2)]
             held = await holder.lock("seat", ttl=60).acquire()
             waiting = lab.start(waiter.lock("seat", ttl=60).acquire(timeout=LATE))
             await lab.until_queued(holder, "seat", 1)
             server.kill()
             server.start()
-            judge = await lab.connect(server.url("request_timeout=1"))
+            judge = await lab.connect(server.url("request_timeout=20"))
             await lab.until_queued(judge, "seat", 1)
             with suppress(OutcomeUnknown):  # over a connection that died with the server
                 await held.release()

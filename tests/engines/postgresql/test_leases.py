@@ -10,6 +10,8 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, Unavailable
+from fencelock.engines import waiters
+from fencelock.engines.postgresql import listener
 from fencelock.engines.postgresql.wire.connection_threads import FRESH_S
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.postgresql import USER, Postgresql
@@ -67,9 +69,9 @@ def test_the_first_in_line_gets_a_lease_that_ends_by_whoever_notices_it(
             name = f"seat:{turn}"
             ended = await holder.lock(name, ttl=0.3, renew=False).acquire()
             mine = lab.start(first.lock(name, ttl=30).acquire(timeout=SOON))
-            await lab.until_queued(holder, name, 1)
+            await lab.until_all_queued(holder, name, mine)
             theirs = lab.start(second.lock(name, ttl=30).acquire(timeout=SOON))
-            await lab.until_queued(holder, name, 2)
+            await lab.until_all_queued(holder, name, mine, theirs)
             lease = await mine.result()
             await lease.release()
             last = await theirs.result()
@@ -80,24 +82,33 @@ def test_the_first_in_line_gets_a_lease_that_ends_by_whoever_notices_it(
     run(flavor, scenario)
 
 
-def test_200_waiters_ask_nothing_while_they_wait(proxy: Proxy, table: str) -> None:
+def test_200_waiters_ask_nothing_while_they_wait(
+    proxy: Proxy, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (listener, waiters):  # on a busy machine the first would come meanwhile
+        monkeypatch.setattr(module, "HEARTBEAT_S", 600.0)
+
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(via(proxy, f"table={table}"))
         lease = await client.lock("seat", ttl=600).acquire()
 
         async def take_turn() -> None:
-            async with client.lock("seat", timeout=60):
+            async with client.lock("seat", timeout=5 * SOON):
                 pass
 
-        waiters = [lab.start(take_turn()) for _ in range(200)]
+        jobs = [lab.start(take_turn()) for _ in range(200)]
         await lab.until_queued(client, "seat", 200)
-        await lab.let_pass(0.5)  # the listener's first look at what they wait for
+        for _ in range(20):  # until the listener has looked once at what they wait for
+            proxy.count_from_now()
+            await lab.let_pass(0.5)
+            if not proxy.requests:
+                break
         proxy.count_from_now()
         await lab.let_pass(3.0)
         assert proxy.requests == 0
         await lease.release()
-        for waiter in waiters:
-            await waiter.result(60)
+        for job in jobs:
+            await job.result(60)
 
     run("asyncio", scenario)
 
@@ -253,7 +264,7 @@ def test_a_row_that_a_stranger_keeps_locked_is_a_clear_error(
     flavor: str, server: Postgresql, table: str
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&request_timeout=0.3"))
+        client = await lab.connect(server.url(f"table={table}&request_timeout=3"))
         await (await client.lock("seat").acquire()).release()
         with psycopg.connect(server.conninfo) as stranger:
             stranger.execute(f"SELECT * FROM {table}_locks FOR UPDATE".encode())

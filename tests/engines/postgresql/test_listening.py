@@ -68,6 +68,30 @@ def test_a_listener_whose_task_was_cancelled_hears_all_the_same(
     run("asyncio", scenario)
 
 
+def test_a_listener_whose_task_was_cancelled_before_it_ran_goes_on(
+    server: Postgresql, table: str
+) -> None:
+    """Nothing of such a task runs, not even what would have planned the next one."""
+
+    async def scenario(lab: Lab) -> None:
+        rival = await lab.connect(server.url(f"table={table}"))
+        client = await lab.connect(server.url(f"table={table}"))
+        held = await rival.lock("seat").acquire()
+        waiting = lab.start(client.lock("seat").acquire(timeout=3 * SOON))
+        await lab.until_queued(rival, "seat", 1)
+        listener = client._core.engine._listener  # type: ignore[attr-defined]
+        await lab.until(lambda: listener._job is None and listener._timer, "it to wait")
+        listener._timer.cancel()
+        listener._start()
+        (task,) = _connecting()
+        task.cancel()
+        await lab.until(lambda: listener._job is None and listener._timer, "it to wait again")
+        assert await held.release() is True
+        assert await (await waiting.result()).release() is True
+
+    run("asyncio", scenario)
+
+
 def test_what_was_cancelled_on_its_way_is_taken_back_behind_it(
     server: Postgresql, table: str, link: Link
 ) -> None:

@@ -77,7 +77,7 @@ def test_a_revocation_waits_for_a_verified_transaction(
     flavor: str, server: Postgresql, table: str, mine: Link
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&request_timeout=1"))
+        client = await lab.connect(server.url(f"table={table}&request_timeout=3"))
         lease = await client.lock("seat", ttl=30).acquire()
         fencelock.sql.verify(mine, lease)
         with pytest.raises(fencelock.Unavailable, match="not revoked"):
@@ -94,8 +94,8 @@ def test_renewal_and_queueing_go_on_while_a_transaction_is_verified(
     flavor: str, server: Postgresql, table: str, mine: Link
 ) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url(f"table={table}&request_timeout=1"))
-        rival = await lab.connect(server.url(f"table={table}&request_timeout=1"))
+        client = await lab.connect(server.url(f"table={table}&request_timeout=20"))
+        rival = await lab.connect(server.url(f"table={table}&request_timeout=20"))
         lease = await client.lock("seat", ttl=60).acquire()
         fencelock.sql.verify(mine, lease)
         waiter = lab.start(rival.lock("seat", timeout=SOON).acquire())

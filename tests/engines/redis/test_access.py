@@ -9,6 +9,7 @@ import pytest
 
 import fencelock
 from fencelock import Denied
+from fencelock.testing.conformance.context import engine_of
 from tests.faults.flavors import Lab, run
 from tests.servers.redis import Redis
 
@@ -37,6 +38,22 @@ def test_the_listed_rights_are_enough(flavor: str) -> None:
             await lease.release()
             await (await waiter.result()).release()
             assert await client.holders("a") == []
+            shares = [client.semaphore("a", limit=1, ttl=5), client.rwlock("a", ttl=5).write()]
+            rivals = [rival.semaphore("a", limit=1, timeout=10), rival.rwlock("a").read()]
+            for share, other in zip(shares, rivals, strict=True):
+                lease = await share.acquire()
+                waiter = lab.start(other.acquire(timeout=10))
+                await lab.until_queued(client, "a", 1)
+                await lease.renew()
+                await lease.release()
+                await (await waiter.result()).release()
+            signal = client._core.world.signal()
+            await engine_of(client).observe("a", signal)
+            await engine_of(rival).announce("a")
+            await lab.until(signal.is_set, "an announcement")
+            await engine_of(client).remember("a", "item", 1, 60.0)
+            assert await engine_of(rival).recall("a") == {"item": 1}
+            await engine_of(rival).forget("a")
             assert await client.revoke("a", "why not") is False
 
         run(flavor, scenario)

@@ -33,9 +33,9 @@ def test_who_could_not_leave_the_queue_gives_the_lock_back(flavor: str, server: 
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(server.url)
-        rival = await lab.connect(server.url, request_timeout=0.3)
+        rival = await lab.connect(server.url, request_timeout=1)
         lease = await client.lock("seat", ttl=TTL).acquire()
-        waiter = lab.start(rival.lock("seat", ttl=TTL).acquire(timeout=1))
+        waiter = lab.start(rival.lock("seat", ttl=TTL).acquire(timeout=3))
         await lab.until_queued(client, "seat", 1)
         server.pause()
         with pytest.raises(FencelockError):

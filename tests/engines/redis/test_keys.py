@@ -8,7 +8,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from redis.crc import key_slot
 
-from fencelock.engines.redis.keys import keys_of, name_of, pattern
+from fencelock.engines.redis.keys import (
+    KINDS,
+    found_by,
+    holders_of,
+    keys_of,
+    name_of,
+    observers_of,
+    part_of,
+    pattern,
+    remembered_of,
+)
 from fencelock.guards.redis.script import key_of
 from fencelock.guards.redis.script_call import PREFIX
 
@@ -17,7 +27,11 @@ PARTS = (
     "{ } x % ~ %7B %7D %25 fencelock :fencelock fencelock: fencelock% fencelock:mark: mark: mark:~"
 )
 parts = st.lists(
-    st.sampled_from([*PARTS.split(), ":queue", ":waiters", ":revoked"]), min_size=1, max_size=6
+    st.sampled_from(
+        [*PARTS.split(), ":queue", ":waiters", ":revoked", ":semaphore", ":expiry", ":remembered"]
+    ),
+    min_size=1,
+    max_size=6,
 ).map("".join)
 """Names made of what the keys of others are made of."""
 
@@ -33,9 +47,12 @@ parts = st.lists(
 def test_the_keys_of_a_name_share_a_slot_and_lead_back_to_it(name: str, prefix: str) -> None:
     """H42."""
     keys = keys_of(name, prefix)
-    assert len({key_slot(key.encode()) for key in keys}) == 1
+    assert len({key_slot(key.encode()) for key in [*keys, *others(keys.lock)]}) == 1
     assert len(set(keys)) == 4
     assert name_of(keys.record, prefix) == name
+    assert found_by(keys.record, prefix) == (name, "lock")
+    for kind in KINDS:
+        assert found_by(holders_of(keys.lock, kind), prefix) == (name, kind)
 
 
 @given(parts)
@@ -46,9 +63,16 @@ def test_a_name_that_looks_like_a_key_of_ours_leads_back_as_well(name: str) -> N
     assert name_of(keys.record) == name
 
 
+def others(lock: str) -> set[str]:
+    """What is kept beside the keys of a mutex."""
+    ends = ("", ":expiry", ":queue", ":waiters", ":revoked")
+    shares = {holders_of(lock, kind) + end for kind in KINDS for end in ends}
+    return {*shares, observers_of(lock), remembered_of(lock)}
+
+
 def every_key(name: str) -> set[str]:
     keys = keys_of(name)
-    return {*keys, keys.record + ":revoked", key_of(PREFIX, name)}
+    return {*keys, keys.record + ":revoked", key_of(PREFIX, name), *others(keys.lock)}
 
 
 @settings(max_examples=500)
@@ -57,6 +81,10 @@ def every_key(name: str) -> set[str]:
 @example("x", "{x}:fencelock:queue")
 @example("x", "{x}:fencelock:waiters")
 @example("x", "{x}:fencelock:revoked")
+@example("x", "{x}:fencelock:semaphore")
+@example("x{y}", "x{y}:fencelock:semaphore")
+@example("x{y}", "fencelock:x{y}:fencelock:semaphore:expiry")
+@example("x", "{x}:fencelock:remembered")
 @example("x", "fencelock:mark:{x}")
 @example("{x}", "fencelock:{x}:fencelock")
 @example("{x}", "fencelock:mark:~{x}")
@@ -68,6 +96,18 @@ def test_no_name_reaches_what_is_kept_for_another(one: str, other: str) -> None:
     """H85: Nor the mark of a RedisGuard."""
     if one != other:
         assert not every_key(one) & every_key(other)
+
+
+@given(parts)
+@example("{x}:fencelock:semaphore")
+@example("fencelock:{x}:fencelock:semaphore")
+@example("x:fencelock:observers")
+def test_what_a_key_is_can_be_told_from_it(name: str) -> None:
+    """The heartbeats of a client know by its key whether it waits for a lock or for a share."""
+    lock = keys_of(name).lock
+    assert part_of(lock) == ""
+    assert [part_of(holders_of(lock, kind)) for kind in KINDS] == [*KINDS]
+    assert part_of(observers_of(lock)) == "observers"
 
 
 def test_names_that_only_resemble_our_keys_stand_as_they_are() -> None:

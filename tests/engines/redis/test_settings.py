@@ -72,11 +72,11 @@ def test_a_server_of_another_kind_is_refused() -> None:
     with Redis() as server:
         with pytest.raises(Misconfigured, match=r"what the URL says it is.*unknown command"):
             fencelock.connect(
-                f"redis+sentinel://127.0.0.1:{server.port}/main", request_timeout=1
+                f"redis+sentinel://127.0.0.1:{server.port}/main", request_timeout=10
             ).open()
 
 
 def test_a_lone_server_is_no_cluster() -> None:
     with Redis() as server:
         with pytest.raises((Misconfigured, Unavailable), match="cluster"):
-            fencelock.connect(f"redis+cluster://127.0.0.1:{server.port}", request_timeout=1).open()
+            fencelock.connect(f"redis+cluster://127.0.0.1:{server.port}", request_timeout=10).open()

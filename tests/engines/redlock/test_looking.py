@@ -16,7 +16,7 @@ from tests.servers.server import until
 
 def test_a_holder_is_seen_while_a_minority_hangs(flavor: str, nodes: Nodes) -> None:
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(nodes.url, node_timeout=0.3)
+        client = await lab.connect(nodes.url, node_timeout=1)
         lease = await client.lock("seat", ttl=60).acquire()
         nodes.nodes[0].pause()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fencelock import LeaseLost
 from tests.engines.redlock.conftest import Network
 from tests.engines.redlock.holding import everywhere, has_key
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import SOON, Lab, make_due, make_end, run
 from tests.servers.redlock import Nodes
 
 
@@ -88,12 +88,13 @@ def test_a_majority_that_restarts_empty_ends_a_lease_and_the_fence_protects(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client, other = await lab.connect(nodes.url), await lab.connect(nodes.url)
-        lease = await client.lock("seat", ttl=3.0, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         for node in nodes.nodes[:2]:
             node.kill()
             node.start()
-        taken = await other.lock("seat", ttl=60).acquire(timeout=10)
+        taken = await other.lock("seat", ttl=60).acquire(timeout=SOON)
         assert taken.fence > lease.fence
+        make_due(lease)
         await lab.until(lambda: told, "the old holder to be told")
         assert await lease.release() is False
         taken.check()
@@ -110,9 +111,10 @@ def test_a_renewal_without_a_majority_is_tried_again_until_the_lease_ends(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client = await lab.connect(network.url)
-        lease = await client.lock("seat", ttl=2.0, on_lost=told.append).acquire()
+        lease = await client.lock("seat", ttl=60, on_lost=told.append).acquire()
         for proxy in network.proxies[:2]:
             proxy.cut()
+        make_due(lease)
         await lab.until(lambda: lease._hold.failure, "a failed renewal")
         for proxy in network.proxies[:2]:
             proxy.heal()
@@ -120,6 +122,9 @@ def test_a_renewal_without_a_majority_is_tried_again_until_the_lease_ends(
         assert not told
         for proxy in network.proxies[:2]:
             proxy.cut()
+        make_due(lease)
+        await lab.until(lambda: lease._hold.failure, "another failed renewal")
+        make_end(lease)
         await lab.until(lambda: told, "the holder to be told")
         assert "could not be renewed" in str(lease.reason)
 
@@ -134,14 +139,17 @@ def test_leases_that_can_be_renewed_do_not_suffer_from_one_that_cannot(
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client = await lab.connect(nodes.url)
-        old = await client.lock("old", ttl=3.0, on_lost=told.append).acquire()
+        old = await client.lock("old", ttl=6, on_lost=told.append).acquire()
         await everywhere(lab, nodes, "old")
         nodes.nodes[0].cli("DEL", "old")
-        new = await client.lock("new", ttl=3.0, on_lost=told.append).acquire()
+        new = await client.lock("new", ttl=6, on_lost=told.append).acquire()
         await everywhere(lab, nodes, "new")
         nodes.nodes[1].pause()
         try:
             # One yes, one no, one silent: neither renewed nor known to be gone.
+            make_due(old)
+            await lab.until(lambda: old._hold.failure, "a failed renewal")
+            make_end(old)
             await lab.until(lambda: told, "the older lease to be lost")
             assert [loss.name for loss in told] == ["old"]
             await lab.until_renewed(new)

@@ -115,7 +115,7 @@ def test_a_clean_up_that_failed_is_tried_until_it_is_done(
         client = await lab.connect(through(proxy, url), session=20.0)
         rival = await lab.connect(url)
         lease = await rival.lock("seat").acquire()
-        waiter = lab.start(client.lock("seat").try_acquire(timeout=0.5))
+        waiter = lab.start(client.lock("seat").try_acquire(timeout=2))
         await lab.until_queued(rival, "seat", 1)
         proxy.cut()
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from tests.engines.zookeeper.shares import READ, WRITE, engine_of, hold, take, wish
 from tests.faults.flavors import Lab, run
 from tests.servers.zookeeper import ZooKeeper
 
@@ -34,12 +35,12 @@ def set_counter(server: ZooKeeper, count: int) -> None:
     newest.write_bytes(content)
 
 
-@pytest.fixture
-def overflowing() -> Any:
+@pytest.fixture(params=["/test/seat"])
+def overflowing(request: pytest.FixtureRequest) -> Any:
     with ZooKeeper(properties={"zookeeper.digest.enabled": "false"}) as server:
         client: Any = KazooClient(hosts=server.address)
         client.start()
-        client.create("/test/seat", MARK, makepath=True)
+        client.create(request.param, MARK, makepath=True)
         client.stop()
         client.close()
         server.restart()  # it writes a snapshot when it starts
@@ -77,3 +78,29 @@ def test_turns_are_in_order_when_the_numbers_are_spent(flavor: str, overflowing:
     run(flavor, scenario)
     assert [number for number, _ in turns] == [0, 1, 2, 3, 4, 5]
     assert turns == sorted(turns, key=lambda turn: turn[1])
+
+
+@pytest.mark.parametrize("overflowing", ["/test/%rwlock/seat"], indirect=True)
+def test_a_downgraded_writer_stays_before_all_who_wait_when_the_numbers_are_spent(
+    flavor: str, overflowing: ZooKeeper
+) -> None:
+    """Then the czxids decide, and its node is younger than theirs: what counts is its fence."""
+    url = f"zookeeper://{overflowing.address}/test"
+
+    async def scenario(lab: Lab) -> None:
+        client, rival = await lab.connect(url), await lab.connect(url)
+        grant = await take(client, WRITE)
+        jobs = []
+        for count, share in enumerate((READ, WRITE, READ), 1):
+            jobs.append(lab.start(hold(rival, wish(share))))
+            await lab.until_queued(client, "seat", count)
+        await engine_of(client).acquire(wish(READ)._replace(owner=grant.owner))
+        reader = await jobs[0].result(within=LATE)
+        await engine_of(rival).release(reader)
+        assert [holder.fence for holder in await client.holders("seat")] == [grant.fence]
+        assert not jobs[1].done(), "somebody writes beside a reader"
+        assert await engine_of(client).release(grant)
+        await engine_of(rival).release(await jobs[1].result(within=LATE))
+        await jobs[2].result(within=LATE)
+
+    run(flavor, scenario)

@@ -64,7 +64,7 @@ def test_a_server_that_dies_of_a_full_disk_grants_nothing(flavor: str, small_dis
     """H37, at every change: it ends in the middle of a request. No lease is handed out for it."""
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(server.url, request_timeout=1.0)
+        client = await lab.connect(server.url, request_timeout=20)
         async with client.lock("seat", ttl=5) as lease:
             fence = lease.fence
         filler = disk.fill(small_disk)

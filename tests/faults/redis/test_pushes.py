@@ -41,7 +41,7 @@ def test_a_waiter_that_cannot_be_called_is_passed_over_at_once(flavor: str, serv
     """H22: its link is down when its turn comes. The next is served, and it is not forgotten."""
 
     async def scenario(lab: Lab) -> None:
-        client, other = await lab.connect(url, request_timeout=0.5), await lab.connect(server.url)
+        client, other = await lab.connect(url), await lab.connect(server.url)
         holder = await other.lock("seat", ttl=60).acquire()
         first = lab.start(client.lock("seat", ttl=60).acquire(timeout=30))
         await lab.until_queued(other, "seat", 1)

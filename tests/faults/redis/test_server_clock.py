@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from fencelock import LeaseLost, StaleFence
-from tests.faults.flavors import Lab, run
+from tests.faults.flavors import Lab, make_due, run
 from tests.faults.resource import Resource
 from tests.servers.clock import Clock
 from tests.servers.redis import Redis
@@ -73,8 +73,9 @@ def test_the_holder_learns_of_a_step_forward_by_its_next_renewal(
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(misled.server.url)
-        lease = await client.lock("seat", ttl=1.5).acquire()
+        lease = await client.lock("seat", ttl=60).acquire()
         misled.step(HOUR)
+        make_due(lease)
         assert await lease.lost.wait(timeout=10)
         assert lease.reason is not None
         assert "gone" in lease.reason

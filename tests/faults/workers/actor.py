@@ -18,7 +18,7 @@ from typing import Any
 
 from fencelock import FencelockError, LeaseLost, aio
 from fencelock.worlds import clock
-from tests.faults.flavors import Lab, make_due, run
+from tests.faults.flavors import Lab, make_due, make_end, run
 from tests.faults.resource import Resource
 from tests.grace import lengthen_grace
 
@@ -63,6 +63,7 @@ class Actor:
             "reason": lease.reason,
             "valid_until": now + lease.remaining(),
             "renewals": lease._hold.renewals,
+            "failure": str(lease._hold.failure or ""),
         }
 
     async def inspect(self, name: str) -> dict[str, int]:
@@ -91,6 +92,9 @@ class Actor:
 
     async def make_due(self, name: str) -> None:
         make_due(self.leases[name])
+
+    async def make_end(self, name: str) -> None:
+        make_end(self.leases[name])
 
     async def renew(self, name: str) -> None:
         await self.leases[name].renew()

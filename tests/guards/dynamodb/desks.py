@@ -27,8 +27,10 @@ class TableDesk:
         self._table = dynamodb.table(url, name)
         self.guard = DynamoDBGuard(self._table, epoch=epoch)
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        return self.guard.enter(KEY, lease, name=name).get("value")
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        return self.guard.enter(KEY, lease, name=name, reading=reading).get("value")
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         self.guard.put({**KEY, "value": value}, lease, name=name)
@@ -37,8 +39,8 @@ class TableDesk:
         found: str | None = self._table.get_item(Key=KEY).get("Item", {}).get("value")
         return found
 
-    def mark(self) -> int:
-        return self.guard.mark(KEY)
+    def mark(self, reading: bool = False) -> int:
+        return self.guard.mark(KEY, reading=reading)
 
     def reset(self, to: int = 0) -> None:
         self.guard.reset(KEY, to)
@@ -68,15 +70,19 @@ class ClientDesk(TableDesk):
         super().__init__(url, name)
         self.guard = DynamoDBGuard(dynamodb.client(url), name, epoch=epoch)
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        value: dict[str, str] = self.guard.enter(TYPED_KEY, lease, name=name).get("value", {})
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        value: dict[str, str] = self.guard.enter(TYPED_KEY, lease, name=name, reading=reading).get(
+            "value", {}
+        )
         return value.get("S")
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         self.guard.put({**TYPED_KEY, "value": {"S": value}}, lease, name=name)
 
-    def mark(self) -> int:
-        return self.guard.mark(TYPED_KEY)
+    def mark(self, reading: bool = False) -> int:
+        return self.guard.mark(TYPED_KEY, reading=reading)
 
     def reset(self, to: int = 0) -> None:
         self.guard.reset(TYPED_KEY, to)
@@ -102,8 +108,10 @@ class AsyncDesk(ClientDesk):
         super().__init__(url, name)
         self._epoch = epoch
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        item = self._run(lambda guard: guard.enter(TYPED_KEY, lease, name=name))
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        item = self._run(lambda guard: guard.enter(TYPED_KEY, lease, name=name, reading=reading))
         value: dict[str, str] = item.get("value", {})
         return value.get("S")
 
@@ -111,8 +119,8 @@ class AsyncDesk(ClientDesk):
         item = {**TYPED_KEY, "value": {"S": value}}
         self._run(lambda guard: guard.put(item, lease, name=name))
 
-    def mark(self) -> int:
-        mark: int = self._run(lambda guard: guard.mark(TYPED_KEY))
+    def mark(self, reading: bool = False) -> int:
+        mark: int = self._run(lambda guard: guard.mark(TYPED_KEY, reading=reading))
         return mark
 
     def reset(self, to: int = 0) -> None:

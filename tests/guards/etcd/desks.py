@@ -16,8 +16,10 @@ class EtcdDesk:
         self.key = f"{prefix}value"
         self.guard = EtcdGuard(address, prefix=f"{prefix}marks/", epoch=epoch)
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        return _text(self.guard.enter(lease, self.key, name=name)[self.key])
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        return _text(self.guard.enter(lease, self.key, name=name, reading=reading)[self.key])
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         self.guard.put(self.key, value, lease, name=name)
@@ -26,8 +28,8 @@ class EtcdDesk:
         reader = EtcdGuard(self._address, prefix=f"{self._prefix}readers/")
         return _text(reader.enter(1, self.key, name="reader")[self.key])
 
-    def mark(self) -> int:
-        return self.guard.mark(NAME)
+    def mark(self, reading: bool = False) -> int:
+        return self.guard.mark(NAME, reading=reading)
 
     def reset(self, to: int = 0) -> None:
         self.guard.reset(NAME, to)
@@ -41,14 +43,18 @@ class AsyncEtcdDesk(EtcdDesk):
         super().__init__(address, prefix, epoch)
         self.aio = AsyncEtcdGuard(address, prefix=f"{prefix}marks/", epoch=epoch)
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        return _text(asyncio.run(self.aio.enter(lease, self.key, name=name))[self.key])
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        return _text(
+            asyncio.run(self.aio.enter(lease, self.key, name=name, reading=reading))[self.key]
+        )
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         asyncio.run(self.aio.put(self.key, value, lease, name=name))
 
-    def mark(self) -> int:
-        return asyncio.run(self.aio.mark(NAME))
+    def mark(self, reading: bool = False) -> int:
+        return asyncio.run(self.aio.mark(NAME, reading=reading))
 
     def reset(self, to: int = 0) -> None:
         asyncio.run(self.aio.reset(NAME, to))

@@ -1,7 +1,7 @@
 """A small service of counters, once for ASGI and once for WSGI, with the guard in front.
 
 ``/counters/NAME`` is guarded, ``/bare/NAME`` is the same number without the guard, and
-``/marks/NAME`` tells the mark. GET reads, PUT writes.
+``/marks/NAME`` tells the mark, ``/written/NAME`` that of the writers. GET reads, PUT writes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class Counters:
         _, kind, name = path.split("/", 2)
         if kind == "marks":
             return str(self.marks.mark(GUARDED + name)).encode()
+        if kind == "written":
+            return str(self.marks.mark(GUARDED + name, reading=True)).encode()
         if method == "PUT":
             self.numbers[name] = int(body)
         return str(self.numbers.get(name, 0)).encode()

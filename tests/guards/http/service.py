@@ -60,8 +60,8 @@ class ServedCounter:
         self._name = place["name"]
         self._line = HTTPConnection("127.0.0.1", place["port"], timeout=TIMEOUT_S)
 
-    def enter(self, fence: int) -> int:
-        return self._ask("GET", "counters", fence=fence)
+    def enter(self, fence: int, reading: bool = False) -> int:
+        return self._ask("GET", "counters", fence=fence, reading=reading)
 
     def write(self, value: int, fence: int) -> None:
         self._ask("PUT", "counters", value, fence)
@@ -72,14 +72,21 @@ class ServedCounter:
     def write_bare(self, value: int) -> None:
         self._ask("PUT", "bare", value)
 
-    def mark(self) -> int:
-        return self._ask("GET", "marks")
+    def mark(self, reading: bool = False) -> int:
+        return self._ask("GET", "written" if reading else "marks")
 
     def close(self) -> None:
         self._line.close()
 
-    def _ask(self, method: str, kind: str, value: int | None = None, fence: int = 0) -> int:
-        headers = fencing_headers(fence) if fence else {}
+    def _ask(
+        self,
+        method: str,
+        kind: str,
+        value: int | None = None,
+        fence: int = 0,
+        reading: bool = False,
+    ) -> int:
+        headers = fencing_headers(fence, reading=reading) if fence else {}
         body = None if value is None else str(value)
         self._line.request(method, f"/{kind}/{self._name}", body, headers)
         response = self._line.getresponse()

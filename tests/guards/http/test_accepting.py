@@ -138,14 +138,14 @@ def test_a_wsgi_application_that_answers_late_is_judged_then() -> None:
 class Lost(MemoryMarks):
     """Marks whose store breaks while the application is at work."""
 
-    def enter(self, lease: Any, *, name: str | None = None) -> None:
+    def enter(self, lease: Any, *, name: str | None = None, reading: bool = False) -> None:
         raise OutcomeUnknown
 
 
 class Overtaken(MemoryMarks):
     """Marks that another process raises while the application is at work."""
 
-    def enter(self, lease: Any, *, name: str | None = None) -> None:
+    def enter(self, lease: Any, *, name: str | None = None, reading: bool = False) -> None:
         super().enter(9, name=name)
         super().enter(lease, name=name)
 

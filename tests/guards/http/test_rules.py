@@ -15,10 +15,17 @@ import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fencelock import OutcomeUnknown, UsageError
-from fencelock.guards.http import MemoryMarks, SqlMarks, asgi, fencing_headers, wsgi
+from fencelock import OutcomeUnknown, StaleFence, UsageError
+from fencelock.guards.http import (
+    MemoryMarks,
+    SqlMarks,
+    asgi,
+    fencing_headers,
+    raise_if_stale,
+    wsgi,
+)
 from fencelock.guards.redis import AsyncRedisGuard, RedisGuard
-from tests.guards.http.calls import Flavor, call
+from tests.guards.http.calls import Flavor, Reply, call
 from tests.servers.redis import Redis
 from tests.servers.server import free_port
 from tests.servers.shared import shared
@@ -54,6 +61,60 @@ def test_a_stale_fence_is_told_the_numbers(flavor: Flavor) -> None:
     assert reply.problem["type"] == "urn:fencelock:problem:stale-fence"
     assert (reply.problem["offered"], reply.problem["highest"]) == (5, 6)
     assert flavor.reached == [(6, "/seat")]
+
+
+def test_readers_overlap_and_are_refused_by_writers_only(flavor: Flavor) -> None:
+    marks = MemoryMarks()
+    flavor.make(marks, reads=True)
+    reader, writer = {"Fencing-Role": "read"}, {"Fencing-Role": "write"}
+
+    def get(fence: int, role: dict[str, str]) -> Reply:
+        headers = {"Fencing-Token": str(fence), **role}
+        return flavor.send("GET", "/seat", *headers.items())
+
+    assert [get(fence, reader).status for fence in (7, 6)] == [200, 200]
+    assert marks.mark("/seat", reading=True) == 0
+    refused = flavor.put(6)
+    assert refused.status == 412
+    assert (refused.problem["highest"], refused.problem["seen"]) == (7, "read")
+    with pytest.raises(StaleFence) as caught:
+        raise_if_stale(refused.status, refused.body, 6)
+    assert caught.value.seen == "read"
+    assert get(8, writer).status == 200
+    assert get(7, reader).problem["seen"] == "write"
+    assert [fence for fence, _ in flavor.reached] == [7, 6, 8]
+
+
+def test_a_read_lock_does_not_write(flavor: Flavor) -> None:
+    flavor.make(reads=True)
+    reply = flavor.send("PUT", "/seat", *fencing_headers(7, reading=True).items())
+    assert reply.status == 400
+    assert "read lock" in reply.problem["detail"]
+    assert flavor.reached == []
+
+
+def test_a_store_that_knows_no_readers_has_them_refused(flavor: Flavor) -> None:
+    class Plain:
+        """As stores were before there were readers."""
+
+        epoch = 0
+        blocks = False
+
+        def __init__(self) -> None:
+            self._marks = MemoryMarks()
+
+        def enter(self, lease: int, /, *, name: str) -> None:
+            self._marks.enter(lease, name=name)
+
+        def mark(self, name: str) -> int:
+            return self._marks.mark(name)
+
+    flavor.make(Plain(), reads=True)
+    assert flavor.put(5).status == 200
+    reply = flavor.send("GET", "/seat", *fencing_headers(7, reading=True).items())
+    assert reply.status == 400
+    assert "readers" in reply.problem["detail"]
+    assert flavor.put(4).problem["seen"] == "write"
 
 
 @pytest.mark.parametrize(

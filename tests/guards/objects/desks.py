@@ -25,8 +25,10 @@ class S3Desk:
         self.client = seaweed.client(url)
         self.guard = S3Guard(self.client, seaweed.BUCKET, epoch=epoch)
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        return _text(self.guard.enter(self.key, lease, name=name))
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        return _text(self.guard.enter(self.key, lease, name=name, reading=reading))
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         self.guard.put(self.key, value.encode(), lease, name=name)
@@ -34,8 +36,8 @@ class S3Desk:
     def read(self) -> str | None:
         return _text(self.guard.read(self.key))
 
-    def mark(self) -> int:
-        return self.guard.mark(self.key)
+    def mark(self, reading: bool = False) -> int:
+        return self.guard.mark(self.key, reading=reading)
 
     def reset(self, to: int = 0) -> None:
         self.guard.reset(self.key, to)
@@ -49,8 +51,12 @@ class AsyncS3Desk(S3Desk):
         super().__init__(url, prefix)
         self._epoch = epoch
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        return _text(self._run(lambda guard: guard.enter(self.key, lease, name=name)))
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        return _text(
+            self._run(lambda guard: guard.enter(self.key, lease, name=name, reading=reading))
+        )
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         self._run(lambda guard: guard.put(self.key, value.encode(), lease, name=name))
@@ -58,8 +64,8 @@ class AsyncS3Desk(S3Desk):
     def read(self) -> str | None:
         return _text(self._run(lambda guard: guard.read(self.key)))
 
-    def mark(self) -> int:
-        mark: int = self._run(lambda guard: guard.mark(self.key))
+    def mark(self, reading: bool = False) -> int:
+        mark: int = self._run(lambda guard: guard.mark(self.key, reading=reading))
         return mark
 
     def reset(self, to: int = 0) -> None:

@@ -124,7 +124,7 @@ def test_the_answer_to_a_cancelled_call_is_nobody_elses(proxy: Proxy, database: 
 
 
 def test_a_frozen_server_is_an_unknown_outcome(proxy: Proxy, database: int) -> None:
-    with redis.Redis(port=proxy.port, db=database, socket_timeout=0.2) as client:
+    with redis.Redis(port=proxy.port, db=database, socket_timeout=1.5) as client:
         guard = RedisGuard(client)
         guard.enter(1, name=NAME)
         proxy.block()

@@ -48,8 +48,11 @@ class Counter(Protocol):
         """Reach it, from any process."""
         ...
 
-    def enter(self, fence: int) -> int:
-        """Raise the mark and read the number in one atomic step, or raise StaleFence."""
+    def enter(self, fence: int, reading: bool = False) -> int:
+        """Raise the mark and read the number in one atomic step, or raise StaleFence.
+
+        With ``reading``, by the fence of a read lock.
+        """
         ...
 
     def write(self, value: int, fence: int) -> None:
@@ -64,8 +67,11 @@ class Counter(Protocol):
         """Write the number as somebody does who knows of no guard."""
         ...
 
-    def mark(self) -> int:
-        """The highest fence that the resource has seen, 0 when it has seen none."""
+    def mark(self, reading: bool = False) -> int:
+        """The highest fence that the resource has seen, 0 when it has seen none.
+
+        With ``reading``, the highest of a writer.
+        """
         ...
 
     def close(self) -> None: ...

@@ -10,6 +10,7 @@ from uuid import uuid4
 from django.db import connections, transaction
 from django.db.utils import load_backend
 
+from fencelock.guards.sql import RowGuard
 from tests.guards.sql import django_site
 from tests.guards.sql.hands import django_database
 
@@ -19,6 +20,8 @@ django_site.ready()
 load_backend("django.db.backends.postgresql")  # what a forked process would load again
 
 from tests.guards.sql.django_models import Row  # noqa: E402  # models need a site that is ready
+
+READERS = RowGuard(Row._meta.db_table)
 
 
 class Counter:
@@ -42,13 +45,17 @@ class Counter:
     def __init__(self, where: str) -> None:
         place = json.loads(where)
         django_site.ready(**{ALIAS: place["database"]})
-        self._key = {"pk": place["name"]}
+        self._key, self._row = {"pk": place["name"]}, {"name": place["name"]}
 
     @property
     def _rows(self) -> Any:
         return Row.objects.using(ALIAS)
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
+        if reading:
+            with transaction.atomic(using=ALIAS):
+                READERS.enter(connections[ALIAS], fence, self._row, reading=True)
+                return self.read()
         return int(self._rows.fenced(fence).enter(**self._key).value)
 
     def write(self, value: int, fence: int) -> None:
@@ -62,8 +69,8 @@ class Counter:
     def write_bare(self, value: int) -> None:
         self._rows.filter(**self._key).update(value=value)
 
-    def mark(self) -> int:
-        return int(self._rows.get(**self._key).fence)
+    def mark(self, reading: bool = False) -> int:
+        return int(READERS.mark(connections[ALIAS], self._row, reading=reading))
 
     def close(self) -> None:
         connections[ALIAS].close()

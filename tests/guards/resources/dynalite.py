@@ -21,9 +21,9 @@ class Counter(dynamodb.Counter):
         server = shared(Dynalite)
         return json.dumps({"url": server.url, "table": server.fresh_table()})
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with self._told():
-            return super().enter(fence)
+            return super().enter(fence, reading)
 
     def write(self, value: int, fence: int) -> None:
         with self._told():

@@ -28,8 +28,8 @@ class Counter:
         self._table = table(place["url"], place["table"], timeout=30)
         self._guard = DynamoDBGuard(self._table)
 
-    def enter(self, fence: int) -> int:
-        return int(self._guard.enter(KEY, fence, name=NAME).get("value", 0))
+    def enter(self, fence: int, reading: bool = False) -> int:
+        return int(self._guard.enter(KEY, fence, name=NAME, reading=reading).get("value", 0))
 
     def write(self, value: int, fence: int) -> None:
         self._guard.put({**KEY, "value": value}, fence, name=NAME)
@@ -45,8 +45,8 @@ class Counter:
             ExpressionAttributeValues={":v": value},
         )
 
-    def mark(self) -> int:
-        return self._guard.mark(KEY)
+    def mark(self, reading: bool = False) -> int:
+        return self._guard.mark(KEY, reading=reading)
 
     def close(self) -> None:
         self._table.meta.client.close()

@@ -29,8 +29,8 @@ class Counter:
         self._guard = EtcdGuard(place["endpoint"], prefix=f"{place['prefix']}marks/", timeout=30)
         self._bare = EtcdGuard(place["endpoint"], prefix=f"{place['prefix']}bare/", timeout=30)
 
-    def enter(self, fence: int) -> int:
-        return int(self._guard.enter(fence, self._key, name=NAME)[self._key] or 0)
+    def enter(self, fence: int, reading: bool = False) -> int:
+        return int(self._guard.enter(fence, self._key, name=NAME, reading=reading)[self._key] or 0)
 
     def write(self, value: int, fence: int) -> None:
         self._guard.put(self._key, str(value), fence, name=NAME)
@@ -41,8 +41,8 @@ class Counter:
     def write_bare(self, value: int) -> None:
         self._bare.put(self._key, str(value), 1, name="all")
 
-    def mark(self) -> int:
-        return self._guard.mark(NAME)
+    def mark(self, reading: bool = False) -> int:
+        return self._guard.mark(NAME, reading=reading)
 
     def close(self) -> None:
         pass

@@ -23,8 +23,8 @@ class Counter:
     def __init__(self, where: str) -> None:
         self._path = Path(json.loads(where)["path"])
 
-    def enter(self, fence: int) -> int:
-        with guarded_open(self._path, "r", fence, name=NAME) as file:
+    def enter(self, fence: int, reading: bool = False) -> int:
+        with guarded_open(self._path, "r", fence, name=NAME, reading=reading) as file:
             return int(file.read())
 
     def write(self, value: int, fence: int) -> None:
@@ -38,8 +38,8 @@ class Counter:
         other.write_text(str(value))
         other.replace(self._path)
 
-    def mark(self) -> int:
-        return FileGuard(self._path).mark()
+    def mark(self, reading: bool = False) -> int:
+        return FileGuard(self._path).mark(reading=reading)
 
     def close(self) -> None:
         pass

@@ -52,9 +52,9 @@ class Counter:
         self._db = connected(place["port"])
         self._guard = SqlGuard()
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with _Transaction(self._db):
-            self._guard.enter(self._db, fence, self._name)
+            self._guard.enter(self._db, fence, self._name, reading=reading)
             return self._look()
 
     def write(self, value: int, fence: int) -> None:
@@ -70,9 +70,9 @@ class Counter:
         with _Transaction(self._db):
             self._put(value)
 
-    def mark(self) -> int:
+    def mark(self, reading: bool = False) -> int:
         with _Transaction(self._db):
-            return int(self._guard.mark(self._db, self._name))
+            return int(self._guard.mark(self._db, self._name, reading=reading))
 
     def _look(self) -> int:
         with self._db.cursor() as cursor:

@@ -11,6 +11,7 @@ from tests.guards.resources.mariadb import connected, quick
 from tests.servers.shared import shared
 
 KEY = {"id": 42}
+COLUMNS = "(id int PRIMARY KEY, n bigint, fence bigint, fence_read bigint, fence_write bigint)"
 
 
 class Counter:
@@ -20,8 +21,8 @@ class Counter:
     def prepare(cls, folder: Path) -> str:
         table, server = f"stock_{uuid4().hex[:12]}", shared(quick)
         with server.connect() as db, db.cursor() as cursor:
-            cursor.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n bigint, fence bigint)")
-            cursor.execute(f"INSERT INTO {table} VALUES (42, 0, 0)")
+            cursor.execute(f"CREATE TABLE {table} {COLUMNS}")
+            cursor.execute(f"INSERT INTO {table} (id, n, fence) VALUES (42, 0, 0)")
         return json.dumps({"port": server.port, "table": table})
 
     def __init__(self, where: str) -> None:
@@ -30,10 +31,10 @@ class Counter:
         self._db = connected(place["port"], autocommit=True)
         self._guard = RowGuard(self._table)
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         self._db.begin()
         try:
-            self._guard.enter(self._db, fence, KEY)
+            self._guard.enter(self._db, fence, KEY, reading=reading)
             value = self.read()
             self._db.commit()
         except BaseException:
@@ -53,8 +54,8 @@ class Counter:
         with self._db.cursor() as cursor:
             cursor.execute(f"UPDATE {self._table} SET n = %s", (value,))
 
-    def mark(self) -> int:
-        return int(self._guard.mark(self._db, KEY))
+    def mark(self, reading: bool = False) -> int:
+        return int(self._guard.mark(self._db, KEY, reading=reading))
 
     def close(self) -> None:
         self._db.close()

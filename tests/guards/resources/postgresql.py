@@ -44,9 +44,9 @@ class Counter:
             self._db.rollback()
             raise
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with self._transaction():
-            self._guard.enter(self._db, fence, self._name)
+            self._guard.enter(self._db, fence, self._name, reading=reading)
             return self._look()
 
     def write(self, value: int, fence: int) -> None:
@@ -62,9 +62,9 @@ class Counter:
         with self._transaction():
             self._put(value)
 
-    def mark(self) -> int:
+    def mark(self, reading: bool = False) -> int:
         with self._transaction():
-            return int(self._guard.mark(self._db, self._name))
+            return int(self._guard.mark(self._db, self._name, reading=reading))
 
     def _look(self) -> int:
         found = self._db.execute("SELECT value FROM counters WHERE name = %s", (self._name,))

@@ -14,6 +14,7 @@ from tests.servers.postgresql import Postgresql
 from tests.servers.shared import shared
 
 KEY = {"id": 42}
+COLUMNS = "(id int PRIMARY KEY, n bigint, fence bigint, fence_read bigint, fence_write bigint)"
 
 
 class Counter:
@@ -24,8 +25,8 @@ class Counter:
         table, url = f"stock_{uuid4().hex[:12]}", shared(Postgresql).url()
         db: Any
         with psycopg.connect(url) as db:
-            db.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, n bigint, fence bigint)")
-            db.execute(f"INSERT INTO {table} VALUES (42, 0, 0)")
+            db.execute(f"CREATE TABLE {table} {COLUMNS}")
+            db.execute(f"INSERT INTO {table} (id, n, fence) VALUES (42, 0, 0)")
         return json.dumps({"url": url, "table": table})
 
     def __init__(self, where: str) -> None:
@@ -34,9 +35,9 @@ class Counter:
         self._db: Any = psycopg.connect(place["url"], autocommit=True)
         self._guard = RowGuard(self._table)
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with self._db.transaction():
-            self._guard.enter(self._db, fence, KEY)
+            self._guard.enter(self._db, fence, KEY, reading=reading)
             return self.read()
 
     def write(self, value: int, fence: int) -> None:
@@ -48,8 +49,8 @@ class Counter:
     def write_bare(self, value: int) -> None:
         self._db.execute(f"UPDATE {self._table} SET n = %s", (value,))
 
-    def mark(self) -> int:
-        return int(self._guard.mark(self._db, KEY))
+    def mark(self, reading: bool = False) -> int:
+        return int(self._guard.mark(self._db, KEY, reading=reading))
 
     def close(self) -> None:
         self._db.close()

@@ -31,8 +31,8 @@ class Counter:
         )
         self._guard = RedisGuard(self._redis)
 
-    def enter(self, fence: int) -> int:
-        return int(self._guard.eval(READ, [KEY], [], fence, name=NAME))
+    def enter(self, fence: int, reading: bool = False) -> int:
+        return int(self._guard.eval(READ, [KEY], [], fence, name=NAME, reading=reading))
 
     def write(self, value: int, fence: int) -> None:
         self._guard.set(KEY, value, fence, name=NAME)
@@ -43,8 +43,8 @@ class Counter:
     def write_bare(self, value: int) -> None:
         self._redis.set(KEY, value)
 
-    def mark(self) -> int:
-        return self._guard.mark(NAME)
+    def mark(self, reading: bool = False) -> int:
+        return self._guard.mark(NAME, reading=reading)
 
     def close(self) -> None:
         self._redis.close()

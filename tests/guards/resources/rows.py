@@ -10,6 +10,10 @@ from fencelock.guards.sql import RowGuard
 
 KEY = {"id": 42}
 TIMEOUT_S = 30.0
+COLUMNS = (
+    "CREATE TABLE stock (id INTEGER PRIMARY KEY, n INTEGER, "
+    "fence INTEGER, fence_read INTEGER, fence_write INTEGER)"
+)
 
 
 class Counter:
@@ -20,8 +24,8 @@ class Counter:
         path = str(folder / "counter.db")
         db = sqlite3.connect(path)
         db.execute("PRAGMA journal_mode = WAL")
-        db.execute("CREATE TABLE stock (id INTEGER PRIMARY KEY, n INTEGER, fence INTEGER)")
-        db.execute("INSERT INTO stock VALUES (42, 0, 0)")
+        db.execute(COLUMNS)
+        db.execute("INSERT INTO stock (id, n, fence) VALUES (42, 0, 0)")
         db.commit()
         db.close()
         return json.dumps({"path": path})
@@ -30,9 +34,9 @@ class Counter:
         self._db = sqlite3.connect(json.loads(where)["path"], timeout=TIMEOUT_S)
         self._guard = RowGuard("stock")
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with self._db:
-            self._guard.enter(self._db, fence, KEY)
+            self._guard.enter(self._db, fence, KEY, reading=reading)
             return self.read()
 
     def write(self, value: int, fence: int) -> None:
@@ -46,8 +50,8 @@ class Counter:
         with self._db:
             self._db.execute("UPDATE stock SET n = ?", (value,))
 
-    def mark(self) -> int:
-        return int(self._guard.mark(self._db, KEY))
+    def mark(self, reading: bool = False) -> int:
+        return int(self._guard.mark(self._db, KEY, reading=reading))
 
     def close(self) -> None:
         self._db.close()

@@ -28,8 +28,8 @@ class Counter:
         self._client = client(place["url"], timeout=30)
         self._guard = S3Guard(self._client, BUCKET)
 
-    def enter(self, fence: int) -> int:
-        return int(self._guard.enter(self._key, fence, name=NAME) or 0)
+    def enter(self, fence: int, reading: bool = False) -> int:
+        return int(self._guard.enter(self._key, fence, name=NAME, reading=reading) or 0)
 
     def write(self, value: int, fence: int) -> None:
         self._guard.put(self._key, b"%d" % value, fence, name=NAME)
@@ -41,8 +41,8 @@ class Counter:
         body = wrap(self.mark(), b"%d" % value)
         self._client.put_object(Bucket=BUCKET, Key=self._key, Body=body)
 
-    def mark(self) -> int:
-        return self._guard.mark(self._key)
+    def mark(self, reading: bool = False) -> int:
+        return self._guard.mark(self._key, reading=reading)
 
     def close(self) -> None:
         self._client.close()

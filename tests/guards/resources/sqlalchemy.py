@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
-from sqlalchemy import create_engine, text, update
+from sqlalchemy import BigInteger, create_engine, text, update
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, configure_mappers, mapped_column
 
+from fencelock.guards.sql import RowGuard
 from fencelock.guards.sqlalchemy import FencedMixin, guard_session
 from tests.servers.postgresql import Postgresql
 from tests.servers.shared import shared
@@ -25,7 +26,11 @@ class Row(FencedMixin, Base):
 
     name: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[int]
+    fence_read: Mapped[int | None] = mapped_column(BigInteger)  # for readers, by RowGuard
+    fence_write: Mapped[int | None] = mapped_column(BigInteger)
 
+
+READERS = RowGuard("mapped_counters")
 
 create_engine("postgresql+psycopg://")  # loads what a forked process would load again
 configure_mappers()
@@ -52,8 +57,13 @@ class Counter:
         self._name = place["name"]
         self._engine = create_engine(place["url"], pool_size=1)
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with Session(self._engine) as session:
+            if reading:
+                READERS.enter(session, fence, {"name": self._name}, reading=True)
+                found = session.get_one(Row, self._name).value
+                session.commit()
+                return found
             with guard_session(session, fence, self._name) as guarded:
                 value: int = guarded.get(Row, self._name).value  # after the commit it is read anew
                 session.commit()
@@ -74,9 +84,9 @@ class Counter:
             session.execute(update(Row).where(Row.name == self._name).values(value=value))
             session.commit()
 
-    def mark(self) -> int:
+    def mark(self, reading: bool = False) -> int:
         with Session(self._engine) as session:
-            return session.get_one(Row, self._name).fence
+            return int(READERS.mark(session, {"name": self._name}, reading=reading))
 
     def close(self) -> None:
         self._engine.dispose()

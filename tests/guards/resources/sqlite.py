@@ -31,9 +31,9 @@ class Counter:
         self._db = sqlite3.connect(json.loads(where)["path"], timeout=TIMEOUT_S)
         self._guard = SqlGuard()
 
-    def enter(self, fence: int) -> int:
+    def enter(self, fence: int, reading: bool = False) -> int:
         with self._db:
-            self._guard.enter(self._db, fence, NAME)
+            self._guard.enter(self._db, fence, NAME, reading=reading)
             return self._look()
 
     def write(self, value: int, fence: int) -> None:
@@ -52,9 +52,9 @@ class Counter:
         with self._db:
             self._db.execute("UPDATE counter SET value = ?", (value,))
 
-    def mark(self) -> int:
+    def mark(self, reading: bool = False) -> int:
         with self._db:
-            return int(self._guard.mark(self._db, NAME))
+            return int(self._guard.mark(self._db, NAME, reading=reading))
 
     def close(self) -> None:
         self._db.close()

@@ -39,8 +39,10 @@ class Counter:
             self._client, f"{root}/marks", request_timeout=REQUEST_TIMEOUT_S
         )
 
-    def enter(self, fence: int) -> int:
-        return int(self._guard.enter(fence, self._path, name=NAME)[self._path] or 0)
+    def enter(self, fence: int, reading: bool = False) -> int:
+        return int(
+            self._guard.enter(fence, self._path, name=NAME, reading=reading)[self._path] or 0
+        )
 
     def write(self, value: int, fence: int) -> None:
         self._guard.set(self._path, str(value).encode(), fence, name=NAME)
@@ -52,8 +54,8 @@ class Counter:
     def write_bare(self, value: int) -> None:
         self._client.set(self._path, str(value).encode())
 
-    def mark(self) -> int:
-        return self._guard.mark(NAME)
+    def mark(self, reading: bool = False) -> int:
+        return self._guard.mark(NAME, reading=reading)
 
     def close(self) -> None:
         _close(self._client)

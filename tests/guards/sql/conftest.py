@@ -27,6 +27,7 @@ class Place:
         self._id = uuid4().hex[:12]
         self.guard = SqlGuard(table=f"marks_{self._id}")
         self.rows = RowGuard(f"stock_{self._id}")
+        self.rows_of_writers = RowGuard(f"shelf_{self._id}")
 
     def hand(self) -> Hand:
         """A connection of its own."""
@@ -39,9 +40,12 @@ class Place:
         hand = self.hand()
         hand.do(self.guard.create(hand.connection))
         hand.commit()
-        table = f"CREATE TABLE {self.rows.table} (id int PRIMARY KEY, n int, fence bigint)"
-        hand.execute(f"{table} {'ENGINE=InnoDB' if self.store == 'mysql' else ''}")
-        hand.execute(f"INSERT INTO {self.rows.table} VALUES (42, 1, 0), (43, 1, NULL)")
+        readers = ", fence_read bigint, fence_write bigint"
+        for guard, more in ((self.rows, readers), (self.rows_of_writers, "")):
+            table = f"CREATE TABLE {guard.table} (id int PRIMARY KEY, n int, fence bigint{more})"
+            hand.execute(f"{table} {'ENGINE=InnoDB' if self.store == 'mysql' else ''}")
+            rows = "(id, n, fence) VALUES (42, 1, 0), (43, 1, NULL)"
+            hand.execute(f"INSERT INTO {guard.table} {rows}")
         hand.commit()
 
     def close(self) -> None:

@@ -12,6 +12,8 @@ class Row(FencedModel):
 
     name = models.CharField(max_length=64, primary_key=True)
     value = models.BigIntegerField()
+    fence_read = models.BigIntegerField(null=True, editable=False)  # for readers, by RowGuard
+    fence_write = models.BigIntegerField(null=True, editable=False)
 
     class Meta:
         app_label = "shop"

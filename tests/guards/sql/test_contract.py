@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from fencelock import Misconfigured, StaleFence, Unavailable, UsageError
 from fencelock.guards.fence import FENCE_MAX
 from fencelock.guards.sql import SqlGuard
+from tests.guards import sharing
 from tests.guards.sql.conftest import Place
 from tests.guards.sql.hands import KINDS, TIMEOUT_S, Hand
 from tests.guards.sql.looks import NAME, Lease, n, seen
@@ -237,3 +240,94 @@ def test_a_connection_that_is_closed_is_unavailable(kind: str, tmp_path: Path) -
         hand.do(place.guard.enter(hand.connection, 5, NAME))
     if hand.runner is not None:
         hand.runner.close()
+
+
+class Shared:
+    """The table of marks, or a row with its own, as ``sharing`` has it."""
+
+    tells = True
+
+    def __init__(self, place: Place, hand: Hand, row: bool) -> None:
+        self._hand, self._row = hand, row
+        self._guard: Any = place.rows if row else place.guard
+        self._what: Any = {"id": 42} if row else NAME
+
+    def enter(self, fence: int, reading: bool = False) -> None:
+        self._do(lambda db: self._guard.enter(db, fence, self._what, reading=reading))
+
+    def write(self, value: int, fence: int) -> None:
+        if self._row:
+            self._do(lambda db: self._guard.update(db, fence, self._what, {"n": value}))
+        else:
+            self.enter(fence)
+
+    def mark(self, reading: bool = False) -> int:
+        return int(self._do(lambda db: self._guard.mark(db, self._what, reading=reading)))
+
+    def reset(self, to: int) -> None:
+        self._do(lambda db: self._guard.reset(db, self._what, to))
+
+    def _do(self, act: Callable[[Any], Any]) -> Any:
+        try:
+            found = self._hand.do(act(self._hand.connection))
+        except BaseException:
+            self._hand.rollback()
+            raise
+        self._hand.commit()
+        return found
+
+
+@pytest.mark.parametrize("row", [False, True], ids=["table", "row"])
+def test_readers_have_a_mark_of_their_own(place: Place, hand: Hand, row: bool) -> None:
+    face = Shared(place, hand, row)
+    sharing.keeps_two_marks(face)
+    face.reset(9)  # where a reader was the highest
+    assert sharing.marks(face) == (9, 9)
+
+
+def test_a_table_of_before_readers_serves_writers_and_is_extended(place: Place, hand: Hand) -> None:
+    guard = SqlGuard(f"{place.guard.table}_old")
+    old = re.sub(r",\s*read_mark \w+,\s*write_mark \w+", "", guard.schema(place.store))
+    assert "read_mark" not in old
+    hand.execute(old.rstrip(";"))
+    hand.commit()
+    hand.do(guard.enter(hand.connection, 5, NAME))
+    hand.do(guard.reset(hand.connection, NAME, 6))
+    hand.commit()
+    with pytest.raises(StaleFence) as caught:
+        hand.do(guard.enter(hand.connection, 5, NAME))
+    hand.rollback()
+    assert (caught.value.highest, caught.value.seen) == (6, "write")
+    with pytest.raises(Misconfigured, match=r"two more columns: call the guard's create\(\)"):
+        hand.do(guard.enter(hand.connection, 7, NAME, reading=True))
+    hand.rollback()
+    assert hand.do(guard.mark(hand.connection, NAME, reading=True)) == 6
+    hand.rollback()
+    for _ in range(2):
+        hand.do(guard.create(hand.connection))
+        hand.commit()
+    with pytest.raises(StaleFence):  # what was there is a writer's mark
+        hand.do(guard.enter(hand.connection, 5, NAME, reading=True))
+    hand.rollback()
+    hand.do(guard.enter(hand.connection, 7, NAME, reading=True))
+    hand.commit()
+
+
+def test_a_row_without_the_columns_of_readers_says_so(place: Place, hand: Hand) -> None:
+    with pytest.raises(Misconfigured, match="ADD COLUMN fence_read"):
+        hand.do(place.rows_of_writers.enter(hand.connection, 5, {"id": 42}, reading=True))
+    hand.rollback()
+    hand.do(place.rows_of_writers.enter(hand.connection, 5, {"id": 42}))
+    hand.do(place.rows_of_writers.reset(hand.connection, {"id": 42}, 3))
+    hand.commit()
+    assert hand.do(place.rows_of_writers.mark(hand.connection, {"id": 42}, reading=True)) == 3
+    with pytest.raises(UsageError, match="held for reading"):
+        place.rows.update(hand.connection, Reader(NAME, 5), {"id": 42}, {"n": 1})
+
+
+class Reader(NamedTuple):
+    """As much of a lease of a read lock as a guard looks at."""
+
+    name: str
+    fence: int
+    role: str = "read"

@@ -13,6 +13,7 @@ django_site.ready()
 
 from django.db import IntegrityError, connections, models, transaction  # noqa: E402
 
+import fencelock  # noqa: E402
 from fencelock import Misconfigured, StaleFence, UsageError  # noqa: E402
 from tests.guards.sql.django_models import Shelf  # noqa: E402
 from tests.guards.sql.looks import Lease  # noqa: E402
@@ -186,3 +187,11 @@ def test_a_table_without_the_column_is_misconfigured(shelf: Any, using: str) -> 
         editor.delete_model(Shelf)
     with pytest.raises(Misconfigured):
         shelf.save(fence=1)
+
+
+def test_a_reader_is_told_that_a_row_keeps_one_mark(shelf: Any) -> None:
+    with fencelock.connect("memory://") as client, client.rwlock("shelf").read() as lease:
+        with pytest.raises(UsageError, match="admits writers only"):
+            shelf.save(fence=lease)
+        with pytest.raises(UsageError, match="admits writers only"):
+            type(shelf).objects.fenced(lease)

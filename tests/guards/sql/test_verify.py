@@ -54,7 +54,7 @@ def table() -> str:
 
 @pytest.fixture
 def client(kind: str, table: str) -> Iterator[fencelock.Client]:
-    with fencelock.connect(address(kind), table=table, request_timeout=2) as client:
+    with fencelock.connect(address(kind), table=table, request_timeout=3) as client:
         yield client
 
 
@@ -68,14 +68,15 @@ def hand(kind: str, tmp_path: Path) -> Iterator[Hand]:
 def test_nobody_gets_the_lock_before_the_transaction_ends(
     kind: str, table: str, client: fencelock.Client, hand: Hand
 ) -> None:
-    lease = client.lock("seat", ttl=0.5, renew=False).acquire()
+    lease = client.lock("seat", ttl=2, renew=False).acquire()
     hand.begin()
     hand.do(fencelock.sql.verify(hand.connection, lease))
     assert lease.lost.wait(20)
-    with fencelock.connect(address(kind), table=table, request_timeout=1) as other:
+    with fencelock.connect(address(kind), table=table, request_timeout=1) as hasty:
         with pytest.raises(BUSY):
-            other.lock("seat", ttl=2).acquire(timeout=0.3)
+            hasty.lock("seat", ttl=2).acquire(timeout=0.3)
         hand.commit()
+    with fencelock.connect(address(kind), table=table) as other:
         with other.lock("seat", timeout=20) as rival:
             assert rival.fence > lease.fence
 
@@ -142,7 +143,7 @@ def test_a_session_of_an_orm_is_taken(
 ) -> None:
     engine = create_engine(url_of("postgresql", tmp_path, "psycopg"))
     session: Any = scoped_session(sessionmaker(engine)) if scoped else Session(engine)
-    lease = locks.lock("seat", ttl=0.5, renew=False).acquire()
+    lease = locks.lock("seat", ttl=2, renew=False).acquire()
     fencelock.sql.verify(session, lease)
     assert lease.lost.wait(20)
     with pytest.raises(AcquireTimeout):

@@ -54,8 +54,8 @@ class Actor:
         if self._lease is not None:
             self._lease.release()
 
-    def enter(self, *, fence: int) -> int:
-        return self._counter.enter(fence)
+    def enter(self, *, fence: int, reading: bool = False) -> int:
+        return self._counter.enter(fence, reading)
 
     def write(self, *, value: int, fence: int) -> None:
         self._counter.write(value, fence)

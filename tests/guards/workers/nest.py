@@ -15,7 +15,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import fencelock
 from tests.guards.resources import Counter, load
@@ -34,14 +35,17 @@ class Nest:
         load(module)
         self._cycle_s = 0.005  # how long one guarded read and write take here
 
-    def crowd(self, fences: Sequence[Sequence[int]]) -> list[list[dict[str, Any]]]:
+    def crowd(
+        self, fences: Sequence[Sequence[int]], sharing: bool = False
+    ) -> list[list[dict[str, Any]]]:
         """One child for each row: it tries the row's fences in turn, all at the same time."""
+        attempt = _try_sharing if sharing else _try
         gate, opener = os.pipe()
         pipes: list[int] = []
         pids: list[int] = []
         for row in fences:
             source, sink = os.pipe()
-            pid = self._fork(lambda row=row, sink=sink: self._try_all(row, gate, opener, sink))  # type: ignore[misc]
+            pid = self._fork(partial(self._try_all, row, attempt, gate, opener, sink))
             os.close(sink)
             pids.append(pid)
             pipes.append(source)
@@ -54,13 +58,15 @@ class Nest:
             _see_end(pid, 0)
         return [json.loads(text) for text in said]
 
-    def _try_all(self, row: Sequence[int], gate: int, opener: int, sink: int) -> None:
+    def _try_all(
+        self, row: Sequence[int], attempt: _Attempt, gate: int, opener: int, sink: int
+    ) -> None:
         os.close(opener)
         counter = self._make()
         counter.read()
         os.write(sink, b"!")
         os.read(gate, 1)  # ends when the nest opens it
-        report = [_try(counter, fence) for fence in row]
+        report = [attempt(counter, fence) for fence in row]
         data = json.dumps(report).encode()
         while data:
             data = data[os.write(sink, data) :]
@@ -111,6 +117,9 @@ class Nest:
             os._exit(1)
 
 
+_Attempt: TypeAlias = Callable[[Counter, int], dict[str, Any]]
+
+
 def _try(counter: Counter, fence: int) -> dict[str, Any]:
     """Write the fence itself, every other one after it was entered; what was read and written."""
     report: dict[str, Any] = {"fence": fence, "read": None, "wrote": False}
@@ -119,6 +128,21 @@ def _try(counter: Counter, fence: int) -> dict[str, Any]:
             report["read"] = counter.enter(fence)
         counter.write(fence, fence)
         report["wrote"] = True
+    except fencelock.StaleFence as stale:
+        if not stale.offered == fence < stale.highest:
+            raise AssertionError(f"refused with the wrong numbers: {stale}") from stale
+    return report
+
+
+def _try_sharing(counter: Counter, fence: int) -> dict[str, Any]:
+    """Read with every third fence, as a read lock's; write the others themselves."""
+    report: dict[str, Any] = {"fence": fence, "read": None, "wrote": False}
+    try:
+        if fence % 3 == 0:
+            report["read"] = counter.enter(fence, reading=True)
+        else:
+            counter.write(fence, fence)
+            report["wrote"] = True
     except fencelock.StaleFence as stale:
         if not stale.offered == fence < stale.highest:
             raise AssertionError(f"refused with the wrong numbers: {stale}") from stale

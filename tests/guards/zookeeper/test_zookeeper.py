@@ -66,8 +66,10 @@ class ZooKeeperDesk:
         self.path = f"{root}/value"
         self.guard = ZooKeeperGuard(zk, f"{root}/marks", epoch=epoch)
 
-    def enter(self, lease: Fenced | int, name: str | None = None) -> str | None:
-        return _text(self.guard.enter(lease, self.path, name=name)[self.path])
+    def enter(
+        self, lease: Fenced | int, name: str | None = None, reading: bool = False
+    ) -> str | None:
+        return _text(self.guard.enter(lease, self.path, name=name, reading=reading)[self.path])
 
     def write(self, value: str, lease: Fenced | int, name: str | None = None) -> None:
         do = self.guard.set if self._zk.exists(self.path) else self.guard.create
@@ -76,8 +78,8 @@ class ZooKeeperDesk:
     def read(self) -> str | None:
         return _text(self._zk.get(self.path)[0] if self._zk.exists(self.path) else None)
 
-    def mark(self) -> int:
-        return self.guard.mark(NAME)
+    def mark(self, reading: bool = False) -> int:
+        return self.guard.mark(NAME, reading=reading)
 
     def reset(self, to: int = 0) -> None:
         self.guard.reset(NAME, to)
@@ -226,7 +228,7 @@ def test_a_lost_answer_leaves_the_outcome_unknown(root: str) -> None:
         with _client(proxy.port) as client:
             desk = ZooKeeperDesk(client, root)
             desk.write("a", 5, NAME)
-            guard = ZooKeeperGuard(client, f"{root}/marks", request_timeout=0.3)
+            guard = ZooKeeperGuard(client, f"{root}/marks", request_timeout=2)
 
             def send_and_hear_nothing(transaction: Any) -> None:
                 transaction.set_data(desk.path, b"b")

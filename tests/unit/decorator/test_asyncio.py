@@ -60,7 +60,7 @@ def test_an_async_function_is_cancelled_when_its_lease_is_lost(url: str) -> None
     async def work(client: fencelock.aio.Client) -> list[str]:
         ends: list[str] = []
 
-        @client.locked("a", ttl=0.1)
+        @client.locked("a", ttl=2)
         async def pay() -> None:
             try:
                 assert await client.revoke("a", "maintenance")

@@ -14,7 +14,17 @@ EPILOG = """\
   fish   fencelock completion fish | source
 """
 
-NAMING = ("run", "show", "acquire", "hold", "revoke", "ls", "watch")  # their argument is a name
+NAMING = (
+    "run",
+    "elect",
+    "leader",
+    "show",
+    "acquire",
+    "hold",
+    "revoke",
+    "ls",
+    "watch",
+)  # their argument is a name
 
 
 class Option(NamedTuple):

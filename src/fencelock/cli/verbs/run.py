@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ... import observe
 from ...engines import default_url
-from ...errors import FencelockError, NotAcquired, UsageError
+from ...errors import FencelockError, NotAcquired, OutcomeUnknown, UsageError
 from .. import clock, codes, terminal
 from ..clock import brief, seconds
 from ..codes import BadArguments
@@ -18,13 +18,14 @@ from ..run.child import CannotRun
 from ..run.kill_plan import KillPlan, margin
 from ..run.supervisor import Outcome, Supervisor
 from ..run.watchdog import Watchdog
-from ..signals import Interrupted, Signals
+from ..signals import Interrupted, Late, Signals
 
 if TYPE_CHECKING:
     from ...sync import Client, Lease
 
 
 GRACE_S = 5.0
+REMEMBER_S = 7.0  # the engine is asked for five of them
 USAGE = "fencelock run NAME [options] -- CMD [ARG ...]"
 EPILOG = f"""\
 The command is stopped before the lease can end: KILL is sent a twentieth of
@@ -34,6 +35,12 @@ FENCELOCK_NAME, FENCELOCK_FENCE, FENCELOCK_TTL, FENCELOCK_URL and
 FENCELOCK_ENGINE (the URL without its password, for logs) in its environment,
 and in FENCELOCK_LEASE_FD the number of a pipe that reaches EOF when the lease
 is lost.
+
+With --once-per, one of any number of machines runs the command in each window
+of that length, counted on the clock of each machine since 1970. The others
+wait until the window ends at the longest (-w, -n: shorter), so that a runner
+that crashed is replaced, and exit with 0. Exit code 0 of the command is
+remembered; after any other, another one may run it.
 
 durations: 500ms 30s 1m30s 2h PT30S, or plain seconds
 
@@ -53,6 +60,8 @@ class RunRequest(NamedTuple):
     plan: KillPlan
     grace: float
     verbose: bool
+    once_per: float | None = None
+    """The length of a window in which the command is run once."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,13 +69,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     lock_arguments(parser, lowest_code=0)
     add = parser.add_argument
     add("--skip-ok", action="store_true", help="exit with 0 when the lock is not acquired in time")
-    add("--grace", metavar="DUR", help="from TERM to KILL (default 5s, or a quarter of the ttl)")
+    add(
+        "--once-per",
+        metavar="DUR",
+        help="run it once in every window of this length, on any machine; else exit with 0",
+    )
     add(
         "--on-lost",
         metavar="HOW",
         default="term",
         help="when the lease is lost: term (default), kill, warn, signal:NAME",
     )
+    command_arguments(parser)
+
+
+def command_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add how a command is run and stopped."""
+    add = parser.add_argument
+    add("--grace", metavar="DUR", help="from TERM to KILL (default 5s, or a quarter of the ttl)")
     add("--max-runtime", metavar="DUR", help="stop the command after this long")
     add(
         "--status-fd",
@@ -83,6 +103,8 @@ def read(options: argparse.Namespace) -> RunRequest:
     lock = lock_request(options, command=os.path.basename(command[0])[:80])
     if options.skip_ok:
         lock = lock._replace(busy_code=codes.OK)
+    if options.once_per is not None and options.conflict_exit_code != codes.NOT_ACQUIRED:
+        raise BadArguments("--once-per exits with 0 when another runs the command: leave out -E")
     grace = min(GRACE_S, lock.ttl / 4) if options.grace is None else seconds(options.grace)
     return RunRequest(
         lock=lock._replace(quiet=options.quiet or options.json),
@@ -92,6 +114,7 @@ def read(options: argparse.Namespace) -> RunRequest:
         plan=_plan(options.on_lost, grace, lock.ttl),
         grace=grace,
         verbose=options.verbose,
+        once_per=optional(options.once_per),
     )
 
 
@@ -140,7 +163,11 @@ def _plan(how: str, grace: float, ttl: float) -> KillPlan:
 
 def main(options: argparse.Namespace) -> int:
     """Run a command under a lock."""
-    status = Status(status_fd(options), options.name)
+    return conduct(options, Status(status_fd(options), options.name))
+
+
+def conduct(options: argparse.Namespace, status: Status) -> int:
+    """Run a command under a lock, and fill in and write the status."""
     code = codes.FAILED
     try:
         request = read(options)
@@ -169,6 +196,7 @@ class _Run:
         self._signals = signals
         self._watchdog = watchdog
         self._failing = False
+        self._turn: _Turn | None = None
 
     def main(self) -> int:
         from ..acquisition import check_excludes, reach
@@ -195,19 +223,37 @@ class _Run:
         """Wait for the lock, or return the exit code that says why not."""
         from ..acquisition import obtain
 
-        started = clock.now()
+        started, request = clock.now(), self._request.lock
+        if self._request.once_per is not None:
+            self._turn = _Turn(client, request.name, self._request.once_per, self._signals)
+            if self._turn.is_done():
+                return self._skip("was done in this window")
+            left = self._turn.left()
+            timeout = left if request.timeout is None else min(request.timeout, left)
+            request = request._replace(timeout=timeout)
         try:
-            lease = obtain(client, self._request.lock, self._signals)
+            lease = obtain(client, request, self._signals)
         except NotAcquired as error:
+            if self._turn is not None:
+                return self._skip(f"is done by another: {error}")
             self._status.outcome, self._status.error = "not_acquired", str(error)
             if self._request.lock.busy_code != codes.OK:
                 self._warn(str(error))
             return self._request.lock.busy_code
         finally:
             self._status.wait_s = clock.now() - started
+        if self._turn is not None and not self._turn.is_due():
+            self._release(lease, told=False)
+            return self._skip("was done in this window")
         self._status.fence = lease.fence
         self._note(f"acquired {lease.name!r}, fence {lease.fence}, in {brief(self._status.wait_s)}")
         return lease
+
+    def _skip(self, why: str) -> int:
+        """Leave the command to others, in this window."""
+        self._status.outcome = "skipped"
+        self._warn(f"skipped, since the work of {self._request.lock.name!r} {why}")
+        return codes.OK
 
     def _hold(self, lease: Lease, engine: str) -> int:
         """Run the command under the lease."""
@@ -223,6 +269,11 @@ class _Run:
             status.error = str(error)
             outcome = Outcome(error.code)
         status.held_s = clock.now() - started
+        if self._turn is not None and outcome == Outcome(codes.OK) and lease:
+            try:
+                self._turn.remember()
+            except FencelockError as error:
+                self._warn(str(error))
         self._release(lease, told=outcome.lost_reason is not None)
         status.renewals = lease.renewals
         if lease.reason is not None and outcome.lost_reason is None:
@@ -281,6 +332,45 @@ class _Run:
     def _note(self, message: str) -> None:
         if self._request.verbose:
             terminal.say(message)
+
+
+class _Turn:
+    """The window in which a command with ``--once-per`` was started."""
+
+    def __init__(self, client: Client, name: str, every: float, signals: Signals) -> None:
+        from ...sync import drive
+
+        self._drive = drive
+        self._schedule = client.once(name, every=every)._schedule  # pyright: ignore[reportPrivateUsage]
+        self._window = self._schedule.window()
+        self._signals = signals
+
+    def left(self) -> float:
+        """Seconds until the window ends."""
+        return self._schedule.left(self._window)
+
+    def is_done(self) -> bool:
+        """Whether nobody needs to run it."""
+        ask = self._schedule.is_done
+        return self._signals.call(lambda: self._drive(ask(self._window)), label="recall")
+
+    def is_due(self) -> bool:
+        """Whether we are to run it, now that we have the lock."""
+        ask = self._schedule.is_due
+        return self._signals.call(lambda: self._drive(ask(self._window)), label="recall")
+
+    def remember(self) -> None:
+        """It ended well: let nobody run it again in this window. A signal does not end that."""
+        work, until = self._schedule.remember, clock.now() + REMEMBER_S
+        try:
+            self._signals.call(
+                lambda: self._drive(work(self._window)), until, REMEMBER_S, "remember"
+            )
+        except (Late, Interrupted):
+            raise OutcomeUnknown(
+                "the engine does not answer: that the command has ended well may not be written "
+                "down, and another may run it again"
+            ) from None
 
 
 class Status:

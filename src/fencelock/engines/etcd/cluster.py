@@ -20,6 +20,7 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from ...model import Busy, Grant, Request
 from ...wires.grpc.connection import OnEnd, OnMessage
 from ...wires.grpc.server import Metadata
 from ...wires.grpc.status import RpcError
@@ -63,6 +64,24 @@ TABLE: tuple[tuple[str, str, Verdict], ...] = (
 
 class LeaseGone(EngineError):
     """The etcd lease has ended, so all keys on it are gone; nothing happened."""
+
+
+async def go_on(request: Request, step: Coroutine[Any, Any, Grant | Busy]) -> Grant | Busy:
+    """Take a further step for an owner whose key is there.
+
+    One who waits stays where it is when that fails; for anybody else "nothing happened" would not
+    be true.
+    """
+    try:
+        return await step
+    except EngineError as error:
+        if request.queue:
+            raise
+        raise OutcomeUnknown(
+            f"{request.name!r} was asked for, and then etcd did not serve ({error}): it may be "
+            f"held for {request.ttl:g} s",
+            until=request.ttl,
+        ) from error
 
 
 class Stream(Protocol):
@@ -129,6 +148,11 @@ class Cluster:
     async def see_majority(self, key: bytes) -> None:
         """Read one key: the read is linearizable, so a majority has answered."""
         await self.call(RANGE, requests.range_of(key, count_only=True), reads=True)
+
+    async def revision(self) -> int:
+        """Read the revision of the store."""
+        answer = await self.call(RANGE, requests.range_of(b"\0", count_only=True), reads=True)
+        return replies.read_range(answer).revision
 
     async def transact(self, request: bytes, asked_at: float) -> bytes:
         """Send a transaction by the shortest way, for a caller that began at ``asked_at``."""

@@ -13,26 +13,28 @@ queue, deletes the key.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...engine import Address, Engine
-from ...errors import EngineError, OutcomeUnknown, Unavailable
+from ...errors import EngineError
 from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
 from ...world import Signal, World
-from .cluster import OPTIONS, Cluster, LeaseGone
-from .keys import JOIN, TRY, Keys, attach, delete_own, meta_text, owner_of
+from .cluster import OPTIONS, Cluster, LeaseGone, go_on
+from .contention import Contention
+from .keys import JOIN, TRY, Keys, attach, meta_text, owner_of
 from .lease import Leases
 from .listing import Listing
+from .memo import Memos
 from .messages import replies
 from .messages.requests import TXN
-from .own_keys import OwnKey, OwnKeys
+from .own_keys import LOOK_S, POLL_S, Awaited, OwnKey, OwnKeys
 from .queue import Ahead, Queue
 from .renewal import Renewal
+from .rwlock import RWLocks
+from .semaphore import Semaphores
 from .watch import Watches
 
-LOOK_S = 60.0  # a watch wakes waiters; this is the net under it
-POLL_S = 1.0  # while there is no watch
 CROWDED = 8  # a lock that was wanted by others is expected to be for so many times
 
 
@@ -43,7 +45,15 @@ class EtcdEngine(Engine):
     options: ClassVar = OPTIONS
     plain = True
     traits = Traits(
-        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
+        "correctness",
+        "network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
+        shared=True,
+        remembers=True,
     )
 
     def __init__(self, world: World, address: Address) -> None:
@@ -51,14 +61,21 @@ class EtcdEngine(Engine):
         self._keys = Keys(str(address.options.get("prefix", "")).encode())
         self._cluster = Cluster.at(world, address)
         self._watches = Watches(world, self._cluster)
-        self._leases = Leases(world, self._cluster, self._watches.look)
+        self._leases = Leases(world, self._cluster, self._watches.look, self._watches.observed)
         self._own_keys = OwnKeys(world, self._leases, self._watches, self._keys)
         self._queue = Queue(self._cluster, self._keys)
         self._renewal = Renewal(
             world, self._cluster, self._leases, self._own_keys, self._keys, self._queue
         )
         self._listing = Listing(world, self._cluster, self._keys)
-        self._signals: dict[str, Signal] = {}
+        self._contention = Contention(
+            world, self._cluster, self._leases, self._own_keys, self._keys, self._queue
+        )
+        self._shares: dict[str, RWLocks | Semaphores] = {
+            "rwlock": RWLocks(self._contention),
+            "semaphore": Semaphores(self._contention),
+        }
+        self._memos = Memos(world, self._cluster, self._keys)
 
     async def open(self) -> None:
         await self._cluster.see_majority(self._keys.revocation(""))
@@ -76,10 +93,12 @@ class EtcdEngine(Engine):
     def acquire(  # pyright: ignore[reportIncompatibleMethodOverride]  # one await less
         self, request: Request
     ) -> Coroutine[Any, Any, Grant | Busy]:
+        if request.share is not None:
+            return self._shares[request.share.kind].acquire(request)
         own = self._own_keys.by_owner.get(request.owner)
         if own is None or own.lease.ended or not own.created:
             return self._join(request, request.queue or request.waits)
-        return self._go_on(request, self._look(request, own))
+        return go_on(request, self._look(request, own))
 
     async def _join(self, request: Request, queues: bool, crowded: bool = False) -> Grant | Busy:
         """Take the lock if nobody has it or wants it; else join the queue, where that is wished.
@@ -103,10 +122,7 @@ class EtcdEngine(Engine):
             answer = await self._cluster.transact(put, asked_at)
         except LeaseGone:
             self._own_keys.forget(own, certain=True)
-            self._leases.end(lease)
-            raise Unavailable(
-                "the etcd lease of this client had ended; nothing happened. Try again"
-            ) from None
+            raise self._leases.ended(lease) from None
         except EngineError:
             own.unanswered -= 1
             self._own_keys.forget(own)
@@ -120,32 +136,13 @@ class EtcdEngine(Engine):
             reply = replies.read_txn(answer)
             if not queues:
                 return await self._turned_away(request, own, reply.found[0])
-            return await self._go_on(request, self._joined(request, own, reply))
+            return await go_on(request, self._joined(request, own, reply))
         if encoded.crowded:
             encoded.crowded -= 1
         epoch = self._cluster.epoch
         if lease.confirmed_in == epoch or lease.confirm(epoch, own.extension):
             return own.grant(request.name, asked_at)
-        return await self._go_on(request, self._granted(request, own, asked_at))
-
-    async def _go_on(
-        self, request: Request, step: Coroutine[Any, Any, Grant | Busy]
-    ) -> Grant | Busy:
-        """Take a further step for an owner whose key is there.
-
-        One who waits stays where it is when that fails; for anybody else "nothing happened" would
-        not be true.
-        """
-        try:
-            return await step
-        except EngineError as error:
-            if request.queue:
-                raise
-            raise OutcomeUnknown(
-                f"{request.name!r} was asked for, and then etcd did not serve ({error}): it may be "
-                f"held for {request.ttl:g} s",
-                until=request.ttl,
-            ) from error
+        return await go_on(request, self._contention.granted(request, own, asked_at))
 
     async def _joined(self, request: Request, own: OwnKey, reply: replies.TxnReply) -> Grant | Busy:
         """Go on in the queue that a transaction has joined: others have the lock or want it."""
@@ -157,7 +154,7 @@ class EtcdEngine(Engine):
         ahead = self._queue.joined(request.name, own, reply)
         if ahead is None or ahead.last is None:
             return await self._look(request, own)
-        return await self._wait(request, own, ahead)
+        return await self._wait(own, ahead)
 
     async def _look(self, request: Request, own: OwnKey) -> Grant | Busy:
         """See whether we are next: key and lease must be there, and nobody before us."""
@@ -175,26 +172,17 @@ class EtcdEngine(Engine):
         if ahead.mine.lease != own.lease.id:  # another client took it over: take it back
             return await self._take_over(request, ahead.mine._replace(value=own.value))
         if ahead.last is None:
-            return await self._granted(request, own, asked_at)
-        return await self._wait(request, own, ahead)
+            return await self._contention.granted(request, own, asked_at)
+        return await self._wait(own, ahead)
 
-    async def _wait(self, request: Request, own: OwnKey, ahead: Ahead) -> Busy:
+    async def _wait(self, own: OwnKey, ahead: Ahead) -> Busy:
         """Watch the key right before ours."""
         assert ahead.first is not None
         assert ahead.last is not None
-        own.waiting = True
-        own.predecessor = (ahead.last.key, ahead.revision, ahead.is_long)
-        own.signal = self._signals.get(request.owner)
-        own.keep_queued(self.world.now(), LOOK_S)
         holder = await self._queue.holder(own, ahead.first.key)
-        armed = own.signal is None or self._watches.arm(own, *own.predecessor)
         position = None if ahead.total is None else ahead.total - 1
-        return Busy(LOOK_S if armed else POLL_S, position, True, holder)
-
-    async def _granted(self, request: Request, own: OwnKey, asked_at: float) -> Grant:
-        if not own.lease.confirm(self._cluster.epoch, own.extension):
-            await self._leases.extend_confirmed(own.lease)
-        return own.grant(request.name, asked_at)
+        awaited = Awaited(ahead.last.key, ahead.revision, ahead.is_long)
+        return self._own_keys.wait(own, awaited, position, holder)
 
     async def _turned_away(
         self, request: Request, own: OwnKey, found: replies.RangeReply
@@ -224,22 +212,16 @@ class EtcdEngine(Engine):
         if not replies.read_txn(answer).succeeded:
             self._own_keys.forget(own)
             return Busy(POLL_S)
-        return await self._granted(request, own, asked_at)
+        return await self._contention.granted(request, own, asked_at)
 
     async def withdraw(self, request: Request) -> None:
         """Leave the queue, and the lock."""
-        own = self._own_keys.by_owner.get(request.owner)
-        if own is None:
-            return  # it was never sent, or it is certain that nothing is left of it
-        try:
-            await self._cluster.call(TXN, delete_own(own.key, own.value))
-        except BaseException:
-            own.until = self.world.now()  # whoever looks after the leases tries on
-            raise
-        self._own_keys.forget(own)
+        await self._contention.withdraw(request)
 
     async def release(self, grant: Grant) -> bool:
         """Delete the key if it has the create revision of the grant."""
+        if grant.share is not None:
+            return await self._shares[grant.share.kind].release(grant)
         own = self._own_keys.by_owner.get(grant.owner)
         pair = own or await self._queue.find(grant)
         if pair is None:
@@ -253,7 +235,7 @@ class EtcdEngine(Engine):
 
     async def watch(self, request: Request, signal: Signal) -> None:
         """Set the signal whenever this owner should look again."""
-        self._signals[request.owner] = signal
+        self._own_keys.signals[request.owner] = signal
         own = self._own_keys.by_owner.get(request.owner)
         if own is not None and own.waiting:  # in the queue already: watch from there on
             own.signal = signal
@@ -262,12 +244,30 @@ class EtcdEngine(Engine):
                 signal.set()
 
     async def unwatch(self, request: Request) -> None:
-        self._signals.pop(request.owner, None)
+        self._own_keys.signals.pop(request.owner, None)
         own = self._own_keys.by_owner.get(request.owner)
         if own is not None:
             own.signal = None
             self._watches.disarm(own)
             own.until = min(own.until, self.world.now() + own.lease.ttl)
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        """Watch all keys of a name; whoever changes one need not announce it."""
+        revision = await self._cluster.revision()
+        self._watches.observe(name, signal, self._keys.everything(name), revision)
+        self._leases.start()
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        self._watches.unobserve(name, signal)
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        await self._memos.remember(name, item, number, keep)
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        return await self._memos.recall(name)
+
+    async def forget(self, name: str) -> None:
+        await self._memos.forget(name)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         return await self._renewal.renew(grants)

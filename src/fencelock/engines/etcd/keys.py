@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...model import Meta
+from ...model import Meta, Share
 from .messages import protobuf, replies, requests
 
 KEPT_MAX = 256
@@ -113,6 +113,8 @@ class Keys:
 
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
+        self.rooms = prefix + b"\0names/"
+        """What the keys of all rooms begin with: no name of a lock begins with a zero byte."""
         self._requests: dict[str, NameRequests] = {}
         self._transactions: dict[tuple[bytes, int], KeyTransactions] = {}
 
@@ -145,8 +147,31 @@ class Keys:
         direct = [pair for pair in pairs if b"/" not in pair.key[start:]]
         return sorted(direct, key=lambda pair: pair.created)
 
+    def room(self, name: str = "") -> bytes:
+        """Return what all keys of a name begin with but those of its mutex.
+
+        Names have no control characters: so no mutex's key begins like this, and the zero byte
+        behind the name says that it ends there.
+        """
+        return self.rooms + name.encode() + b"\0"
+
+    def bounds(self, name: str, share: Share | None) -> tuple[bytes, bytes]:
+        """Return the range of the keys of all contenders for a name."""
+        if share is not None:
+            return range_below(self.room(name) + share.kind.encode() + b"/")
+        name_requests = self.requests(name)
+        return name_requests.lower, name_requests.upper
+
+    def everything(self, name: str) -> list[tuple[bytes, bytes]]:
+        """Return the ranges of all keys of a name: its mutex's, with those of names below, and its
+        room's."""
+        room = self.room(name)
+        return [self.bounds(name, None), (room, room[:-1] + b"\1")]
+
     def name_of(self, pair: replies.KeyValue) -> str | None:
-        """Return the name that a key contends for; None for a key that is no lock's."""
+        """Return the name that a key is a mutex's contender for; None for any other key."""
+        if b"\0" in pair.key:
+            return None
         name, slash, tail = pair.key[len(self.prefix) :].rpartition(b"/")
         theirs = tail == f"{pair.lease:x}".encode()
         if not (slash and name and pair.lease and (theirs or owner_of(pair.value))):
@@ -158,15 +183,31 @@ class Keys:
         return self.prefix + b"\0revoked/" + owner.encode()
 
 
+def range_below(start: bytes) -> tuple[bytes, bytes]:
+    """Return the range of all keys that begin with something that ends with a slash."""
+    return start, start[:-1] + b"0"  # 0 follows / in ASCII
+
+
 def attach(key: bytes, created: int, lease: int) -> bytes:
     """Put a key on a lease if it has this create revision."""
     same = requests.equal(requests.CREATED, key, created)
     return requests.txn([same], [requests.do_put(requests.attach(key, lease))])
 
 
-def delete_own(key: bytes, value: bytes, lease: int | None = None) -> bytes:
-    """Delete a key if its value is ours and, where one is given, it is on this lease."""
+def delete_created(key: bytes, created: int) -> bytes:
+    """Delete a key if it has this create revision."""
+    same = requests.equal(requests.CREATED, key, created)
+    return requests.txn([same], [requests.do_delete(requests.delete(key))])
+
+
+def delete_own(key: bytes, value: bytes, lease: int | None = None, created: int = 0) -> bytes:
+    """Delete a key if its value is ours and, where one is given, it is on this lease.
+
+    ``created``: by its create revision instead of its value, which may have been rewritten.
+    """
     ours = [requests.same_value(key, value)]
+    if created:
+        ours = [requests.equal(requests.CREATED, key, created)]
     if lease is not None:
         ours.insert(0, requests.equal(requests.LEASED, key, lease))
     return requests.txn(ours, [requests.do_delete(requests.delete(key))])

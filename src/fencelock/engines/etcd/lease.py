@@ -34,11 +34,18 @@ KEPT_MAX = 64
 class Leases:
     """All leases of one client."""
 
-    def __init__(self, world: World, cluster: Cluster, look: Callable[[], None]) -> None:
-        """``look`` is called now and then while there is a lease."""
+    def __init__(
+        self,
+        world: World,
+        cluster: Cluster,
+        look: Callable[[], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """``look`` is called now and then while there is a lease, or while that is wanted."""
         self._world = world
         self._cluster = cluster
         self._look = look
+        self._wanted = wanted
         self.on_expired: Callable[[OwnKey], None] = self.expect_late
         """Called with each key that was deleted because nobody renewed it."""
         self._by_ttl: dict[int, Lease] = {}
@@ -121,6 +128,11 @@ class Leases:
         for own in list(lease.keys.values()):
             own.wake(self._world.now())
 
+    def ended(self, lease: Lease) -> Unavailable:
+        """Forget a lease that a request found to be no more, and return its error."""
+        self.end(lease)
+        return Unavailable("the etcd lease of this client had ended; nothing happened. Try again")
+
     def start(self) -> None:
         """Start the job that extends leases and deletes expired keys, unless it runs."""
         with self._mutex:
@@ -160,7 +172,7 @@ class Leases:
     def _goes_on(self) -> bool:
         """Whether there is something to look after; under the mutex, as whoever starts this."""
         with self._mutex:
-            if self._closing or not self._all:
+            if self._closing or not (self._all or self._wanted()):
                 self.job = None
             return self.job is not None
 
@@ -178,19 +190,17 @@ class Leases:
         """Delete what is past its end. An error means that the lease must not be extended."""
         now = self._world.now()
         for own in [own for own in list(lease.keys.values()) if own.until <= now]:
-            await self._delete(lease, own.key, own.value)
+            for deletion in own.deletions(on_lease=True):
+                await self._cluster.call(TXN, deletion, channel=RENEWAL)
             self.on_expired(own)
             own.wake(self._world.now())
         for key, (value, until) in list(lease.late_keys.items()):
-            await self._delete(lease, key, value)
+            deletion = delete_own(key, value, lease.id)
+            await self._cluster.call(TXN, deletion, channel=RENEWAL)
             if until == NEVER:  # what was sent before may come after this, but not much later
                 lease.late_keys[key] = (value, self._world.now() + LATE_S)
             elif until <= now:
                 lease.late_keys.pop(key, None)
-
-    async def _delete(self, lease: Lease, key: bytes, value: bytes) -> None:
-        """Delete a key of ours, unless another client has taken it over."""
-        await self._cluster.call(TXN, delete_own(key, value, lease.id), channel=RENEWAL)
 
     async def _revoke(self, lease: Lease) -> None:
         try:

@@ -7,16 +7,30 @@ from when its contender joined the queue, and is for people to read: nothing is 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
-from ...model import Holding, Meta, State, Waiting
+from ...model import Holding, Meta, Role, State, Waiting
 from ...world import World
 from .cluster import Cluster
 from .keys import Keys, age_and_meta
 from .messages import replies, requests
 from .messages.requests import LEASE_LOOK, RANGE
+from .share_keys import ShareKey, is_downgraded, read_share_key
 
 PAGE = 500
 UNLEASED: Meta = {"note": "a key without a lease: it stays until somebody deletes it"}
+
+
+class Shared(NamedTuple):
+    """A contender for a semaphore or a read/write lock."""
+
+    pair: replies.KeyValue
+    key: ShareKey
+    holds: bool
+
+    @property
+    def role(self) -> Role:
+        return "read" if is_downgraded(self.pair.value) else self.key.role
 
 
 class Listing:
@@ -37,14 +51,28 @@ class Listing:
         """Read the ttl that a lease was granted."""
         return float((await self._lease(lease)).granted_ttl)
 
+    async def shares(self, name: str) -> list[Shared]:
+        """Read all contenders for the semaphore and the read/write lock of a name."""
+        room = self._keys.room(name)
+        found = [pair async for pair in self._read(room, _end_of(room))]
+        return _sort_out(found, len(room))
+
     async def inspect(self, name: str) -> State:
-        contenders = await self.contenders(name)
-        if not contenders:
-            return State(name)
-        holding = self._holding(name, contenders[0], await self._lease(contenders[0].lease))
+        contenders, shared = await self.contenders(name), await self.shares(name)
+        leases = await self._leases([*contenders[:1], *(one.pair for one in shared if one.holds)])
+        holding = None
+        if contenders:
+            holding = self._holding(name, contenders[0], leases[contenders[0].lease])
+        if holding is None:
+            contenders = []
         now = self._world.wall_us()
-        waiters = tuple(Waiting(*age_and_meta(pair.value, now)) for pair in contenders[1:])
-        return State(name, (holding,), waiters) if holding is not None else State(name)
+        holders = [holding, *self._shared_holdings(name, shared, leases)]
+        waiters = [Waiting(*age_and_meta(pair.value, now)) for pair in contenders[1:]]
+        waiters += [
+            Waiting(*age_and_meta(one.pair.value, now), one.role) for one in shared if not one.holds
+        ]
+        limit = next((one.key.limit for one in shared if one.key.limit is not None), None)
+        return State(name, tuple(filter(None, holders)), tuple(waiters), limit)
 
     async def scan(self, prefix: str) -> list[Holding]:
         start = self._keys.prefix + prefix.encode()
@@ -53,22 +81,55 @@ class Listing:
             name = self._keys.name_of(pair)
             if name is not None and (name not in first or pair.created < first[name].created):
                 first[name] = pair
-        leases = {pair.lease: await self._lease(pair.lease) for pair in first.values()}
-        shown = [
-            self._holding(name, first[name], leases[first[name].lease]) for name in sorted(first)
-        ]
+        rooms = await self._rooms(prefix)
+        held = [one.pair for shared in rooms.values() for one in shared if one.holds]
+        leases = await self._leases([*first.values(), *held])
+        shown: list[Holding | None] = []
+        for name in sorted({*first, *rooms}):
+            if name in first:
+                shown.append(self._holding(name, first[name], leases[first[name].lease]))
+            shown += self._shared_holdings(name, rooms.get(name, []), leases)
         return [holding for holding in shown if holding is not None]
 
+    async def _rooms(self, prefix: str) -> dict[str, list[Shared]]:
+        """Read all contenders for semaphores and read/write locks, by name."""
+        start, rooms = self._keys.rooms + prefix.encode(), dict[bytes, list[replies.KeyValue]]()
+        async for pair in self._read(start, _end_of(start)):
+            name = pair.key[len(self._keys.rooms) :].partition(b"\0")[0]
+            rooms.setdefault(name, []).append(pair)
+        return {
+            name.decode(errors="replace"): _sort_out(pairs, len(self._keys.rooms + name) + 1)
+            for name, pairs in rooms.items()
+        }
+
+    def _shared_holdings(
+        self, name: str, shared: list[Shared], leases: dict[int, replies.LeaseReply]
+    ) -> list[Holding | None]:
+        return [
+            self._holding(name, one.pair, leases[one.pair.lease], one.role, one.key.slot)
+            for one in shared
+            if one.holds
+        ]
+
     def _holding(
-        self, name: str, pair: replies.KeyValue, lease: replies.LeaseReply
+        self,
+        name: str,
+        pair: replies.KeyValue,
+        lease: replies.LeaseReply,
+        role: Role = "lock",
+        slot: int | None = None,
     ) -> Holding | None:
         age, meta = age_and_meta(pair.value, self._world.wall_us())
         if not pair.lease:
-            return Holding(name, pair.created, 0.0, age, 0.0, UNLEASED)
+            return Holding(name, pair.created, 0.0, age, 0.0, UNLEASED, role, slot)
         if lease.ttl < 0:
             return None  # it has ended since the key was read
-        remaining = float(min(lease.ttl + 1, lease.granted_ttl))  # etcd rounds down: at most this
-        return Holding(name, pair.created, float(lease.granted_ttl), age, remaining, meta)
+        ttl = float(lease.granted_ttl)
+        remaining = min(lease.ttl + 1.0, ttl)  # etcd rounds down: at most this
+        return Holding(name, pair.created, ttl, age, remaining, meta, role, slot)
+
+    async def _leases(self, pairs: list[replies.KeyValue]) -> dict[int, replies.LeaseReply]:
+        return {lease: await self._lease(lease) for lease in {pair.lease for pair in pairs}}
 
     async def _lease(self, lease: int) -> replies.LeaseReply:
         if not lease:
@@ -87,6 +148,27 @@ class Listing:
             more = found.more and bool(found.pairs)
             if more:
                 revision, start = revision or found.revision, found.pairs[-1].key + b"\0"
+
+
+def _sort_out(pairs: list[replies.KeyValue], start: int) -> list[Shared]:
+    """Tell who holds and who waits, in the order they came; names end at ``start`` in the keys.
+
+    Of a read/write lock the first holds, and all others up to the first that writes, unless that
+    is the first.
+    """
+    shared: list[Shared] = []
+    written, held = False, False
+    for pair in sorted(pairs, key=lambda pair: pair.created):
+        key = read_share_key(pair.key[start:])
+        if key is None:
+            continue
+        if key.kind == "semaphore":
+            shared.append(Shared(pair, key, key.slot is not None))
+            continue
+        writes = key.role == "write" and not is_downgraded(pair.value)
+        shared.append(Shared(pair, key, not held or not (writes or written)))
+        written, held = written or writes, True
+    return shared
 
 
 def _end_of(prefix: bytes) -> bytes:

@@ -12,12 +12,12 @@ member has answered a linearizable request that was sent after it (``confirm``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...errors import UsageError
-from ...model import Grant, Request, drift
+from ...model import Busy, Grant, Request, Share, drift
 from ...world import Signal, World
-from .keys import KEPT_MAX, Keys, KeyTransactions, value_of
+from .keys import KEPT_MAX, Keys, KeyTransactions, delete_own, value_of
 from .messages import requests
 from .messages.replies import KeyValue
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FRESH, FRESH_MIN_S = 0.1, 0.5  # of a lease that a grant is made on no more than this has passed
 LATELY_S = 1.0  # who extends it does so for all who come meanwhile
+LOOK_S = 60.0  # a watch wakes waiters; this is the net under it
+POLL_S = 1.0  # while there is no watch
 _NO_EPOCH = -2
 
 # A named tuple made as the plain one that it is, in half the time.
@@ -95,17 +97,35 @@ class Lease:
         self.valid_until = self.ends_at - drift(self.ttl)
 
 
+class Awaited(NamedTuple):
+    """What a waiter watches."""
+
+    key: bytes
+    """The key before its own, or where a range begins."""
+    revision: int
+    """At which it was seen."""
+    past: bool = False
+    """Many stand before it: then the watch begins at that revision."""
+    end: bytes = b""
+    """Where the range ends: whatever is deleted there wakes the waiter."""
+    puts: bool = False
+    """A put wakes it as well."""
+
+
 class OwnKey:
     """One key of ours: a position in the queue for a name, and at its head the lock."""
 
     __slots__ = (
         "created",
         "extension",
+        "former",
         "holder",
         "key",
         "lease",
         "owner",
         "predecessor",
+        "rewritten",
+        "share",
         "signal",
         "transactions",
         "unanswered",
@@ -130,9 +150,14 @@ class OwnKey:
         self.waiting = False
         self.holder: tuple[bytes, str] = (b"", "")
         """The key at the head of the queue and what its holder says of itself."""
-        self.predecessor: tuple[bytes, int, bool] = (b"", 0, False)
-        """The key right before this one, the revision at which it was seen, and whether many more
-        stand before that."""
+        self.predecessor = _NOTHING
+        """The key right before this one."""
+        self.share: Share | None = None
+        """How much of the name it stands for; None for a mutex."""
+        self.former: OwnKey | None = None
+        """The position in the queue that this key is put instead of, until that is answered."""
+        self.rewritten = 0
+        """Its create revision if its value may be another by now: then that tells it."""
         self.signal: Signal | None = None
         self.watch_id = 0
         self.transactions: KeyTransactions | None = None
@@ -145,7 +170,20 @@ class OwnKey:
         lease = self.lease
         self.waiting, self.until = False, lease.ends_at
         end = lease.valid_until
-        return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end, None))
+        return _make(Grant, (name, self.owner, self.created, lease.ttl, asked_at, end, self.share))
+
+    def put(self) -> bytes:
+        """Return the put of it on its lease."""
+        return requests.put(self.key, self.value, self.lease.id)
+
+    def deletions(self, on_lease: bool) -> list[bytes]:
+        """Return the transactions that delete it, in order; ``on_lease``, unless another client
+        has taken it over. Its former position goes first: without that nothing can be put."""
+        both = [self] if self.former is None else [self.former, self]
+        return [
+            delete_own(own.key, own.value, own.lease.id if on_lease else None, own.rewritten)
+            for own in both
+        ]
 
     def keep_queued(self, now: float, look_s: float) -> None:
         """Keep it in the queue until its waiter looks again; with a signal, within ``look_s``."""
@@ -159,6 +197,9 @@ class OwnKey:
             self.signal.set()
 
 
+_NOTHING = Awaited(b"", 0)
+
+
 class OwnKeys:
     """All keys of one client."""
 
@@ -169,6 +210,8 @@ class OwnKeys:
         self._keys = keys
         self._by_key: dict[bytes, OwnKey] = {}
         self.by_owner: dict[str, OwnKey] = {}
+        self.signals: dict[str, Signal] = {}
+        """By owner: what wakes those who wait."""
         leases.on_expired = self.forget
 
     def take(self, request: Request, lease: Lease) -> OwnKey:
@@ -194,6 +237,64 @@ class OwnKeys:
             self._leases.start()
         return own
 
+    def take_share(self, request: Request, start: bytes, lease: Lease, share: Share) -> OwnKey:
+        """Register a key that begins so for an owner; the one that it has when it tries again."""
+        old = self.by_owner.get(request.owner)
+        if old is not None:
+            if old.lease is lease:
+                return old
+            self.forget(old, certain=True)  # its lease has ended, and its key with it
+        value = value_of(request.owner, self._world.wall_us(), request.meta)
+        return self._add(OwnKey(request.owner, start + lease.hex, value, lease, 0.0), share)
+
+    def claim(self, waiting: OwnKey, start: bytes, share: Share) -> OwnKey:
+        """Register a key that begins so and is put instead of a position in the queue."""
+        lease = waiting.lease
+        own = OwnKey(waiting.owner, start + lease.hex, waiting.value, lease, waiting.until)
+        own.former = waiting
+        return self._add(own, share)
+
+    def _add(self, own: OwnKey, share: Share) -> OwnKey:
+        first, number, lease = own.key, 0, own.lease
+        while own.key in lease.late_keys or self._by_key.setdefault(own.key, own) is not own:
+            number += 1
+            own.key = first + b"-%d" % number
+        own.share = share
+        self.by_owner[own.owner] = lease.keys[own.owner] = own
+        self._leases.start()
+        return own
+
+    def claimed(self, own: OwnKey) -> None:
+        """Forget the former position of a key that was put instead of it."""
+        former, own.former = own.former, None
+        if former is not None:
+            self._drop(former)
+
+    def unclaimed(self, own: OwnKey) -> OwnKey:
+        """Return to the former position of a key that was not put."""
+        assert own.former is not None
+        self._drop(own)
+        self.by_owner[own.owner] = own.lease.keys[own.owner] = own.former
+        return own.former
+
+    def _drop(self, own: OwnKey) -> None:
+        """Forget one of two keys of an owner."""
+        if own.watch_id:
+            self._watches.disarm(own)
+        if own.unanswered:
+            self._leases.expect_late(own)
+        if self._by_key.get(own.key) is own:
+            del self._by_key[own.key]
+
+    def wait(self, own: OwnKey, awaited: Awaited, position: int | None, holder: str) -> Busy:
+        """Have its waiter woken by a change of what it waits for."""
+        own.waiting = True
+        own.predecessor = awaited
+        own.signal = self.signals.get(own.owner)
+        own.keep_queued(self._world.now(), LOOK_S)
+        armed = own.signal is None or self._watches.arm(own, *awaited)
+        return Busy(LOOK_S if armed else POLL_S, position, True, holder)
+
     def adopt(self, owner: str, pair: KeyValue, lease: Lease) -> OwnKey:
         """Register a key that is on a lease of ours from now on."""
         own = OwnKey(owner, pair.key, pair.value, lease, lease.ends_at)
@@ -201,6 +302,7 @@ class OwnKeys:
         old = self.by_owner.get(owner)
         if old is not None and old.key == pair.key:
             own.unanswered, old.unanswered = old.unanswered, 0
+            own.share, own.rewritten = old.share, old.rewritten
         if old is not None:
             self.forget(old)
         self.by_owner[owner] = self._by_key[pair.key] = lease.keys[owner] = own
@@ -216,6 +318,10 @@ class OwnKeys:
         """Forget a key that is gone; unless that is certain, a late request may bring it back."""
         if certain:
             own.unanswered = 0
+        if own.former is not None:
+            if certain:
+                own.former.unanswered = 0
+            self.claimed(own)
         if own.watch_id:
             self._watches.disarm(own)
         owner, key = own.owner, own.key

@@ -109,13 +109,8 @@ class Queue:
 
     async def find(self, grant: Grant) -> KeyValue | None:
         """Find the key of a grant that another client has made."""
-        name_requests = self._keys.requests(grant.name)
-        read = requests.range_of(
-            name_requests.lower,
-            name_requests.upper,
-            created_min=grant.fence,
-            created_max=grant.fence,
-        )
+        bounds = self._keys.bounds(grant.name, grant.share)
+        read = requests.range_of(*bounds, created_min=grant.fence, created_max=grant.fence)
         found = await self._range(read)
         ours = [pair for pair in found.pairs if owner_of(pair.value) == grant.owner]
         return ours[0] if ours else None

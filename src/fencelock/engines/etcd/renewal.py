@@ -75,7 +75,8 @@ class Renewal:
             own = self._own_keys.by_owner.get(grant.owner)
             if own is not None:
                 own.until = asked_at + grant.ttl
-            new = granted(grant.name, grant.owner, grant.fence, grant.ttl, asked_at)
+            name, owner, fence, ttl, _, _, share = grant
+            new = granted(name, owner, fence, ttl, asked_at, share)
             answers[grant.owner] = new
         return answers
 
@@ -111,8 +112,9 @@ class Renewal:
         if not replies.read_txn(reply).succeeded:
             lease.keys.pop(grant.owner, None)
             return await self._gone(grant, lease)
-        self._own_keys.adopt(grant.owner, pair, lease).until = asked_at + lease.ttl
-        return granted(grant.name, grant.owner, grant.fence, lease.ttl, asked_at)
+        own = self._own_keys.adopt(grant.owner, pair, lease)
+        own.until, own.share = asked_at + lease.ttl, own.share or grant.share
+        return granted(grant.name, grant.owner, grant.fence, lease.ttl, asked_at, grant.share)
 
     async def _find(self, grant: Grant) -> replies.KeyValue | None:
         """Return the key of a grant; read from etcd when another client has made it."""
@@ -122,11 +124,13 @@ class Renewal:
         return replies.KeyValue(own.key, grant.fence, own.value, own.lease.id)
 
     async def revoke(self, name: str, reason: str, listing: Listing) -> bool:
-        """Take the lock from whoever holds it, and leave the reason for it."""
+        """Take the name from whoever holds it, in whichever way, and leave the reason for it."""
         contenders = await listing.contenders(name)
-        if not contenders:
-            return False
-        holder = contenders[0]
+        shared = await listing.shares(name)
+        holders = [*contenders[:1], *(share.pair for share in shared if share.holds)]
+        return any([await self._revoke(holder, reason, listing) for holder in holders])
+
+    async def _revoke(self, holder: replies.KeyValue, reason: str, listing: Listing) -> bool:
         ttl = min(max(await listing.ttl(holder.lease), REASON_MIN_S), REASON_MAX_S)
         lease = replies.read_lease(
             await self._cluster.call(LEASE_GRANT, requests.lease_grant(int(ttl)))

@@ -10,14 +10,18 @@ leader) wakes the waiter as well: a push means "look again".
 Contenders that come back, as workers on one lock do, stand in the same order again, with the same
 keys. So a watch that has done its work is kept for a while as a spare: whoever waits for that key
 again need not begin one, and has missed nothing meanwhile.
+
+Observers are no waiters: their watches, over ranges, go on until they are ended, and are begun
+again after a stream that broke.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 
 from ...wires.grpc.status import RpcError
-from ...world import World
+from ...world import Signal, World
 from .cluster import Cluster, Stream
 from .messages import protobuf, replies, requests
 from .own_keys import OwnKey
@@ -26,15 +30,36 @@ QUIET_S = 1.0  # after a stream that broke, waiters look by themselves for so lo
 SPARE_S, SPARES_MAX = 5.0, 64
 
 
+class Observer:
+    """Whoever is told of all changes in a range, until it stops."""
+
+    __slots__ = ("end", "signal", "start", "watch_id")
+
+    def __init__(self, signal: Signal, start: bytes, end: bytes) -> None:
+        self.signal = signal
+        self.start, self.end = start, end
+        self.watch_id = 0
+
+    def concerned(self, keys: Sequence[bytes]) -> bool:
+        """Whether a change of one of these keys is one of the name: a mutex has names below."""
+        below = self.start.endswith(b"/")
+        return not below or any(b"/" not in key[len(self.start) :] for key in keys)
+
+    def wake(self, now: float) -> None:
+        self.signal.set()
+
+
 class _Watch:
-    """One key that is watched, and for whom."""
+    """One key, or a range, that is watched, and for whom."""
 
     __slots__ = ("deleted", "key", "number", "own", "past", "revision", "spare_until")
 
-    def __init__(self, number: int, key: bytes, own: OwnKey, revision: int, past: bool) -> None:
+    def __init__(
+        self, number: int, key: bytes, own: OwnKey | Observer, revision: int, past: bool
+    ) -> None:
         self.number = number
         self.key = key
-        self.own: OwnKey | None = own
+        self.own: OwnKey | Observer | None = own
         """Who waits; nobody while it is a spare."""
         self.revision = revision
         """At which the queue was read."""
@@ -55,6 +80,7 @@ class Watches:
         self._numbers = count(1)
         self._watching: dict[int, _Watch] = {}
         self._spares: dict[bytes, _Watch] = {}
+        self._observers: dict[tuple[str, Signal], list[Observer]] = {}
         self._stream: Stream | None = None
         self._epoch = 0
         """That of the cluster when the stream was opened."""
@@ -63,11 +89,20 @@ class Watches:
         self._quiet_until = 0.0
         self._closed = False
 
-    def arm(self, own: OwnKey, key: bytes, revision: int, past: bool = False) -> bool:
-        """Wake the waiter of our key when this one is deleted after a revision; False without a
-        stream.
+    def arm(
+        self,
+        own: OwnKey,
+        key: bytes,
+        revision: int,
+        past: bool = False,
+        end: bytes = b"",
+        puts: bool = False,
+    ) -> bool:
+        """Wake the waiter of our key when this one, or one up to ``end``, is deleted after a
+        revision; False without a stream.
 
-        ``past``: it need not be at once, but without another look.
+        ``past``: it need not be at once, but without another look. ``puts``: put, too. Whoever
+        watches a key does so in the same way, so that a spare serves all.
         """
         with self._mutex:
             watch = self._watching.get(own.watch_id)
@@ -84,7 +119,10 @@ class Watches:
                 watch = _Watch(next(self._numbers), key, own, revision, past)
                 self._watching[watch.number] = watch
                 since = revision + 1 if past else 0
-                stream.send(requests.watch_deletion(watch.number, key, since))
+                if end or puts:
+                    stream.send(requests.watch_range(watch.number, key, end, since, puts))
+                else:
+                    stream.send(requests.watch_deletion(watch.number, key, since))
             watch.own, watch.revision, own.watch_id = own, revision, watch.number
             missed = watch.deleted > revision
         if missed:  # it was deleted before we were here
@@ -99,6 +137,35 @@ class Watches:
                 if number in self._watching:
                     self._end(self._watching[number])
 
+    def observe(
+        self, name: str, signal: Signal, ranges: Sequence[tuple[bytes, bytes]], revision: int
+    ) -> None:
+        """Set a signal whenever something has changed in the ranges of a name after a revision."""
+        with self._mutex:
+            for bounds in ranges:
+                observer = Observer(signal, *bounds)
+                self._observers.setdefault((name, signal), []).append(observer)
+                self._begin(observer, revision)
+
+    def unobserve(self, name: str, signal: Signal) -> None:
+        with self._mutex:
+            for observer in self._observers.pop((name, signal), []):
+                if observer.watch_id in self._watching:
+                    self._end(self._watching[observer.watch_id])
+
+    def observed(self) -> bool:
+        return bool(self._observers)
+
+    def _begin(self, observer: Observer, revision: int | None = None) -> None:
+        """Watch for an observer from a revision on, or from now on and tell it when that is; under
+        the mutex. Without a stream the next look tries again."""
+        stream = self._open()
+        if stream is not None:
+            past, since = revision is not None, 0 if revision is None else revision + 1
+            number = observer.watch_id = next(self._numbers)
+            self._watching[number] = _Watch(number, observer.start, observer, -1, past)
+            stream.send(requests.watch_range(number, observer.start, observer.end, since, True))
+
     def look(self) -> None:
         """Leave a member that others have switched away from: it may hang and never say so."""
         now = self._world.now()
@@ -108,6 +175,10 @@ class Watches:
             left = self._stream is not None and (self._closed or self._epoch != self._cluster.epoch)
         if left:
             self._break(self._generation)
+        with self._mutex:
+            for observer in [one for some in self._observers.values() for one in some]:
+                if not observer.watch_id:
+                    self._begin(observer)
 
     def close_nowait(self) -> None:
         """Begin no more watches; the stream ends with the next look."""
@@ -139,14 +210,18 @@ class Watches:
             watch = self._watching.get(reply.watch) if generation == self._generation else None
             if watch is None:
                 return
-            own = watch.own
+            own, over = watch.own, reply.ended or bool(reply.changed)
             if reply.ended:
                 self._end(watch, by_server=True)
-            elif reply.deleted:
+            elif reply.changed and isinstance(own, Observer):
+                over = False
+                if not own.concerned(reply.changed):
+                    return
+            elif reply.changed:
                 self._spare(watch, reply.revision)
             elif not reply.created or watch.past or reply.revision <= watch.revision:
                 return  # else the store has moved on since: what it did then is not reported
-            if own is not None and (reply.ended or reply.deleted):
+            if own is not None and over:
                 own.watch_id = 0
         if own is not None:
             own.wake(self._world.now())

@@ -8,11 +8,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar
 
 from ...engine import Address, Engine, Verification
-from ...errors import Misconfigured, Unavailable, Unsupported
+from ...errors import Denied, Misconfigured, Unavailable, Unsupported
 from ...model import Finding, Grant
 from ...world import World
 from .rows import string
@@ -20,6 +21,9 @@ from .settings import OPTIONS, Settings, read_settings
 from .statements import ADVISORY, LOCK_CLASS, Statement, qualified
 from .wire import Wire
 
+_MISSING = Statement(
+    "", "SELECT name FROM unnest($1::text[]) AS name WHERE to_regproc(name) IS NULL"
+)
 MAKES_MAX = 3  # how often the tables are made before it is said that they cannot be
 
 
@@ -37,23 +41,35 @@ class PostgresqlEngine(Engine):
 
     async def open(self) -> None:
         """Reach the database, and make there what is missing."""
-        from .tables import fence_counter, store  # text that most clients never need
+        from .tables import fence_counter, shares, store  # text that most clients never need
 
         await self._wire.open()
-        table, schema = self._settings.table, self._settings.schema
-        await self._make(qualified(table, schema), lambda: store(table, schema))
-        if self._settings.mode == "advisory":
-            await self._make(ADVISORY, lambda: fence_counter(ADVISORY))
+        table, schema, mode = self._settings.table, self._settings.schema, self._settings.mode
+        names = qualified(table, schema)
+        more = {f"{names}_tidy_shares": partial(shares, table, schema)} if mode == "lease" else {}
+        await self._make(names, {f"{names}_lift": partial(store, table, schema), **more})
+        if mode == "advisory":
+            await self._make(ADVISORY, {f"{ADVISORY}_lift": partial(fence_counter, ADVISORY)})
 
-    async def _make(self, names: str, script: Callable[[], str]) -> None:
-        """Have a script run unless it was, which its last function tells."""
-        there = Statement("", "SELECT to_regproc($1)")
+    async def _make(self, names: str, scripts: Mapping[str, Callable[[], str]]) -> None:
+        """Have those scripts run that were not yet, which the last function of each tells.
+
+        A role that may not do so goes on with the first alone, if that was run: locks that worked
+        before there was more go on working.
+        """
+        first, *_ = scripts
         lock = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, hashtext('{names}'));"
         for left in reversed(range(MAKES_MAX)):
-            if (await self._wire.execute(there, f"{names}_lift"))[0][0] is not None:
+            rows = await self._wire.execute(_MISSING, list(scripts))
+            missing = [string(row[0]) for row in rows]
+            if not missing:
                 return
             try:
-                await self._wire.run_script(lock + script())
+                await self._wire.run_script(lock + "\n".join(scripts[one]() for one in missing))
+            except Denied:
+                if first in missing:
+                    raise
+                return
             except Unavailable:  # who was first uses the tables already: a deadlock, with its locks
                 if not left:
                     raise

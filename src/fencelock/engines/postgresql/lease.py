@@ -20,28 +20,18 @@ pooler may stand between.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...engine import Address, Engine, Verification
 from ...errors import Unavailable
-from ...model import (
-    Busy,
-    Gone,
-    Grant,
-    Holding,
-    Request,
-    State,
-    Traits,
-    Waiting,
-    granted,
-    renewed,
-)
+from ...model import Busy, Gone, Grant, Holding, Request, Share, State, Traits, granted, renewed
 from ...world import Signal, World
 from .._sql.hold import renewal_timeout
 from .engine import PostgresqlEngine
-from .listener import Listener
-from .rows import flag, holding, integer, number, string, words
+from .listener import ANNOUNCED, Listener, changes
+from .memos import Memos
+from .rows import Rows, flag, holding, integer, limit_of, number, string, waiting, words
+from .shares import Shares
 from .statements import Statements
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
@@ -56,7 +46,15 @@ class LeaseEngine(PostgresqlEngine):
 
     plain = True
     traits = Traits(
-        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
+        "correctness",
+        "network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
+        shared=True,
+        remembers=True,
     )
 
     @classmethod
@@ -75,7 +73,12 @@ class LeaseEngine(PostgresqlEngine):
 
     def __init__(self, world: World, address: Address) -> None:
         super().__init__(world, address)
-        self._sql = Statements("lease", self._settings.table, self._settings.schema)
+        table, schema = self._settings.table, self._settings.schema
+        self._sql = Statements("lease", table, schema)
+        self._shares = Shares(world, self._wire, Statements("shares", table, schema), self._busy)
+        self._memos = Memos(self._wire, Statements("memos", table, schema))
+        self._kinds = [self._sql]
+        """The statements of all that can be used: with those of shares, if their tables can."""
         self._listener: Listener | None = None
         self._grants = 0
         self._contended: set[str] = set()
@@ -84,15 +87,18 @@ class LeaseEngine(PostgresqlEngine):
     async def open(self) -> None:
         await super().open()
         direct = self._wire.direct or self._settings.listen is not None
+        if await self._shares.usable():
+            self._kinds = [self._sql, self._shares.sql]
         if self._settings.push and direct:
-            self._listener = self._wire.listener(self.world, self._sql)
+            self._listener = self._wire.listener(self.world, *self._kinds)
+            self._shares.listener = self._listener
         else:
             self.traits = self.traits._replace(
                 push=False, advice="name a way around the pooler with listen=host:port"
             )
         if not self._wire.direct:
             await self._see_durability()
-        await self._wire.execute(self._sql.tidy)
+        await self._of_all_kinds("tidy")
 
     async def _see_durability(self) -> None:
         """Behind a pooler a session's settings are not ours to make."""
@@ -112,7 +118,12 @@ class LeaseEngine(PostgresqlEngine):
         super().close_nowait()
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        name, owner, ttl, meta, queue, waits, _, _ = request
+        name, owner, ttl, meta, queue, waits, _, share = request
+        if share is not None:
+            answer = await self._shares.acquire(request, share)
+            if type(answer) is Grant:
+                await self._count()
+            return answer
         asked_at = self.world.now()
         if waits and not queue and name in self._contended:
             return Busy(LOOK_S)  # it asks again at once, to join the queue
@@ -130,7 +141,7 @@ class LeaseEngine(PostgresqlEngine):
         if self._listener is not None:
             inbox = self._listener.inbox
             again = self._listener.joins(owner)
-            if again and (handed := self.pushed_grant(request)) is not None:
+            if again and (handed := self._listener.pushed_grant(request)) is not None:
                 return handed
         if queue and name in self._contended:  # others wait: no need to lock the name's row
             join = (self._sql.join_queue, name, owner, ttl, meta, inbox, again)
@@ -164,7 +175,8 @@ class LeaseEngine(PostgresqlEngine):
 
     async def _tidy(self) -> None:
         try:
-            await self._wire.execute_soon(self._sql.tidy)
+            for sql in self._kinds:
+                await self._wire.execute_soon(sql.tidy)
         except Exception:  # rows stay a little longer; whoever asks next meets the same trouble
             pass
 
@@ -174,14 +186,18 @@ class LeaseEngine(PostgresqlEngine):
         self._contended.add(name)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        now = self.world.now()
-        names, owners, _, ttls, *_ = map(list, zip(*grants, strict=True))
-        within = renewal_timeout(grants)
-        rows = await self._wire.execute_soon(self._sql.renew, names, owners, ttls, within=within)
+        now, within = self.world.now(), renewal_timeout(grants)
+        shares = [grant for grant in grants if grant.share is not None]
+        locks = [grant for grant in grants if grant.share is None] if shares else grants
+        rows = await self._shares.renew(shares, within) if shares else []
+        if locks:
+            names, owners, _, ttls, *_ = map(list, zip(*locks, strict=True))
+            renew = (self._sql.renew, names, owners, ttls)
+            rows += await self._wire.execute_soon(*renew, within=within)
         if len(rows) == len(grants):
             return [*renewed(grants, now)]
         kept = {string(row[0]) for row in rows}
-        missing = [owner for owner in owners if owner not in kept]
+        missing = [grant.owner for grant in grants if grant.owner not in kept]
         why = await self._wire.execute_soon(self._sql.why, missing, within=within)
         reasons = {string(owner): string(reason) for owner, reason in why}
         return [
@@ -190,14 +206,16 @@ class LeaseEngine(PostgresqlEngine):
         ]
 
     async def release(self, grant: Grant) -> bool:
-        return await self._leave(grant.name, grant.owner)
+        return await self._leave(grant.name, grant.owner, grant.share)
 
     async def withdraw(self, request: Request) -> None:
         if self._listener is not None:
             self._listener.leaves(request.owner)
-        await self._leave(request.name, request.owner)
+        await self._leave(request.name, request.owner, request.share)
 
-    async def _leave(self, name: str, owner: str) -> bool:
+    async def _leave(self, name: str, owner: str, share: Share | None) -> bool:
+        if share is not None:
+            return await self._shares.leave(name, owner, share)
         short = name not in self._contended
         if short and await self._wire.execute(self._sql.give_back, name, owner, owner=owner):
             return True
@@ -218,32 +236,61 @@ class LeaseEngine(PostgresqlEngine):
             await self.world.wait(signal, deadline)
 
     def pushed_grant(self, request: Request) -> Grant | None:
-        if self._listener is None:
-            return None
-        name, owner, ttl = request.name, request.owner, request.ttl
-        handed = self._listener.pushed_grant(owner, ttl)
-        return handed and granted(name, owner, handed[0], ttl, handed[1])
+        return None if self._listener is None else self._listener.pushed_grant(request)
 
     async def unwatch(self, request: Request) -> None:
         if self._listener is not None:
             self._listener.unwatch(request.owner)
 
     async def inspect(self, name: str) -> State:
-        holders = await self._wire.execute(self._sql.holder, name)
-        waiters = await self._wire.execute(self._sql.waiters, name)
-        waiting = tuple(Waiting(number(age), json.loads(string(meta))) for age, meta in waiters)
-        return State(name, tuple(map(holding, holders)), waiting)
+        holders = await self._of_all_kinds("holders", name)
+        waiters = await self._of_all_kinds("waiters", name)
+        limit = limit_of([*holders, *waiters])
+        return State(name, tuple(map(holding, holders)), tuple(map(waiting, waiters)), limit)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return [holding(row) for row in await self._wire.execute(self._sql.scan, prefix)]
+        rows = await self._of_all_kinds("scan", prefix)
+        return sorted(map(holding, rows), key=lambda one: one.name)
 
     async def revoke(self, name: str, reason: str) -> bool:
         try:
-            return flag((await self._wire.execute(self._sql.revoke, name, reason))[0][0])
+            rows = await self._of_all_kinds("revoke", name, reason)
         except Unavailable as error:
             raise Unavailable(f"{name!r} was not revoked: {error}") from error
+        return any(flag(revoked) for (revoked,) in rows)
+
+    async def _of_all_kinds(self, statement: str, *values: object) -> Rows:
+        """The rows of a statement that locks and shares both have."""
+        answers = [
+            await self._wire.execute(getattr(sql, statement), *values) for sql in self._kinds
+        ]
+        return [row for rows in answers for row in rows]
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        await self._memos.remember(name, item, number, keep)
+        await self._count()
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        return await self._memos.recall(name)
+
+    async def forget(self, name: str) -> None:
+        await self._memos.forget(name)
+
+    async def announce(self, name: str) -> None:
+        channel, word = changes(self._settings.table), f"{ANNOUNCED} {name}"
+        await self._wire.execute(self._sql.announce, channel, word)
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        if self._listener is not None:
+            await self._listener.observe(name, signal)
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        if self._listener is not None:
+            self._listener.unobserve(name, signal)
 
     def verification(self, grant: Grant) -> Verification:
+        if grant.share is not None:
+            return self._shares.verification(grant, grant.share)
         return Verification(self._sql.verify.sql, (grant.name, grant.owner, grant.fence))
 
 

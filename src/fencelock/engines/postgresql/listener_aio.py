@@ -24,12 +24,13 @@ from .wire.connection_aio import AioConnection, Call, connect
 class AioListener(Listener):
     """Receives the notifications for one client."""
 
-    def __init__(self, world: World, settings: Settings, sql: Statements) -> None:
-        super().__init__(world, settings, sql)
+    def __init__(self, world: World, settings: Settings, *sql: Statements) -> None:
+        super().__init__(world, settings, *sql)
         self._loop = asyncio.get_running_loop()
         self._connection: AioConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._job: Job | None = None
+        self._begun = False
         self._reconnect_at = 0.0
 
     async def watch(self, owner: str, signal: Signal) -> None:
@@ -41,6 +42,9 @@ class AioListener(Listener):
 
     def unwatch(self, owner: str) -> None:
         self._waiters.unwatch(owner)  # if it was the last, the timer is not set again
+
+    def _look_now(self) -> None:
+        self._plan()
 
     async def wait(self, signal: Signal, deadline: float) -> None:
         await self._world.wait(signal, deadline)
@@ -85,18 +89,33 @@ class AioListener(Listener):
 
     def _start(self) -> None:
         self._timer = None
-        if len(self._waiters) and not self._closing:
+        if self._in_use and not self._closing:
+            self._begun = False
             self._job = self._world.spawn(self._send_due(), "fencelock-listener")
+            self._loop.call_soon(self._see_begun)  # which is after the first step of the task
+
+    def _see_begun(self) -> None:
+        """Plan anew for a task that was cancelled before its first step: nothing of it runs."""
+        if not self._begun:
+            self._job = None
+            self._plan()
 
     async def _send_due(self) -> None:
+        self._begun = True
         try:
             connection = self._connection or await self._connect()
             now = self._world.now()
+            if (listen := self._listen_to_changes()) is not None:
+                await self._execute(connection, listen)
+                self._listens_to_changes()
             if self._waiters.heartbeat_due(now):
-                await self._execute(connection, self._sql.heartbeat, self.inbox)
+                for sql in self._sql:
+                    await self._execute(connection, sql.heartbeat, self.inbox)
                 self._settle_at = min(self._settle_at, now)
             if now >= self._settle_at:
-                self._settled(await self._execute(connection, self._sql.settle, self.inbox), now)
+                inbox = self.inbox
+                parts = [await self._execute(connection, sql.settle, inbox) for sql in self._sql]
+                self._settled(parts, now)
         except (FencelockError, psycopg.Error, OSError):
             self._reconnect_later()
         finally:
@@ -109,7 +128,7 @@ class AioListener(Listener):
         inbox, listen = self._new_inbox()
         try:
             await self._execute(connection, listen)
-            await self._execute(connection, self._sql.listen, inbox)
+            await self._execute(connection, self._sql[0].listen, inbox)
         except BaseException:
             connection.end(ConnectionError("it cannot be listened to"))
             raise

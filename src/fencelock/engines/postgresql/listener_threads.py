@@ -26,8 +26,8 @@ GLANCE_S = 0.5  # how long a blocking caller listens before it sees that it need
 class ThreadListener(Listener):
     """Receives the notifications for one client."""
 
-    def __init__(self, world: World, settings: Settings, sql: Statements) -> None:
-        super().__init__(world, settings, sql)
+    def __init__(self, world: World, settings: Settings, *sql: Statements) -> None:
+        super().__init__(world, settings, *sql)
         self._waited_for = ThreadFlag()
         self._mutex = world.mutex()
         self._reading = threading.Lock()
@@ -42,17 +42,33 @@ class ThreadListener(Listener):
         self._waiters.watch(owner, signal)
         if self._job is not None and self._ready.is_set():
             return
+        self._begin()
+        await self._world.wait(self._ready, self._world.now() + self._settings.request_timeout)
+
+    def _begin(self) -> None:
+        """Have our thread listen."""
         self._waited_for.set()
         with self._mutex:
             if self._job is None:
                 self._wakeup.open()
                 self._job = self._world.spawn(self._run(), "fencelock-listener")
-        await self._world.wait(self._ready, self._world.now() + self._settings.request_timeout)
+
+    def _look_now(self) -> None:
+        self._begin()
+        self._wakeup.wake()
 
     def unwatch(self, owner: str) -> None:
         self._waiters.unwatch(owner)
-        if not len(self._waiters) and self._on_duty:
-            self._wakeup.wake()  # let it rest: the next to come may listen by itself
+        self._rest()
+
+    def unobserve(self, name: str, signal: Signal) -> None:
+        super().unobserve(name, signal)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Let our thread rest if there is nobody left: the next to come may listen by itself."""
+        if self._on_duty and not self._in_use:
+            self._wakeup.wake()
 
     async def wait(self, signal: Signal, deadline: float) -> None:
         if self._on_duty or not self._listen_alone(signal, deadline):
@@ -98,14 +114,14 @@ class ThreadListener(Listener):
         """Listen, and send what is due, for as long as the client lives."""
         while not self._closing:
             try:
-                if len(self._waiters) and self._waited_for.is_set():
+                if self._in_use and self._waited_for.is_set():
                     self._on_duty = True
                     with self._reading:
                         self._listen(self._world.now(), NEVER)
                 else:
                     self._on_duty = False
                     self._waited_for.clear()
-                    if len(self._waiters):  # somebody came just now, and may have set it before
+                    if self._in_use:  # somebody came just now, and may have set it before
                         self._waited_for.set()
                     self._waited_for.wait(None)
             except (FencelockError, psycopg.Error, OSError):
@@ -125,20 +141,23 @@ class ThreadListener(Listener):
             self._notified(payload)
 
     def _send_due(self, connection: ThreadConnection, now: float) -> None:
+        values, timeout = (self.inbox,), self._settings.request_timeout
+        if (listen := self._listen_to_changes()) is not None:
+            execute(connection, listen, (), timeout)
+            self._listens_to_changes()
         if self._waiters.heartbeat_due(now):
-            execute(connection, self._sql.heartbeat, (self.inbox,), self._settings.request_timeout)
+            for sql in self._sql:
+                execute(connection, sql.heartbeat, values, timeout)
             self._settle_at = min(self._settle_at, now)
         if now >= self._settle_at:
-            rows = execute(
-                connection, self._sql.settle, (self.inbox,), self._settings.request_timeout
-            )
-            self._settled(rows, now)
+            parts = [execute(connection, sql.settle, values, timeout) for sql in self._sql]
+            self._settled(parts, now)
 
     def _connect(self) -> ThreadConnection:
         connection = connect(self._world, self._settings, self._settings.listen)
         inbox, listen = self._new_inbox()
         execute(connection, listen, (), self._settings.request_timeout)
-        execute(connection, self._sql.listen, (inbox,), self._settings.request_timeout)
+        execute(connection, self._sql[0].listen, (inbox,), self._settings.request_timeout)
         self._connection = connection
         self._connected(inbox)
         return connection

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from ...model import Holding
+from ...model import Holding, Role, Waiting
 
 Row: TypeAlias = tuple[bytes | None, ...]
 Rows: TypeAlias = list[Row]
@@ -13,11 +13,31 @@ Rows: TypeAlias = list[Row]
 
 def holding(row: Row) -> Holding:
     """A holder, as the statements show one."""
-    name, fence, ttl, age, remaining, meta = row
+    name, fence, ttl, age, remaining, meta, *share = row
     words = json.loads(string(meta))
-    return Holding(
+    seen = Holding(
         string(name), integer(fence), number(ttl), max(0.0, number(age)), number(remaining), words
     )
+    if not share:
+        return seen
+    return seen._replace(slot=None if share[0] is None else int(share[0]), role=role(share[1]))
+
+
+def waiting(row: Row) -> Waiting:
+    """A waiter, as the statements show one."""
+    age, meta, *share = row
+    words = json.loads(string(meta))
+    return Waiting(number(age), words, role(share[0]) if share else "lock")
+
+
+def limit_of(rows: Rows) -> int | None:
+    """The limit of a semaphore: the last column of its holders and waiters, after their role."""
+    return next((int(row[-1] or 0) for row in rows if row[-2] == b"semaphore"), None)
+
+
+def role(value: bytes | None) -> Role:
+    """What a share is: a slot of a semaphore, a read or a write lock."""
+    return cast("Role", string(value))
 
 
 def integer(value: bytes | None) -> int:

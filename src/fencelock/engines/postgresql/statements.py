@@ -62,7 +62,9 @@ class Statements:
         for name, words, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             sql = fill_in(_COMMENT.sub("", body).strip(), table, schema, counter)
             kind = words.partition("kind ")[2]
-            setattr(self, name, Statement("" if "once" in words else f"fl_{name}", sql, kind))
+            setattr(
+                self, name, Statement("" if "once" in words else f"fl_{file}_{name}", sql, kind)
+            )
 
 
 @cache

@@ -9,18 +9,29 @@ from .statements import ADVISORY, SCHEMA, fill_in, qualified, text_of
 
 _IDENTIFIER = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 _PARTS = ("schema", "handover", "acquire", "maintenance", "fence_counter")
+_SHARES = ("share_schema", "share_functions")
 
 
 def schema(table: str = "fencelock", namespace: str = SCHEMA) -> str:
     """The statements that make everything; running them again does no harm."""
-    return store(table, namespace) + "\n" + fence_counter(ADVISORY)
+    parts = store(table, namespace), shares(table, namespace), fence_counter(ADVISORY)
+    return "\n".join(parts)
 
 
 def store(table: str, namespace: str) -> str:
     """The statements that make what clients of these options share."""
+    return _filled_in(_PARTS, table, namespace)
+
+
+def shares(table: str, namespace: str) -> str:
+    """The statements that make what semaphores, read/write locks and memos need besides."""
+    return _filled_in(_SHARES, table, namespace)
+
+
+def _filled_in(parts: tuple[str, ...], table: str, namespace: str) -> str:
     for name in (table, namespace):
         check_identifier(name)
-    text = "\n".join(text_of(part) for part in _PARTS)
+    text = "\n".join(text_of(part) for part in parts)
     return fill_in(text, table, namespace, qualified(table, namespace))
 
 

@@ -13,7 +13,7 @@ the outage took.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, ClassVar
 
 from hiredis import ReplyError
@@ -27,6 +27,7 @@ from ...model import (
     Grant,
     Holding,
     Request,
+    Share,
     State,
     Traits,
     granted,
@@ -34,18 +35,16 @@ from ...model import (
     renewed,
 )
 from ...world import GRACE_S, Signal, World
-from ..waiters import HEARTBEAT_S
 from .inspect import Inspector
-from .keys import lock_of, record_of
-from .listener import Listener
+from .keys import lock_of, observers_of, record_of
+from .listener import HEARTBEAT_MS, LOOK_S, Listener
+from .notebook import Notebook
 from .prepacked import Prepacked, ms
 from .script_runner import ScriptRunner
 from .scripts import script
 from .settings import OPTIONS, settings
+from .shares import Shares
 from .wire.connection import FastPath, ScriptCall, packed
-
-LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
-HEARTBEAT_MS = HEARTBEAT_S * 1000  # a lock is looked after so soon in any case
 
 ADVICE = (
     "Redis can lose a lock in a failover or a restart, and ends leases by its wall clock. Check "
@@ -61,7 +60,15 @@ class RedisEngine(Engine):
     drivers = ("redis", "hiredis")
     plain = True
     traits = Traits(
-        "efficiency", "network", fence=True, fifo=True, push=True, portable=True, advice=ADVICE
+        "efficiency",
+        "network",
+        fence=True,
+        fifo=True,
+        push=True,
+        advice=ADVICE,
+        portable=True,
+        shared=True,
+        remembers=True,
     )
 
     def __init__(self, world: World, address: Address) -> None:
@@ -71,9 +78,10 @@ class RedisEngine(Engine):
         self._request_timeout = self._settings.request_timeout
         self._runner = ScriptRunner(world, self._settings)
         alone = self._settings.topology != "cluster"  # one server reaches the inboxes of all
-        flag = "1" if alone else "0"
+        self._alone = flag = "1" if alone else "0"
         self._listener = Listener(world, self._runner, self._request_timeout, flag)
         self._inspector = Inspector(self._runner, self._settings, flag)
+        self._notebook = Notebook(self._runner, self._settings)
         self._prepacked = Prepacked(self._settings, self._listener.inbox, alone)
         self._replicas = self._settings.replicas
         """How many replicas have to confirm a grant; if any, a push alone is not believed."""
@@ -83,6 +91,9 @@ class RedisEngine(Engine):
         if only is not None and not self._replicas:
             self._fast = self._runner.pool.fast_path(only)
         self._direct = self._fast.direct if self._fast is not None else None
+        self._shares = Shares(
+            world, self._runner, self._listener, self._settings, self._fast, self._confirmed
+        )
 
     async def open(self) -> None:
         await self._runner.command("PING")
@@ -99,7 +110,9 @@ class RedisEngine(Engine):
     # Acquire, renew, release
 
     async def acquire(self, request: Request) -> Grant | Busy:
-        name, owner, ttl, meta, queue, waits, _, _ = request
+        name, owner, ttl, meta, queue, waits, _, share = request
+        if share is not None:
+            return await self._shares.acquire(request, share)
         if queue and (pushed := self.pushed_grant(request)) is not None:
             return pushed
         listener, fast, direct = self._listener, self._fast, self._direct
@@ -110,7 +123,8 @@ class RedisEngine(Engine):
         if joins:
             listener.join(self._prepacked.keys(name).lock, owner, now)
         if fast is None:
-            answer = await self._acquire_anywhere(request, joins)
+            call = self._prepacked.acquire_call(name, owner, ttl, meta, joins)
+            answer = await self._confirmed(request, call)
         else:
             payload, timeout = self._prepacked.acquire(name, owner, ttl, meta, joins)
             answer = direct(payload, timeout) if direct else await fast.request(payload, timeout)
@@ -126,11 +140,9 @@ class RedisEngine(Engine):
             listener.look_at(self._prepacked.keys(name).lock, look_ms / 1000)
         return refused(LOOK_S, position if position >= 0 else None, joins, holder.decode())
 
-    async def _acquire_anywhere(self, request: Request, joins: bool) -> Any:
-        """Acquire at the server that serves the name; where replicas count, believe only them."""
-        name, owner, ttl, meta = request[:4]
-        call = self._prepacked.acquire_call(name, owner, ttl, meta, joins)
-        wanted = self._replicas
+    async def _confirmed(self, request: Request, call: ScriptCall) -> Any:
+        """Run a script that may grant a request; where replicas count, believe only them."""
+        ttl, wanted = request.ttl, self._replicas
         if not wanted:
             return await self._runner.run(call, ttl)
         seconds = min(ttl / 2, self._request_timeout) / 2
@@ -140,7 +152,7 @@ class RedisEngine(Engine):
         if isinstance(answer, bytes) and not (isinstance(replicas, int) and replicas >= wanted):
             await self._take_back(request)
             raise Unavailable(
-                f"{replicas} of {wanted} replicas confirmed the grant of {name!r}: "
+                f"{replicas} of {wanted} replicas confirmed the grant of {request.name!r}: "
                 "it was taken back and nothing is held. See the replication of the server"
             )
         return answer
@@ -148,15 +160,12 @@ class RedisEngine(Engine):
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         answers: list[Grant | Gone] = [*renewed(grants, self._now())]
         locks = [lock_of(grant.name, self._settings.prefix) for grant in grants]
-        groups = self._runner.topology.groups(locks)
-        calls = [
-            ScriptCall(
-                script("renew"),
-                [key for i in group for key in (locks[i], record_of(locks[i]))],
-                [word for i in group for word in (ms(grants[i].ttl), grants[i].owner)],
-            )
-            for group in groups
-        ]
+        groups: list[list[int]] = []
+        for group in self._runner.topology.groups(locks):
+            shares = [i for i in group if grants[i].share is not None]
+            mutexes = [i for i in group if grants[i].share is None] if shares else group
+            groups += [part for part in (mutexes, shares) if part]
+        calls = [self._renewal([grants[i] for i in group]) for group in groups]
         request_timeout = min(grant.ttl for grant in grants) / 3
         replies = await self._runner.run_all(calls, request_timeout, "keeper")
         for group, gone in zip(groups, replies, strict=True):
@@ -164,8 +173,21 @@ class RedisEngine(Engine):
                 answers[group[number]] = _gone(reason.decode())
         return answers
 
+    def _renewal(self, grants: Sequence[Grant]) -> ScriptCall:
+        """The call that extends grants of one slot, which are all mutexes or all shares."""
+        if grants[0].share is not None:
+            return self._shares.renewal(grants)
+        locks = [lock_of(grant.name, self._settings.prefix) for grant in grants]
+        return ScriptCall(
+            script("renew"),
+            [key for lock in locks for key in (lock, record_of(lock))],
+            [word for grant in grants for word in (ms(grant.ttl), grant.owner)],
+        )
+
     async def release(self, grant: Grant) -> bool:
-        name, owner, _, ttl, _, _, _ = grant
+        name, owner, _, ttl, _, _, share = grant
+        if share is not None:
+            return await self._shares.release(grant, share)
         fast, direct = self._fast, self._direct
         if fast is None:
             freed = await self._runner.run(self._prepacked.release_call(name, owner), ttl)
@@ -180,7 +202,7 @@ class RedisEngine(Engine):
 
     async def withdraw(self, request: Request) -> None:
         listener, owner = self._listener, request.owner
-        listener.withdraw(self._prepacked.keys(request.name).lock, owner)
+        listener.withdraw(self._key(request.name, request.share), owner)
         try:
             await self._take_back(request)
         except BaseException:
@@ -190,16 +212,20 @@ class RedisEngine(Engine):
         listener.has_left(owner)
 
     async def _take_back(self, request: Request) -> None:
-        name, owner, ttl = request[:3]
-        self._listener.retract(self._prepacked.keys(name).lock, owner)
-        await self.release(granted(name, owner, 0, ttl, 0.0))
+        name, owner, ttl, share = request.name, request.owner, request.ttl, request.share
+        self._listener.retract(self._key(name, share), owner)
+        await self.release(granted(name, owner, 0, ttl, 0.0, share))
+
+    def _key(self, name: str, share: Share | None) -> str:
+        """The key that is waited for."""
+        return self._prepacked.keys(name).lock if share is None else self._shares.key(name, share)
 
     # Wait
 
     async def watch(self, request: Request, signal: Signal) -> None:
         if self._listener.subscription is None:
             await self._listener.open()
-        key = self._prepacked.keys(request.name).lock
+        key = self._key(request.name, request.share)
         self._listener.watch(key, request.owner, signal)
 
     def wait(  # pyright: ignore[reportIncompatibleMethodOverride]  # Engine's is the same, awaited
@@ -215,7 +241,31 @@ class RedisEngine(Engine):
         return None if found is None else granted(name, owner, found[0], ttl, found[1])
 
     async def unwatch(self, request: Request) -> None:
-        self._listener.unwatch(self._prepacked.keys(request.name).lock, request.owner)
+        self._listener.unwatch(self._key(request.name, request.share), request.owner)
+
+    # Observe
+
+    async def announce(self, name: str) -> None:
+        key = observers_of(self._key(name, None))
+        call = ScriptCall(script("announce"), (key,), (self._alone,))
+        await self._runner.run(call, self._request_timeout)
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        await self._listener.observe(observers_of(self._key(name, None)), signal)
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        self._listener.unobserve(observers_of(self._key(name, None)), signal)
+
+    # Remember
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        await self._notebook.remember(name, item, number, keep)
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        return await self._notebook.recall(name)
+
+    async def forget(self, name: str) -> None:
+        await self._notebook.forget(name)
 
     # Inspect
 

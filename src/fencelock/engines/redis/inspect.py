@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import OutcomeUnknown
-from ...model import Holding, State, Waiting
+from ...model import Holding, Role, State, Waiting
 from .errors import foreign
-from .keys import keys_of, name_of, pattern
+from .keys import KINDS, found_by, holders_of, keys_of, pattern
 from .script_runner import ScriptRunner
 from .scripts import script
 from .settings import Settings
@@ -28,42 +28,49 @@ class Inspector:
         self._alone = alone
 
     async def state(self, name: str) -> State:
-        """Who holds a name and who waits; one that is free goes to its first waiter."""
-        answer = await self._look(name, hand_on=True)
-        now_ms = int(answer[3])
-        waiters = [data.decode().split(" ", 4) for data in answer[4:] if data]
+        """Who holds a name and who waits, in whichever way; what is free goes to who waits."""
+        lock, *shares = await self._look([(name, kind) for kind in ("lock", *KINDS)], hand_on=True)
+        seen = [_Sight(kind, answer) for kind, answer in zip(KINDS, shares, strict=True)]
         return State(
             name,
-            tuple(_holdings(name, answer)),
-            tuple(
-                Waiting((now_ms - int(since)) / 1000, json.loads(meta))
-                for _, _, _, since, meta in waiters
-            ),
+            (*_holdings(name, lock), *(one for sight in seen for one in sight.holdings(name))),
+            (*_waiting(lock), *(one for sight in seen for one in sight.waiting())),
+            seen[0].limit or None,
         )
 
     async def scan(self, prefix: str) -> list[Holding]:
         """All holders of names that begin with the prefix, by name."""
         await self._runner.topology.find("")
-        match = pattern(self._prefix + prefix)
-        names: set[str] = set()
+        match = pattern(self._prefix + prefix) + "*"  # the holders of shares lie beside the record
+        found: set[tuple[str, str]] = set()
         for node in self._runner.topology.nodes():
             cursor = b"0"
             while True:
-                cursor, records = await self._runner.command(
+                cursor, keys = await self._runner.command(
                     "SCAN", cursor, "MATCH", match, "COUNT", SCAN_COUNT, node=node
                 )
-                found = (name_of(record.decode(), self._prefix) for record in records)
-                names.update(name for name in found if name and name.startswith(prefix))
+                names = (found_by(key.decode(), self._prefix) for key in keys)
+                found.update(one for one in names if one and one[0].startswith(prefix))
                 if cursor == b"0":
                     break
-        answers = [(name, await self._look(name, hand_on=False)) for name in sorted(names)]
-        return [holding for name, answer in answers for holding in _holdings(name, answer)]
+        holdings: list[Holding] = []
+        for name, kind in sorted(found):
+            (answer,) = await self._look([(name, kind)], hand_on=False)
+            if kind == "lock":
+                holdings += _holdings(name, answer)
+            else:
+                holdings += _Sight(kind, answer).holdings(name)
+        return holdings
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Take the lock from whoever has it, and leave the reason for the holder to find."""
-        words = (reason, self._alone)
-        call = ScriptCall(script("revoke"), keys_of(name, self._prefix).declared, words)
-        return bool(await self._runner.run(call, self._request_timeout))
+        """Take a name from all who hold it, and leave the reason for them to find."""
+        keys, words = keys_of(name, self._prefix), (reason, self._alone)
+        calls = [ScriptCall(script("revoke"), keys.declared, words)]
+        calls += [
+            ScriptCall(script("share_revoke"), (holders_of(keys.lock, kind),), words)
+            for kind in KINDS
+        ]
+        return any(await self._runner.run_all(calls, self._request_timeout, "main"))
 
     async def is_durable(self) -> bool:
         """Whether grants survive a restart of the server; unknown is no."""
@@ -73,15 +80,59 @@ class Inspector:
             return False
         return bool(reply[1:2] == [b"yes"])
 
-    async def _look(self, name: str, hand_on: bool) -> list[Any]:
+    async def _look(self, names: Sequence[tuple[str, str]], hand_on: bool) -> list[Any]:
+        """Look at names of one slot, each of a kind, in one request."""
         words = ("1" if hand_on else "0", self._alone)
-        call = ScriptCall(script("inspect"), keys_of(name, self._prefix).declared, words)
-        found: list[Any]
+        calls = [self._sight_of(name, kind, words) for name, kind in names]
         try:
-            found = await self._runner.run(call, self._request_timeout)
+            return await self._runner.run_all(calls, self._request_timeout, "main")
         except OutcomeUnknown:  # the connection had died unnoticed: looking twice does no harm
-            found = await self._runner.run(call, self._request_timeout)
-        return found
+            return await self._runner.run_all(calls, self._request_timeout, "main")
+
+    def _sight_of(self, name: str, kind: str, words: Sequence[str]) -> ScriptCall:
+        keys = keys_of(name, self._prefix)
+        if kind == "lock":
+            return ScriptCall(script("inspect"), keys.declared, words)
+        return ScriptCall(script("share_inspect"), (holders_of(keys.lock, kind),), words)
+
+
+class _Sight:
+    """What a server says of a semaphore or a read/write lock."""
+
+    def __init__(self, kind: str, answer: Sequence[Any]) -> None:
+        self._kind = kind
+        self._now_ms, self.limit, count = int(answer[0]), answer[1], answer[2]
+        self._holders = answer[3 : 3 + 2 * count]
+        self._waiters = answer[3 + 2 * count :]
+
+    def _role(self, units: str) -> Role:
+        if self._kind == "semaphore":
+            return "semaphore"
+        return "write" if int(units) == self.limit else "read"
+
+    def holdings(self, name: str) -> list[Holding]:
+        holdings: list[Holding] = []
+        for record, left_ms in zip(self._holders[::2], self._holders[1::2], strict=True):
+            fence, units, slot, claimed, ttl_ms, since, meta = record.decode().split(" ", 6)
+            if claimed == "1":
+                age, ttl = max(0, self._now_ms - int(since)) / 1000, int(ttl_ms) / 1000
+                role, number = self._role(units), int(slot) if slot.isdigit() else None
+                shown = (age, left_ms / 1000, json.loads(meta), role, number)
+                holdings.append(Holding(name, int(fence), ttl, *shown))
+        return holdings
+
+    def waiting(self) -> list[Waiting]:
+        found = [data.decode().split(" ", 5) for data in self._waiters if data]
+        return [
+            Waiting((self._now_ms - int(since)) / 1000, json.loads(meta), self._role(units))
+            for _, _, _, since, units, meta in found
+        ]
+
+
+def _waiting(answer: Sequence[Any]) -> list[Waiting]:
+    now_ms = int(answer[3])
+    found = [data.decode().split(" ", 4) for data in answer[4:] if data]
+    return [Waiting((now_ms - int(since)) / 1000, json.loads(meta)) for *_, since, meta in found]
 
 
 def _holdings(name: str, answer: Sequence[Any]) -> list[Holding]:

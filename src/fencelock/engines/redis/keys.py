@@ -11,6 +11,10 @@ first ``{`` and the next ``}``, if anything does, and otherwise the whole key:
 
 No lock lies where another keeps something. A name that could be a side key or a guard's mark is
 encoded as well: one that begins with ``fencelock:``, or looks like ``{x}:fencelock``.
+
+What is kept for a semaphore, a read/write lock, observers and what is remembered lies beside the
+record as well, under its key and one more word. No such word contains ``:fencelock``, so that no
+two names have the same key, and none of these keys is that of a lock.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ OURS = "fencelock:"  # begins the side keys of names that bring a tag, and the m
 SIDE = ":fencelock"
 MARKS = "mark:~"  # a tagged name that begins so would have a guard's mark as its record
 DECLARED = 3
+KINDS = ("semaphore", "rwlock")  # of names that several can hold
 
 _ENCODE = {"%": "%25", "{": "%7B", "}": "%7D"}
 
@@ -66,6 +71,39 @@ def beside(lock: str) -> Keys:
     """The keys that belong to the key of a lock."""
     record = record_of(lock)
     return Keys(lock, record, record + ":queue", record + ":waiters")
+
+
+def holders_of(lock: str, kind: str) -> str:
+    """The key of those who hold a semaphore or a read/write lock of this name."""
+    return f"{record_of(lock)}:{kind}"
+
+
+def observers_of(lock: str) -> str:
+    """The key of those who observe a name."""
+    return record_of(lock) + ":observers"
+
+
+def remembered_of(lock: str) -> str:
+    """The key of what is remembered for a name."""
+    return record_of(lock) + ":remembered"
+
+
+def part_of(key: str) -> str:
+    """What a key is beside the record of its name: ``semaphore``, say; nothing for a lock.
+
+    The key of a lock neither begins with ``fencelock:`` nor looks like ``{x}:fencelock``.
+    """
+    if key.startswith(OURS) or (key[:1] == "{" and key.startswith(SIDE, key.find("}") + 1)):
+        return key.rpartition(":")[2]
+    return ""
+
+
+def found_by(key: str, prefix: str = "") -> tuple[str, str] | None:
+    """The name and the kind whose record or holders have this key; None for any other key."""
+    kind = key.rpartition(":")[2]
+    record = key.removesuffix(f":{kind}") if kind in KINDS else key
+    name = name_of(record, prefix)
+    return None if name is None else (name, kind if kind in KINDS else "lock")
 
 
 def name_of(record: str, prefix: str = "") -> str | None:

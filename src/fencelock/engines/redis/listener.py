@@ -20,7 +20,7 @@ from __future__ import annotations
 from ...errors import EngineError, OutcomeUnknown, Unavailable
 from ...world import Job, Signal, World, sleep
 from ..waiters import HEARTBEAT_S, NEVER, Waiters
-from .keys import beside
+from .keys import beside, part_of
 from .script_runner import ScriptRunner
 from .scripts import script
 from .wire.connection import ScriptCall, Subscription
@@ -29,6 +29,8 @@ STAND_BY_S = 0.55  # a moment longer than a lock that was handed on waits to be 
 GRACE_S = 0.005  # the server removes what has expired a moment later
 RETRY_S = 0.2  # between attempts to reach the server again
 GLANCE_S = 0.5  # how long a thread listens before it sees that it need not any more
+LOOK_S = 60.0  # the heartbeats look for all waiters; this is the net under them
+HEARTBEAT_MS = HEARTBEAT_S * 1000  # a lock is looked after so soon in any case
 WITHDRAWN_MAX = 5000  # owners that gave up, and would be known if they were notified all the same
 
 
@@ -79,6 +81,8 @@ class Listener:
         self._relying: dict[object, None] = {}
         """Threads that wait and leave listening to another, and owners that could not leave."""
         self._change = world.signal()
+        self._observers: list[tuple[str, Signal, str]] = []
+        """What is observed, by key, the signal to set, and the owner that stands for the two."""
 
     # Who waits
 
@@ -144,6 +148,34 @@ class Listener:
         """Let an owner that took an attempt back try again: what it gets now is its own."""
         self.withdrawn.pop(owner, None)
         self.has_left(owner)
+
+    # Who observes
+
+    async def observe(self, key: str, signal: Signal) -> None:
+        """Set the signal whenever the name of these observers is announced, or may have been.
+
+        An observer is a waiter that is never granted anything; its heartbeat says that it observes.
+        """
+        if self.subscription is None:
+            await self.open()
+        owner = self._world.owner()
+        self._observers.append((key, signal, owner))
+        try:
+            self.watch(key, owner, signal)
+            self.listen_for(owner)
+            await self._heartbeat(key)
+        except BaseException:
+            self.unobserve(key, signal)
+            raise
+
+    def unobserve(self, key: str, signal: Signal) -> None:
+        """End what ``observe`` began. The server forgets it when no heartbeat comes."""
+        for observer in self._observers:
+            if observer[:2] == (key, signal):
+                self._observers.remove(observer)
+                self.unwatch(key, observer[2])
+                self.has_left(observer[2])
+                return
 
     # Subscribing, and waiting
 
@@ -310,13 +342,19 @@ class Listener:
             subscription.close()
 
     def _received(self, data: bytes) -> None:
-        """Wake whom a push is for: ``<owner> <fence> <ms waited>``, ``<owner>``, or ``?<key>``."""
+        """Wake whom a push is for.
+
+        It is ``<owner> <fence> <ms waited>``, ``<owner>``, ``?<key>``, or ``!<key>`` of observers.
+        """
         message = data.decode("utf-8", "replace")
         owner, _, grant = message.partition(" ")
         if owner in self.waiters.by_owner and self.waiters.notify(owner, _grant(grant)):
             return
         if message.startswith("?"):
             self.look_at(message[1:], STAND_BY_S)
+        elif message.startswith("!"):
+            if (awaited := self._awaited.get(message[1:])) is not None:
+                self.waiters.wake_all(awaited.owners)
         elif (key := self.withdrawn.get(owner)) is not None:
             self._late[owner] = (key, grant.partition(" ")[0])
             self._call_thread()
@@ -326,8 +364,12 @@ class Listener:
     async def _give_back_late(self) -> None:
         """Give back what came too late, until the server does not answer."""
         for owner, (key, fence) in list(self._late.items()):
-            words = (owner, fence, self._alone)
-            call = ScriptCall(script("give_back"), beside(key).declared, words)
+            call = ScriptCall(
+                script("give_back"), beside(key).declared, (owner, fence, self._alone)
+            )
+            if part_of(key):
+                words = (owner, self._alone, "notified")
+                call = ScriptCall(script("share_release"), (key,), words)
             try:
                 await self._runner.run(call, self._request_timeout)
             except (Unavailable, OutcomeUnknown):
@@ -388,8 +430,11 @@ class Listener:
 
     async def _heartbeat(self, key: str) -> tuple[float, bool]:
         """Say that we wait; returns when to look again, and whether the server knew."""
-        words = (self.inbox, self._alone)
+        words, part = (self.inbox, self._alone), part_of(key)
         call = ScriptCall(script("heartbeat"), beside(key).declared, words)
+        if part:
+            name = "observe" if part == "observers" else "share_heartbeat"
+            call = ScriptCall(script(name), (key,), words)
         look_ms, known = await self._runner.run(call, self._request_timeout)
         return look_ms / 1000, known == 1
 

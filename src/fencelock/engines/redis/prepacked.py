@@ -7,10 +7,12 @@ does for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from .keys import DECLARED, Keys, keys_of
+from ...model import Share
+from .keys import holders_of, keys_of, lock_of
 from .scripts import Script, script
 from .settings import Settings
 from .wire.connection import ScriptCall, Word, packed_head, packed_words
@@ -96,7 +98,7 @@ class Prepacked:
     def _pack_prefix(self, name: str) -> KeyPrefix:
         if len(self._prefixes) >= KEPT_MAX:
             self._prefixes.clear()
-        keys = self.keys(name)
+        keys = self.keys(name).declared
         take, join = (1 + len(self._words(1.0, "", joins)) for joins in (False, True))
         prefix = self._prefixes[name] = KeyPrefix(
             _packed_prefix(self._acquire, keys, take),
@@ -113,9 +115,68 @@ class Prepacked:
         return suffix
 
 
-def _packed_prefix(script: Script, keys: Keys, words: int) -> bytes:
-    named = packed_words(*keys.declared)
-    return b"%b%b$%d\r\n" % (packed_head(script, DECLARED, words), named, OWNER_LENGTH)
+def _packed_prefix(script: Script, keys: Sequence[str], words: int) -> bytes:
+    head = packed_head(script, len(keys), words)
+    return b"%b%b$%d\r\n" % (head, packed_words(*keys), OWNER_LENGTH)
+
+
+class PrepackedShares:
+    """The parts of one client's requests for shares, which name one key each."""
+
+    def __init__(self, settings: Settings, inbox: str, alone: bool) -> None:
+        self._inbox, self._alone = inbox, "1" if alone else "0"
+        self._locks = settings.prefix
+        self.key = lru_cache(KEPT_MAX)(self._new_key)
+        """The key of those who hold a name of a kind."""
+        self._prefix = lru_cache(KEPT_MAX)(self._pack_prefix)
+        self._suffix = lru_cache(KEPT_MAX)(self._pack_suffix)
+        self._release_suffix = b"\r\n" + packed_words(self._alone)
+
+    def acquire(
+        self, key: str, owner: str, ttl: float, meta: str, share: Share, joins: bool
+    ) -> bytes:
+        """Build a request to acquire."""
+        prefix, encoded = self._prefix(key)[0], owner.encode()
+        suffix = self._suffix(ttl, meta, share, joins)
+        if len(encoded) != OWNER_LENGTH:
+            return _unusual(prefix, encoded, suffix)
+        return prefix + encoded + suffix
+
+    def release(self, key: str, owner: str) -> bytes:
+        """Build a request to release."""
+        prefix, encoded = self._prefix(key)[1], owner.encode()
+        if len(encoded) != OWNER_LENGTH:
+            return _unusual(prefix, encoded, self._release_suffix)
+        return prefix + encoded + self._release_suffix
+
+    def acquire_call(
+        self, key: str, owner: str, ttl: float, meta: str, share: Share, joins: bool
+    ) -> ScriptCall:
+        """The same request as ``acquire`` builds, not packed."""
+        words = (owner, *self._words(ttl, meta, share, joins))
+        return ScriptCall(script("share_acquire"), (key,), words)
+
+    def release_call(self, key: str, owner: str) -> ScriptCall:
+        """The same request as ``release`` builds, not packed."""
+        return ScriptCall(script("share_release"), (key,), (owner, self._alone))
+
+    def _words(self, ttl: float, meta: str, share: Share, joins: bool) -> tuple[str, ...]:
+        """What a request to acquire says, but for its owner."""
+        inbox = self._inbox if joins else ""
+        return ms(ttl), meta, str(share.units), str(share.limit), inbox, self._alone
+
+    def _new_key(self, name: str, kind: str) -> str:
+        return holders_of(lock_of(name, self._locks), kind)
+
+    def _pack_prefix(self, key: str) -> tuple[bytes, bytes]:
+        """How requests to acquire and to release begin, up to the text of their owner."""
+        return (
+            _packed_prefix(script("share_acquire"), (key,), 7),
+            _packed_prefix(script("share_release"), (key,), 2),
+        )
+
+    def _pack_suffix(self, ttl: float, meta: str, share: Share, joins: bool) -> bytes:
+        return b"\r\n" + packed_words(*self._words(ttl, meta, share, joins))
 
 
 def _unusual(prefix: bytes, owner: bytes, suffix: bytes) -> bytes:

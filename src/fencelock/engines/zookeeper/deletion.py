@@ -46,6 +46,9 @@ class Deletion:
         freed = False
         if node.child is not None and not self._is_over(node):
             freed = await self.delete(node)
+            if not freed and node.moved:  # it may have got its new name just before
+                await self._folders.find(node)
+                freed = await self.delete(node)
         self._forget(node)
         return freed
 
@@ -53,7 +56,8 @@ class Deletion:
         """Delete a node whose name is known; True when it was there."""
         (reply,) = await self.call(node, messages.delete(node.path))
         if not self._folders.containers:
-            at = self._unused[node.folder] = self._world.now() + EMPTY_S
+            at = self._world.now() + EMPTY_S
+            self._unused.update(dict.fromkeys(node.all_folders(), at))
             self.timer.expect(at)
         return not isinstance(reply, Exception)
 
@@ -95,5 +99,5 @@ class Deletion:
         return node.is_over(self._connection.session_id)
 
     def _forget(self, node: Node) -> None:
-        if self._nodes.get(node.owner) is node:
-            del self._nodes[node.owner]
+        if self._nodes.get(node.key) is node:
+            del self._nodes[node.key]

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import Unavailable
+from ...model import Grant, Request
 from . import paths
-from .node import Node
+from .node import Node, read_fence
 from .wire import Connection, messages
+from .wire.connection import failure_of
 from .wire.messages import Acl
 
 TRIES = 5
@@ -20,16 +22,25 @@ TRIES = 5
 class Folders:
     """Where the locks of one client lie."""
 
-    def __init__(self, connection: Connection, root: str, acl: Acl) -> None:
+    def __init__(self, connection: Connection, root: str, acl: Acl, recipe: str) -> None:
         self._connection = connection
-        self._acl = acl
+        self._recipe = recipe
+        self.acl = acl
         self.root = root
         self.containers = True
         """The server has container nodes, as far as we know."""
 
+    def location(self, of: Request | Grant) -> paths.Location:
+        """Return where the node of an attempt or a grant is made."""
+        return paths.location(self.root, of.name, of.owner, self._recipe, of.share)
+
     def path(self, name: str) -> str:
         """Return the folder of a name."""
         return f"{self.root}/{paths.encode(name)}"
+
+    def shared_path(self, kind: str, name: str) -> str:
+        """Return the folder of a name's read/write lock, semaphore or memory."""
+        return f"{self.root}/{kind}/{paths.segment(name)}"
 
     def name(self, path: str) -> str:
         """Return the name that a folder belongs to."""
@@ -52,29 +63,61 @@ class Folders:
         order = paths.contenders(listed)
         if not paths.is_spent(order):
             return order
-        stats = await self._connection.call(
-            *[messages.exists(f"{folder}/{child}") for child in order]
+        found = await self._connection.call(
+            *[messages.get_data(f"{folder}/{child}") for child in order]
         )
-        known = [(stat.czxid, child) for child, stat in zip(order, stats, strict=True) if stat]
+        known = [
+            (read_fence(reply[0], reply[1].czxid), child)
+            for child, reply in zip(order, found, strict=True)
+            if not isinstance(reply, Exception)
+        ]
         return [child for _, child in sorted(known)]
 
     async def create_and_list(self, node: Node) -> Any:
         """Create a node and list its folder, in one go; the folder is made if it is missing."""
-        creation = messages.create(f"{node.folder}/{node.prefix}", node.data(node.ttl), self._acl)
-        listing = messages.get_children(node.folder)
+        path = f"{node.folder}/{node.prefix}{node.label}"
+        creation = messages.create(path, node.data(node.ttl), self.acl)
+        requests = (creation, *node.listing_requests())
         for _ in range(TRIES):
-            created, listed = await self._connection.call(creation, listing, session=node.session)
+            created, *listed = await self._connection.call(*requests, session=node.session)
             if not isinstance(created, Exception):
                 path, stat = created
                 node.child = str(path[len(node.folder) + 1 :])
                 node.fence, node.session = stat.czxid, stat.session
-                return listed
-            await self._make(node.folder)
+                return node.read_listing(listed)
+            await self._make_all(node)
         raise Unavailable(
             f"the folder {node.folder} vanishes as soon as it is made; nothing is held"
         )
 
-    async def _make(self, folder: str) -> None:
+    async def move(self, node: Node, folder: str, child: str) -> bool:
+        """Give a node another name, in one transaction; False when it has gone.
+
+        Until that is answered it may be here or there, and ``find`` tells. It keeps its fence.
+        """
+        before, old = node.child, node.path
+        node.moved, node.child = True, None
+        creation = messages.create_named(f"{folder}/{child}", node.data(node.ttl), self.acl)
+        both = messages.multi([messages.delete(old), creation])
+        for _ in range(TRIES):
+            (reply,) = await self._connection.call(both, session=node.session)
+            node.child = before
+            if failure_of(reply) is None:
+                node.folder, node.child = folder, child
+                return True
+            if isinstance(reply[0], messages.NoNode):
+                return False
+            await self._make_all(node)
+            node.child = None
+        raise Unavailable(f"the folder {folder} vanishes as soon as it is made; nothing is held")
+
+    async def _make_all(self, node: Node) -> None:
+        """Make the folders of a node."""
+        await self.make(node.folder)
+        if node.lease_folder:
+            await self.make(node.lease_folder)
+
+    async def make(self, folder: str) -> None:
         """Make a folder and all above it, in one go; those that exist stay as they are."""
         steps = folder.split("/")
         above = ["/".join(steps[:depth]) for depth in range(2, len(steps) + 1)]
@@ -85,8 +128,8 @@ class Folders:
     def _creation(self, path: str) -> messages.Request:
         """Return the request for a folder: the root and all above it stay, others go if unused."""
         if self.containers and len(path) > len(self.root):
-            return messages.create_container(path, self._acl)
-        return messages.create_persistent(path, self._acl)
+            return messages.create_container(path, self.acl)
+        return messages.create_persistent(path, self.acl)
 
     async def find(self, node: Node, *, any_session: bool = False) -> list[str]:
         """Find a node whose creation was not answered, and list the children of its folder.
@@ -96,11 +139,17 @@ class Folders:
         that as well.
         """
         folder, call = node.folder, self._connection.call
-        _, listed = await call(messages.sync(folder), messages.get_children(folder))
+        _, *replies = await call(messages.sync(folder), *node.listing_requests())
+        listed = node.read_listing(replies)
         children: list[str] = [] if isinstance(listed, Exception) else listed
-        alike = [child for child in children if child.startswith(node.prefix)]
-        stats = await call(*[messages.exists(f"{folder}/{child}") for child in alike])
-        for child, stat in zip(alike, stats, strict=True):
+        everywhere = [
+            *[(folder, child) for child in children],
+            *[(node.lease_folder, child) for child in node.leases],
+        ]
+        alike = [(parent, child) for parent, child in everywhere if child.startswith(node.prefix)]
+        stats = await call(*[messages.exists(f"{parent}/{child}") for parent, child in alike])
+        for (parent, child), stat in zip(alike, stats, strict=True):
             if stat and (any_session or stat.session == self._connection.session_id):
-                node.child, node.fence, node.session = child, stat.czxid, stat.session
+                node.folder, node.child, node.session = parent, child, stat.session
+                node.fence = node.fence or stat.czxid
         return children

@@ -10,25 +10,31 @@ import json
 from typing import Any, NamedTuple
 
 from ...errors import Unavailable
-from ...model import Gone, Grant, Holding, State, Waiting
+from ...model import Gone, Grant, Holding, Role, State, Waiting
 from ...world import World
 from . import paths
 from .folders import Folders
-from .node import Node, read_data
+from .node import Node, read_data, read_fence
 from .wire import Connection, messages
 from .wire.messages import Stat
 
-REVOKED_MAX = 100  # the last revocations, so that their node never grows
+REVOKED_BYTES_MAX = 100_000  # the last revocations, so that their node never grows
 TRIES = 10
 BATCH_MAX = 200
 
 
 class Contender(NamedTuple):
-    """One node of a queue, and what is in it."""
+    """One node that holds or waits, and what is in it."""
 
-    child: str
+    path: str
     data: bytes
     stat: Stat
+    role: Role
+    waits: bool
+
+    @property
+    def child(self) -> str:
+        return self.path.rpartition("/")[2]
 
 
 class Inspection:
@@ -40,10 +46,14 @@ class Inspection:
         self._folders = folders
 
     async def inspect(self, name: str) -> State:
-        contenders = await self._contenders(self._folders.path(name))
-        holders = [self._holding(name, contender) for contender in contenders[:1]]
-        waiters = [Waiting(self._age(x.stat), self._read(x.data)[1]) for x in contenders[1:]]
-        return State(name, tuple(holders), tuple(waiters))
+        contenders = await self._contenders(name)
+        holders = [self._holding(name, x) for x in contenders if not x.waits]
+        waiters = [
+            Waiting(self._age(x.stat), self._read(x.data)[1], x.role) for x in contenders if x.waits
+        ]
+        limits = (paths.limit(x.child) for x in contenders if x.role == "semaphore")
+        limit = next((known for known in limits if known is not None), None)
+        return State(name, tuple(holders), tuple(waiters), limit)
 
     async def scan(self, prefix: str) -> list[Holding]:
         await self._connection.call(messages.sync(self._folders.root or "/"))
@@ -59,11 +69,23 @@ class Inspection:
                         inner += self._folders_in(path, children)
                         found += await self._holder(path, children, prefix)
             level = inner
+        for name in await self._shared_names():
+            if name.startswith(prefix):
+                found += await self._holders(name, shared=True)
         return sorted(found, key=lambda holding: holding.name)
 
     def _folders_in(self, path: str, children: list[str]) -> list[str]:
-        ours = (c for c in children if paths.sequence(c) is None and c != paths.REVOKED)
+        ours = (c for c in children if paths.sequence(c) is None and c not in paths.OURS)
         return [f"{path}/{child}" for child in ours if path or child != paths.SYSTEM]
+
+    async def _shared_names(self) -> list[str]:
+        """List the names that have a folder of a read/write lock or of a semaphore."""
+        kinds = [f"{self._folders.root}/{kind}" for kind in paths.KINDS.values()]
+        found: set[str] = set()
+        for listed in await self._connection.call(*map(messages.get_children, kinds)):
+            if not isinstance(listed, Exception):
+                found |= {name for c in listed if paths.segment(name := paths.decode(c)) == c}
+        return sorted(found)
 
     async def _holder(self, path: str, children: list[str], prefix: str) -> list[Holding]:
         order = await self._folders.order(path, children)
@@ -72,33 +94,50 @@ class Inspection:
         name = self._folders.name(path)
         if not name.startswith(prefix) or self._folders.path(name) != path:
             return []
-        (found,) = await self._connection.call(messages.get_data(f"{path}/{order[0]}"))
+        first = f"{path}/{order[0]}"
+        (found,) = await self._connection.call(messages.get_data(first))
         if isinstance(found, Exception):  # released at this moment: see who is next
-            contenders = await self._contenders(path)
-            return [self._holding(name, contenders[0])] if contenders else []
-        return [self._holding(name, Contender(order[0], *found))]
+            return await self._holders(name, shared=False)
+        return [self._holding(name, Contender(first, found[0], found[1], "lock", waits=False))]
+
+    async def _holders(self, name: str, *, shared: bool) -> list[Holding]:
+        """Who holds a name: its read/write lock and semaphore, or else its mutex."""
+        found = await self._contenders(name, with_waiters=False)
+        return [self._holding(name, one) for one in found if (one.role != "lock") is shared]
 
     async def revoke(self, name: str, reason: str) -> bool:
-        """Delete the holder's node, and in the same transaction write down why."""
-        folder = self._folders.path(name)
+        """Delete the nodes of all holders, each in the transaction that notes why."""
         for _ in range(TRIES):
-            contenders = await self._contenders(folder, 1)
-            if not contenders:
+            holders = await self._contenders(name, with_waiters=False)
+            if not holders:
                 return False
-            child = contenders[0].child
-            found = await self._reasons()
-            if found is None:
-                continue
-            reasons, version = found
-            reasons = dict([*reasons.items(), (_key(child), reason)][-REVOKED_MAX:])
-            record = messages.set_data(self._folders.revoked, json.dumps(reasons).encode(), version)
-            both = messages.multi([record, messages.delete(f"{folder}/{child}")])
-            (reply,) = await self._connection.call(both)
-            if not any(isinstance(one, Exception) for one in reply):
+            revoked = [await self._revoke(holder, reason) for holder in holders]
+            if any(revoked):
                 return True
         raise Unavailable(
             f"{name!r} changed hands faster than it could be revoked; nothing is done"
         )
+
+    async def _revoke(self, holder: Contender, reason: str) -> bool:
+        """Take the lock from one holder; False when it has left by itself."""
+        for _ in range(TRIES):
+            found = await self._reasons()
+            if found is None:
+                continue
+            reasons, version = found
+            record = messages.set_data(
+                self._folders.revoked,
+                _written([*reasons.items(), (_key(holder.child), reason)]),
+                version,
+            )
+            (reply,) = await self._connection.call(
+                messages.multi([messages.delete(holder.path), record])
+            )
+            if not any(isinstance(one, Exception) for one in reply):
+                return True
+            if isinstance(reply[0], messages.NoNode):
+                return False
+        return False
 
     async def why_gone(self, node: Node) -> Gone:
         """Find out why a node of ours is not there any more."""
@@ -109,8 +148,8 @@ class Inspection:
 
     async def why_not_ours(self, grant: Grant) -> Gone:
         """Find out why this client cannot renew a grant that it has no node for."""
-        contenders = await self._contenders(self._folders.path(grant.name))
-        if any(contender.stat.czxid == grant.fence for contender in contenders):
+        contenders = await self._contenders(grant.name)
+        if any(read_fence(x.data, x.stat.czxid) == grant.fence for x in contenders):
             reason = "it lives with the session of another client, which alone can keep it"
             return Gone("session", reason)
         return Gone("expired", "its node is gone from ZooKeeper")
@@ -125,31 +164,48 @@ class Inspection:
         data, stat = found
         return json.loads(data or b"{}"), stat.version
 
-    async def _contenders(self, folder: str, most: int = 10_000) -> list[Contender]:
-        """Read the contenders of a folder, in order, with their data."""
-        _, children = await self._connection.call(
-            messages.sync(folder), messages.get_children(folder)
-        )
-        if isinstance(children, Exception):
-            return []
-        order = (await self._folders.order(folder, children))[:most]
+    async def _contenders(self, name: str, *, with_waiters: bool = True) -> list[Contender]:
+        """Read who holds a name and who waits, in order, with their data."""
         found: list[Contender] = []
-        for start in range(0, len(order), BATCH_MAX):
-            batch = order[start : start + BATCH_MAX]
-            replies = await self._connection.call(
-                *[messages.get_data(f"{folder}/{child}") for child in batch]
-            )
+        listed = [one for one in await self._listed(name) if with_waiters or not one[2]]
+        for start in range(0, len(listed), BATCH_MAX):
+            batch = listed[start : start + BATCH_MAX]
+            replies = await self._connection.call(*[messages.get_data(path) for path, *_ in batch])
             found += [
-                Contender(child, *reply)
-                for child, reply in zip(batch, replies, strict=True)
+                Contender(path, reply[0], reply[1], role, waits)
+                for (path, role, waits), reply in zip(batch, replies, strict=True)
                 if not isinstance(reply, Exception)
             ]
         return found
 
+    async def _listed(self, name: str) -> list[tuple[str, Role, bool]]:
+        """List the nodes of a name: the path of each, what it is, and whether it waits."""
+        folder = self._folders.path(name)
+        rwlock, semaphore = (self._folders.shared_path(k, name) for k in paths.KINDS.values())
+        locks, leases = f"{semaphore}/{paths.LOCKS}", f"{semaphore}/{paths.LEASES}"
+        _, *replies = await self._connection.call(
+            messages.sync(folder), *map(messages.get_children, (folder, rwlock, locks, leases))
+        )
+        order = self._folders.order
+        mutex, shared = await order(folder, replies[0]), await order(rwlock, replies[1])
+        queue = await order(locks, replies[2])
+        held = [] if isinstance(replies[3], Exception) else sorted(replies[3], key=paths.lease_key)
+        reading = paths.holders(shared)
+        return [
+            *[(f"{folder}/{child}", "lock", index > 0) for index, child in enumerate(mutex)],
+            *[
+                (f"{rwlock}/{child}", "read" if paths.is_reader(child) else "write", at >= reading)
+                for at, child in enumerate(shared)
+            ],
+            *[(f"{leases}/{child}", "semaphore", False) for child in held],
+            *[(f"{locks}/{child}", "semaphore", True) for child in queue],
+        ]
+
     def _holding(self, name: str, contender: Contender) -> Holding:
-        _, data, stat = contender
+        _, data, stat, role, _ = contender
         ttl, meta = self._read(data)
-        return Holding(name, stat.czxid, ttl, self._age(stat), ttl, meta)
+        fence, slot = read_fence(data, stat.czxid), paths.slot(contender.child)
+        return Holding(name, fence, ttl, self._age(stat), ttl, meta, role, slot)
 
     def _read(self, data: bytes) -> tuple[float, Any]:
         return read_data(data, self._connection.ttl_max)
@@ -161,3 +217,12 @@ class Inspection:
 def _key(child: str) -> str:
     """Return what tells one contender from all others, short enough to be kept."""
     return child[-60:]
+
+
+def _written(reasons: list[tuple[str, str]]) -> bytes:
+    """Return the last of these reasons, as many as fit."""
+    data = json.dumps(dict(reasons)).encode()
+    while len(data) > REVOKED_BYTES_MAX:
+        reasons = reasons[len(reasons) // 2 :]
+        data = json.dumps(dict(reasons)).encode()
+    return data

@@ -6,11 +6,18 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ...model import Meta, Request, Scalar
+from ...model import Grant, Meta, Request, Scalar
 from ...world import Signal
 from ..timer import NEVER
+from . import paths
+from .paths import Location
 from .wire import messages
 from .wire.messages import Batch, Send
+
+
+def key_of(of: Request | Grant) -> str:
+    """Return what an attempt or a grant is known by: an owner may have shares of other kinds."""
+    return of.owner if of.share is None else f"{of.share.kind}/{of.owner}"
 
 
 class Node:
@@ -27,9 +34,13 @@ class Node:
         "fence",
         "folder",
         "is_replacement",
+        "key",
+        "label",
+        "lease_folder",
+        "leases",
         "listing",
         "meta",
-        "owner",
+        "moved",
         "predecessor",
         "prefix",
         "session",
@@ -42,20 +53,21 @@ class Node:
     def __init__(
         self,
         request: Request,
-        folder: str,
-        prefix: str,
+        location: Location,
         is_replacement: bool,
         now: Callable[[], float],
         expect: Callable[[float], None],
     ) -> None:
         self._now = now
         self._expect = expect
-        self.owner = request.owner
+        self.key = key_of(request)
         self.ttl = request.ttl
         self.meta = request.meta
-        self.folder = folder
-        self.prefix = prefix
-        """How its own name begins, whatever the server appends."""
+        self.folder, self.prefix, self.label, self.lease_folder = location
+        self.leases: list[str] = []
+        """Who had a slot of the semaphore when we last looked."""
+        self.moved = False
+        """It goes on under another name than it was made with: as a reader, or as a lease."""
         self.is_replacement = is_replacement
         """It replaces one that was lost: what is left of that is not ours any more."""
         self.waits = request.waits or request.queue
@@ -65,6 +77,7 @@ class Node:
         self.child: str | None = None
         """Its name in the folder, once it is known."""
         self.fence = 0
+        """The czxid of the node that it was made as."""
         self.session = 0
         self.delete_at = NEVER
         """When it is deleted unless somebody says that it is still wanted."""
@@ -108,16 +121,60 @@ class Node:
         self.deleting = self.delete_at <= now
         return self.deleting
 
+    @property
+    def is_lease(self) -> bool:
+        """Whether it has left the queue of its semaphore, with a slot."""
+        return self.folder == self.lease_folder
+
+    def all_folders(self) -> list[str]:
+        """Return the folders that may be empty once it has gone, those within others first."""
+        if not self.lease_folder:
+            return [self.folder]
+        parent = self.lease_folder.rpartition("/")[0]
+        return [f"{parent}/{paths.LOCKS}", self.lease_folder, parent]
+
+    def listing_requests(self) -> tuple[messages.Request, ...]:
+        """Return the requests of one look. What moves goes from the first folder to the second,
+        so that they are read in this order."""
+        queue = messages.get_children(self.folder)
+        return (queue, messages.get_children(self.lease_folder)) if self.lease_folder else (queue,)
+
+    def read_listing(self, replies: list[Any]) -> Any:
+        """Return the reply that lists the queue; keep the one that lists the leases."""
+        if self.lease_folder:
+            self.leases = [] if isinstance(replies[1], Exception) else replies[1]
+        return replies[0]
+
     def twin(self, order: list[str]) -> str | None:
-        """Return the first in the queue, if another client has made it for the same owner."""
-        first = order[0] if order else None
-        if self.is_replacement or first is None or first == self.child:
+        """Return the path of what the same owner holds through another client."""
+        if self.is_replacement or not order:
             return None
-        return first if first.startswith(self.prefix) else None
+        if self.lease_folder:
+            alike = [child for child in self.leases if child.startswith(self.prefix)]
+        else:
+            alike = [child for child in order if child.startswith(self.prefix)]
+            alike = [child for child in alike if paths.blocker(order, order.index(child)) < 0]
+        others = [child for child in alike if child != self.child]
+        return f"{self.lease_folder or self.folder}/{others[0]}" if others else None
+
+    def holder_path(self, order: list[str]) -> str:
+        """Return the path of one who keeps it waiting."""
+        if self.leases:
+            return f"{self.lease_folder}/{self.leases[0]}"
+        return f"{self.folder}/{order[0]}"
+
+    def other_limit(self, order: list[str], ours: int) -> int | None:
+        """Return the limit of those who used its semaphore before it, if they have another."""
+        if not self.lease_folder or self.is_lease:
+            return None
+        before = order[: order.index(self.child)] if self.child in order else order
+        known = (paths.limit(child) for child in (*self.leases, *before))
+        return next((theirs for theirs in known if theirs not in (None, ours)), None)
 
     def data(self, ttl: float) -> bytes:
         """Return its data, for whoever inspects the lock."""
-        return f'{{"ttl": {ttl!r}, "meta": {self.meta}}}'.encode()
+        fence = f', "fence": {self.fence}' if self.moved else ""
+        return f'{{"ttl": {ttl!r}, "meta": {self.meta}{fence}}}'.encode()
 
     def predecessor_gone(self) -> None:
         self.predecessor, self.watched_path, self.behind_holder = None, None, False
@@ -131,8 +188,9 @@ class Node:
         if send is None:
             self.wake()
             return
-        self.listing = Batch(1, self.wake)
-        send((messages.get_children(self.folder),), self.listing)
+        requests = self.listing_requests()
+        self.listing = Batch(len(requests), self.wake)
+        send(requests, self.listing)
 
     def wake(self) -> None:
         """Have the waiter look; one that does not come loses its node."""
@@ -150,6 +208,15 @@ def read_data(data: bytes | None, otherwise_ttl: float) -> tuple[float, Meta]:
     except (ValueError, TypeError, KeyError):
         words: dict[str, Scalar] = {"identifier": text} if text else {}
         return otherwise_ttl, words
+
+
+def read_fence(data: bytes | None, czxid: int) -> int:
+    """Read the fence of a contender: its czxid, or the one that it had before it moved."""
+    try:
+        found: Any = json.loads(data or b"")
+        return max(0, int(found["fence"])) or czxid
+    except (ValueError, TypeError, KeyError):
+        return czxid
 
 
 def read_words(found: Any) -> str:

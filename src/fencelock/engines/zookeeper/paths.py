@@ -8,6 +8,12 @@ A name is a path below the root, so that other programs find it: ``jobs/nightly`
 ``<root>/jobs/nightly``. What ZooKeeper or this layout would misread is percent-encoded, in each
 segment by itself, and no name leads out of the root. ``%`` with anything but two digits behind it
 is never part of an encoded name: such nodes are ours.
+
+Read/write locks and semaphores lie in folders of that kind, each name as one segment: Curator takes
+every child of a lock for a contender, so no name may lie within another. Their nodes have Curator's
+names: ``_c_<uuid>-__READ__<sequence>`` and ``_c_<uuid>-__WRIT__<sequence>`` in the folder of a
+read/write lock; ``lock-`` nodes in ``locks`` and ``lease-`` nodes in ``leases`` of a semaphore,
+with the limit and the slot before that word.
 """
 
 from __future__ import annotations
@@ -15,23 +21,47 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import sha256
+from typing import NamedTuple
 from urllib.parse import quote, unquote
+
+from ...model import Share
 
 SEGMENTS_MAX = 8  # deeper names keep their slashes encoded in the last segment
 PLAIN = " !\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~"
 EMPTY = "%"  # an empty segment, as in a//b
 REVOKED = "%revoked"
+MEMORY = "%memory"
+KINDS = {"rwlock": "%rwlock", "semaphore": "%semaphore"}
+OURS = {REVOKED, MEMORY, *KINDS.values()}
+LOCKS, LEASES = "locks", "leases"
 SYSTEM = "zookeeper"  # the server's own folder at the top of the tree
 
 _CONTENDER = re.compile(r"(?:__r?lock__|lock-|__READ__|__WRIT__)(-?\d{10})$")
+_CONTENDER_MAX = 20  # no match is longer: a long name is searched at its end only
 NUMBER_MAX = 2**31 - 1
 CURATOR = "_c_"
+READ, WRITE = "__READ__", "__WRIT__"
+_READERS = (READ, "__rlock__")
+_SLOT = re.compile(r"-(\d+)-of-(\d+)-lease-")
+_LIMIT = re.compile(r"-of-(\d+)-(?:lock|lease)-")
+
+
+class Location(NamedTuple):
+    """Where an owner's node is made, and how its name begins."""
+
+    folder: str
+    prefix: str
+    """What tells it from the nodes of all others."""
+    label: str = ""
+    """What stands between that and the number that the server appends."""
+    leases: str = ""
+    """The folder to which it goes when it has a slot of a semaphore."""
 
 
 def encode(name: str) -> str:
     """Return the path of a name below the root, without a slash in front."""
     first, *others = name.split("/", SEGMENTS_MAX - 1)
-    segments = [_segment(first), *map(_segment, others)]
+    segments = [segment(first), *map(segment, others)]
     if segments[0] == SYSTEM:
         segments[0] = _escape_last(SYSTEM)
     return "/".join(segments)
@@ -42,7 +72,8 @@ def decode(path: str) -> str:
     return "/".join("" if segment == EMPTY else unquote(segment) for segment in path.split("/"))
 
 
-def _segment(text: str) -> str:
+def segment(text: str) -> str:
+    """Return a text as the name of one node."""
     if text in ("", ".", ".."):
         return "%2E" * len(text) or EMPTY
     encoded = quote(text, safe=PLAIN)
@@ -60,15 +91,30 @@ def protected(owner: str, recipe: str) -> str:
     release.
     """
     guid = sha256(owner.encode()).hexdigest()[:32]
-    if recipe == "curator":
-        parts = (guid[:8], guid[8:12], guid[12:16], guid[16:20], guid[20:])
-        return f"{CURATOR}{'-'.join(parts)}-lock-"
-    return f"{guid}__lock__"
+    return f"{_curator(guid)}lock-" if recipe == "curator" else f"{guid}__lock__"
+
+
+def location(root: str, name: str, owner: str, recipe: str, share: Share | None) -> Location:
+    """Return where the node of an owner is made, for a lock or a share of a name."""
+    if share is None:
+        return Location(f"{root}/{encode(name)}", protected(owner, recipe))
+    folder = f"{root}/{KINDS[share.kind]}/{segment(name)}"
+    prefix = _curator(sha256(owner.encode()).hexdigest()[:32])
+    if share.kind == "semaphore":
+        label = f"of-{share.limit}-lock-"
+        return Location(f"{folder}/{LOCKS}", prefix, label, f"{folder}/{LEASES}")
+    return Location(folder, prefix, WRITE if share.units == share.limit else READ)
+
+
+def _curator(guid: str) -> str:
+    """Return a guid as Curator puts it before the names of its nodes."""
+    parts = (guid[:8], guid[8:12], guid[12:16], guid[16:20], guid[20:])
+    return f"{CURATOR}{'-'.join(parts)}-"
 
 
 def sequence(child: str) -> int | None:
     """Return the number that the server gave to a contender, or None for any other node."""
-    found = _CONTENDER.search(child)
+    found = _CONTENDER.search(child, max(0, len(child) - _CONTENDER_MAX))
     return int(found[1]) if found else None
 
 
@@ -88,3 +134,72 @@ def is_spent(order: list[str]) -> bool:
         return False
     first, *last = [sequence(child) or 0 for child in (order[0], *order[-2:])]
     return first < 0 or last == [NUMBER_MAX, NUMBER_MAX]
+
+
+def is_reader(child: str) -> bool:
+    """Whether a contender shares its lock with other readers."""
+    return child[:-10].rstrip("-").endswith(_READERS)
+
+
+def blocker(order: list[str], position: int) -> int:
+    """Return whom a contender waits for: a reader for the last writer before it, a writer for
+    whoever is before it; -1 when there is none, and it holds the lock."""
+    before = position - 1
+    if is_reader(order[position]):
+        while before >= 0 and is_reader(order[before]):
+            before -= 1
+    return before
+
+
+def holders(order: list[str]) -> int:
+    """Return how many of the first contenders hold the lock: one, or all readers at the head."""
+    count = next((i for i, child in enumerate(order) if not is_reader(child)), len(order))
+    return count or min(len(order), 1)
+
+
+def downgraded(child: str) -> str:
+    """Return the name that a writer's node has once it only reads: its number stays, as it does
+    with Curator, so that it stands before all who wait."""
+    return READ.join(child.rsplit(WRITE, 1))
+
+
+def lease(child: str, slot: int) -> str:
+    """Return the name that a node in the queue of a semaphore has once it has a slot."""
+    before, _, behind = child.rpartition("of-")
+    limit, _, number = behind.partition("-lock-")
+    return f"{before}{slot}-of-{limit}-lease-{number}"
+
+
+def slot(child: str) -> int | None:
+    """Return the slot of a lease; None for another program's, which has none."""
+    found = _SLOT.search(child)
+    return int(found[1]) if found else None
+
+
+def lease_key(child: str) -> tuple[int, str]:
+    """Return what leases are shown in the order of: their slots, then those that have none."""
+    number = slot(child)
+    return (NUMBER_MAX if number is None else number, child)
+
+
+def limit(child: str) -> int | None:
+    """Return the limit that the user of a semaphore knows; None for another program's."""
+    found = _LIMIT.search(child)
+    return int(found[1]) if found else None
+
+
+def free_slot(leases: list[str], most: int) -> int | None:
+    """Return the lowest free slot; None when all are taken, by leases without a slot, too."""
+    if len(leases) >= most:
+        return None
+    taken = set(map(slot, leases))
+    return next(number for number in range(most) if number not in taken)
+
+
+def held_share(share: Share | None, child: str) -> Share | None:
+    """Return which share a node holds."""
+    if share is None:
+        return None
+    if share.kind == "semaphore":
+        return share._replace(slot=slot(child))
+    return share._replace(units=1 if is_reader(child) else share.limit)

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from ...errors import Unavailable
 from ...model import Gone, Grant, granted
 from ...world import World
+from .folders import Folders
 from .inspect import Inspection
-from .node import Node
+from .node import Node, key_of
 from .wire import Connection, messages
 
 TRIES = 3
@@ -29,27 +30,29 @@ class Renewal:
         world: World,
         connection: Connection,
         nodes: dict[str, Node],
+        folders: Folders,
         inspection: Inspection,
     ) -> None:
         self._world = world
         self._connection = connection
         self._nodes = nodes
+        self._folders = folders
         self._inspection = inspection
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         """Check that all nodes exist, by a transaction that proves that a majority knows us."""
         answers: dict[str, Grant | Gone] = {}
         for _ in range(TRIES):
-            left = [grant for grant in grants if grant.owner not in answers]
+            left = [grant for grant in grants if key_of(grant) not in answers]
             nodes = await self._held(left, answers)
             if not nodes or await self._extend(nodes, answers):
-                return [answers[grant.owner] for grant in grants]
+                return [answers[key_of(grant)] for grant in grants]
             paths = [node.path for _, node in nodes]
             found = await self._connection.call(*map(messages.exists, paths))
-            for (grant, node), stat in zip(nodes, found, strict=True):
-                if stat is None:
-                    self._nodes.pop(grant.owner, None)
-                    answers[grant.owner] = await self._inspection.why_gone(node)
+            for (_, node), stat in zip(nodes, found, strict=True):
+                if stat is None and not await self._has_moved(node):
+                    self._nodes.pop(node.key, None)
+                    answers[node.key] = await self._inspection.why_gone(node)
         raise Unavailable("nodes vanished while they were renewed; nothing is known of the others")
 
     async def _held(
@@ -58,11 +61,13 @@ class Renewal:
         """Return the nodes of grants that may still be; answer that the others are gone."""
         found: list[tuple[Grant, Node]] = []
         for grant in grants:
-            node = self._nodes.get(grant.owner)
+            node = self._nodes.get(key := key_of(grant))
+            if node is not None and node.child is None and node.moved:
+                await self._folders.find(node)  # its new name was not answered
             if node is None or node.child is None:
-                answers[grant.owner] = await self._inspection.why_not_ours(grant)
+                answers[key] = await self._inspection.why_not_ours(grant)
             elif node.is_over(self._connection.session_id):
-                answers[grant.owner] = Gone("session", "its ZooKeeper session has expired")
+                answers[key] = Gone("session", "its ZooKeeper session has expired")
             else:
                 found.append((grant, node))
         return found
@@ -91,7 +96,19 @@ class Renewal:
             node.ttl = min(grant.ttl, ttl_max)
             node.keep_until(sent_at + node.ttl)
             if node.deleting:
-                answers[grant.owner] = Gone("expired", "its ttl was over before it was renewed")
+                answers[node.key] = Gone("expired", "its ttl was over before it was renewed")
                 continue
-            answers[grant.owner] = granted(grant.name, grant.owner, grant.fence, node.ttl, sent_at)
+            name, owner, fence, *_, share = grant
+            answers[node.key] = granted(name, owner, fence, node.ttl, sent_at, share)
         return True
+
+    async def _has_moved(self, node: Node) -> bool:
+        """Whether a node that is not where it was has got another name meanwhile."""
+        if not node.moved:
+            return False
+        before, node.child = node.child, None
+        await self._folders.find(node)
+        if node.child is not None:
+            return True
+        node.child = before
+        return False

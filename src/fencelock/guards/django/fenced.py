@@ -11,6 +11,7 @@ from django.db.models.functions import Greatest
 from ...errors import UsageError
 from ..fence import Claim, Fenced, claim
 from ..sql import errors
+from ..sql.rows import check_writer
 from ..sql.steps import Table
 
 __all__ = ["FenceField", "FencedModel", "FencedQuerySet"]
@@ -162,7 +163,7 @@ class FencedModel(models.Model):
 
 def _claim(model: Any, lease: Fenced | int, name: str | None = None) -> Claim:
     bare = name is None and isinstance(lease, int)
-    return claim(lease, model._meta.label if bare else name, model.fence_epoch)
+    return check_writer(claim(lease, model._meta.label if bare else name, model.fence_epoch))
 
 
 def _raise(rows: Any, found: Claim, values: Mapping[str, Any] = _NONE) -> int:

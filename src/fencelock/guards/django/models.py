@@ -21,11 +21,16 @@ class NameField(models.CharField):
 
 
 class Mark(models.Model):
-    """The highest fence that a name has seen. ``SqlGuard`` writes it, and so does its ``reset``."""
+    """The marks of a name: the highest of all and, if a reader has that, the writers' beside it.
+
+    ``SqlGuard`` writes them, and so does its ``reset``.
+    """
 
     name = NameField(max_length=512, primary_key=True)
     mark = models.BigIntegerField()
     seen_at = models.BigIntegerField(help_text="in seconds, by the clock of the database")
+    read_mark = models.BigIntegerField(null=True)
+    write_mark = models.BigIntegerField(null=True)
 
     class Meta:
         db_table = "fencelock_marks"

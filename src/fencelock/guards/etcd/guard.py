@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from ...errors import OutcomeUnknown, Unavailable, UsageError
-from ..fence import Fenced, check_age, claim
+from ..fence import Claim, Fenced, check_age, claim
 from ..runner import run, run_async
 from .gateway import Gateway
 from .transaction import (
@@ -23,6 +23,7 @@ from .transaction import (
     mark_key,
     page,
     put,
+    read_only,
     removals,
     seen,
     setting,
@@ -32,6 +33,8 @@ from .transaction import (
 __all__ = ["AsyncEtcdGuard", "EtcdGuard"]
 
 T = TypeVar("T")
+
+ATTEMPTS_MAX = 200  # each that fails is another's success
 
 _TXN = "/v3/kv/txn"
 _RANGE = "/v3/kv/range"
@@ -58,14 +61,31 @@ class _EtcdGuardBase:
         self.epoch = epoch
 
     def _commit(
-        self, operations: Iterable[Operation], lease: Fenced | int, name: str | None
+        self, operations: Iterable[Operation], lease: Fenced | int, name: str | None, reads: bool
     ) -> _Steps[Sequence[Json]]:
-        wanted = claim(lease, name, self.epoch)
+        wanted = claim(lease, name, self.epoch, reads)
+        if wanted.reading:
+            return (yield from self._read(tuple(operations), wanted))
         request = guarded(operations, wanted, prefix=self.prefix, stamp=int(time.time()))
         return request.judge((yield _Request(_TXN, request.json())))
 
-    def _mark(self, name: str) -> _Steps[int]:
-        return seen((yield from _range(look(self._mark_key(name)))))
+    def _read(self, operations: tuple[Operation, ...], wanted: Claim) -> _Steps[Sequence[Json]]:
+        """Look, judge, and do it if the mark is still the same; else look again."""
+        key = self._mark_key(wanted.name)
+        for _ in range(ATTEMPTS_MAX):
+            looked = yield from _range(look(key))
+            request = read_only(operations, key, wanted, int(time.time()), looked)
+            reply = yield _Request(_TXN, request)
+            if reply.get("succeeded"):
+                answers: Sequence[Json] = reply.get("responses", [])
+                return answers[: len(operations)]
+        raise Unavailable(
+            f"the mark of {wanted.name!r} was changed by others {ATTEMPTS_MAX} times before this "
+            "could be done, so nothing was done: try again"
+        )
+
+    def _mark(self, name: str, reads: bool) -> _Steps[int]:
+        return seen((yield from _range(look(self._mark_key(name))))).of(reads)
 
     def _reset(self, name: str, to: int) -> _Steps[None]:
         mark = claim(to, name, self.epoch).mark if to else 0
@@ -118,10 +138,14 @@ class EtcdGuard(_EtcdGuardBase):
         )
 
     def enter(
-        self, lease: Fenced | int, *keys: str, name: str | None = None
+        self, lease: Fenced | int, *keys: str, name: str | None = None, reading: bool = False
     ) -> dict[str, bytes | None]:
-        """Raise the mark and read keys, in one step: what every tenure begins with."""
-        answers = self.commit([get(key) for key in keys], lease, name=name)
+        """Raise the mark and read keys, in one step: what every tenure begins with.
+
+        ``reading`` says of a bare fence that it is a read lock's; a lease says so itself.
+        """
+        gets = [get(key) for key in keys]
+        answers = self.commit(gets, lease, name=name, reading=reading)
         return dict(zip(keys, values(answers), strict=True))
 
     def put(
@@ -135,17 +159,26 @@ class EtcdGuard(_EtcdGuardBase):
         self.commit([delete(key)], lease, name=name)
 
     def commit(
-        self, operations: Iterable[Operation], lease: Fenced | int, *, name: str | None = None
+        self,
+        operations: Iterable[Operation],
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+        reading: bool = False,
     ) -> Sequence[Json]:
         """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
 
-        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done.
+        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done. For a reader
+        they must be gets.
         """
-        return self._run(self._commit(operations, lease, name))
+        return self._run(self._commit(operations, lease, name, reading))
 
-    def mark(self, name: str) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        return self._run(self._mark(name))
+    def mark(self, name: str, *, reading: bool = False) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
+        return self._run(self._mark(name, reading))
 
     def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
@@ -190,10 +223,14 @@ class AsyncEtcdGuard(_EtcdGuardBase):
         self._send = send or _in_a_thread(gateway)
 
     async def enter(
-        self, lease: Fenced | int, *keys: str, name: str | None = None
+        self, lease: Fenced | int, *keys: str, name: str | None = None, reading: bool = False
     ) -> dict[str, bytes | None]:
-        """Raise the mark and read keys, in one step: what every tenure begins with."""
-        answers = await self.commit([get(key) for key in keys], lease, name=name)
+        """Raise the mark and read keys, in one step: what every tenure begins with.
+
+        ``reading`` says of a bare fence that it is a read lock's; a lease says so itself.
+        """
+        gets = [get(key) for key in keys]
+        answers = await self.commit(gets, lease, name=name, reading=reading)
         return dict(zip(keys, values(answers), strict=True))
 
     async def put(
@@ -207,17 +244,26 @@ class AsyncEtcdGuard(_EtcdGuardBase):
         await self.commit([delete(key)], lease, name=name)
 
     async def commit(
-        self, operations: Iterable[Operation], lease: Fenced | int, *, name: str | None = None
+        self,
+        operations: Iterable[Operation],
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+        reading: bool = False,
     ) -> Sequence[Json]:
         """Do all of these in one transaction, or raise StaleFence; etcd's answers, in their order.
 
-        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done.
+        ``name`` is needed for a bare fence. OutcomeUnknown: it may have been done. For a reader
+        they must be gets.
         """
-        return await self._run(self._commit(operations, lease, name))
+        return await self._run(self._commit(operations, lease, name, reading))
 
-    async def mark(self, name: str) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        return await self._run(self._mark(name))
+    async def mark(self, name: str, *, reading: bool = False) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
+        return await self._run(self._mark(name, reading))
 
     async def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.

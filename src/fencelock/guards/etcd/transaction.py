@@ -9,6 +9,10 @@ The mark of a name is a key of its own. Its value begins with the mark in ninete
 etcd, which compares values as bytes, compares them as numbers. "Not higher than ours" is "less than
 ours plus one", and what is not there at all compares with nothing: so a second, nested transaction
 compares that. It is one request, and etcd carries it out as one step.
+
+While a reader has the highest mark, that of the writers stands at the end of the value. Where it is
+etcd cannot compare it: a reader looks at the key first, and its transaction demands that the key is
+still the same.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ...errors import EngineError, UsageError
-from ..fence import MARK_DIGITS, Claim
+from ..fence import MARK_DIGITS, Claim, MarkPair
 
 __all__ = ["PREFIX", "Guarded", "Operation", "delete", "get", "guarded", "put"]
 
@@ -107,8 +111,8 @@ class Guarded(NamedTuple):
         responses: Sequence[Mapping[str, Any]] = reply.get("responses", [])
         if reply.get("succeeded"):
             return responses[1:]
-        found = values(responses)
-        raise self.claim.stale(read_mark(next(found)))
+        read_marks(next(values(responses))).admit(self.claim)
+        raise EngineError("etcd refused a fence that is not below its mark; nothing was done")
 
     def _done(self) -> Iterator[Operation]:
         yield put(self.key, f"{written(self.claim.mark)} {self.stamp}")
@@ -124,8 +128,14 @@ def guarded(
 ) -> Guarded:
     """A transaction that raises the mark of a name and does these operations, or neither.
 
-    ``stamp`` is the time of day in seconds, kept beside the mark: ``forget`` goes by it.
+    ``stamp`` is the time of day in seconds, kept beside the mark: ``forget`` goes by it. A reader
+    must look at the mark first, so that for one it is a UsageError.
     """
+    if claim.reading:
+        raise UsageError(
+            "a reader cannot be judged by one transaction alone: let EtcdGuard send it, which "
+            "looks at the mark before"
+        )
     return Guarded(claim, mark_key(prefix, claim.name), stamp, tuple(operations))
 
 
@@ -142,17 +152,18 @@ def written(mark: int) -> str:
     return f"{mark:0{MARK_DIGITS}d}"
 
 
-def read_mark(value: bytes | None) -> int:
-    """Read the mark in the value of its key; 0 when there is none."""
+def read_marks(value: bytes | None) -> MarkPair:
+    """Read the value of a mark's key: the highest, when that was, and the writers' if below."""
     if value is None:
-        return 0
-    digits = value[:MARK_DIGITS]
-    if len(digits) < MARK_DIGITS or not digits.isdigit():
+        return MarkPair()
+    highest, *more = value.split() or [b""]
+    written = more[1] if len(more) > 1 else highest
+    if any(len(digits) != MARK_DIGITS or not digits.isdigit() for digits in (highest, written)):
         raise EngineError(
             f"the key of the mark holds {value!r}, which no guard wrote; nothing was done: remove "
             "that key, or give the guard a prefix of its own"
         )
-    return int(digits)
+    return MarkPair(int(highest), int(written))
 
 
 def values(responses: Iterable[Mapping[str, Any]]) -> Iterator[bytes | None]:
@@ -168,9 +179,29 @@ def look(key: bytes) -> Json:
     return {"key": _text(key)}
 
 
-def seen(reply: Json) -> int:
-    """Read the mark in the answer to ``look``."""
-    return read_mark(next(values([{"response_range": reply}])))
+def seen(reply: Json) -> MarkPair:
+    """Read the marks in the answer to ``look``."""
+    return read_marks(next(values([{"response_range": reply}])))
+
+
+def read_only(
+    operations: Iterable[Operation], key: bytes, claim: Claim, stamp: int, looked: Json
+) -> Json:
+    """Make a transaction that a reader does if the mark is still what the answer to ``look`` says.
+
+    Or raise StaleFence. The mark is written only if the reader raises it.
+    """
+    if any(operation.kind != "get" for operation in operations):
+        claim.to_write()
+    marks = seen(looked)
+    after = marks.admit(claim)
+    same: dict[str, Any] = {"result": "EQUAL", "target": "MOD", "key": _text(key)}
+    same["mod_revision"] = looked["kvs"][0]["mod_revision"] if looked.get("kvs") else "0"
+    done = [operation.json() for operation in operations]
+    if after != marks:
+        value = f"{written(after.highest)} {stamp} {written(after.written)}"
+        done.append(put(key, value).json())
+    return {"compare": [same], "success": done}
 
 
 def setting(key: bytes, mark: int, stamp: int) -> Json:
@@ -196,7 +227,7 @@ def is_last(found: Sequence[Json]) -> bool:
 def removals(found: Sequence[Json], before: float) -> Iterator[Json]:
     """For each mark of an older time, a transaction that removes it if it is still the same."""
     for each in found:
-        stamp = b64decode(each.get("value", "")).partition(b" ")[2]
+        stamp = b64decode(each.get("value", "")).partition(b" ")[2].partition(b" ")[0]
         if stamp.isdigit() and int(stamp) < before:
             key, revision = each["key"], each["mod_revision"]
             same = {"result": "EQUAL", "target": "MOD", "key": key, "mod_revision": revision}

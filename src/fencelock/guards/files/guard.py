@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from ...errors import OutcomeUnknown, UsageError
-from ..fence import Claim, Fenced, check_age, claim
+from ..fence import Claim, Fenced, MarkPair, check_age, claim
 from .sidecar import ENDING, Mark, locked, mapped, read, sidecar_of, write
 
 __all__ = ["FileGuard", "forget", "guarded_open", "guarded_replace"]
@@ -51,9 +51,12 @@ class FileGuard:
         self._timeout, self._durable = timeout, durable
         self._sidecar = sidecar_of(self._path)
 
-    def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence."""
-        with self._admitted(self._claim(lease, name)):
+    def enter(self, lease: Fenced | int, *, name: str | None = None, reading: bool = False) -> None:
+        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence.
+
+        ``reading`` says of a bare fence that it is a read lock's; a lease says so itself.
+        """
+        with self._admitted(self._claim(lease, name, reading)):
             pass
 
     def replace(self, data: bytes | str, lease: Fenced | int, *, name: str | None = None) -> None:
@@ -64,7 +67,13 @@ class FileGuard:
 
     @contextmanager
     def open(
-        self, mode: str, lease: Fenced | int, *, name: str | None = None, **options: Any
+        self,
+        mode: str,
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+        reading: bool = False,
+        **options: Any,
     ) -> Generator[IO[Any], None, None]:
         """Open the file as ``open`` does, with ``encoding`` and the like.
 
@@ -74,13 +83,14 @@ class FileGuard:
         kind = str(mode).replace("b", "").replace("t", "")  # a lease, if they were exchanged
         if kind not in _MODES:
             raise UsageError(f"a guarded file is opened with one of {sorted(_MODES)}, not {mode!r}")
-        theirs = self._claim(lease, name)
+        theirs = self._claim(lease, name, reading)
         if kind == "r":
             with self._admitted(theirs):
                 file = open(self._path, mode, **options)  # noqa: SIM115  # read outside the lock
             with file:
                 yield file
             return
+        theirs.to_write()
         with self._admitted(theirs):  # a stale one is told before it does the work
             if kind == "r+":
                 os.stat(self._path)  # as with open(), the file must exist
@@ -95,10 +105,13 @@ class FileGuard:
         finally:
             draft.close()
 
-    def mark(self) -> int:
-        """The mark, in epoch 0 the highest fence that was seen; 0 when there is none."""
+    def mark(self, *, reading: bool = False) -> int:
+        """The mark, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
         with locked(self._sidecar, self._timeout, create=False) as sidecar:
-            return 0 if sidecar is None else read(sidecar).mark
+            return 0 if sidecar is None else read(sidecar).pair.of(reading)
 
     def reset(self, to: int = 0) -> None:
         """Set the mark, also to a smaller fence than it has seen; 0 removes it.
@@ -113,14 +126,14 @@ class FileGuard:
             if not mark:
                 os.unlink(self._sidecar)
                 return
-            turn = read(sidecar).turn + 1
-            self._raise(sidecar, Mark(mark, self._name or "", turn, time.time()), first=turn == 1)
+            found = read(sidecar).raise_to(MarkPair(mark, mark), self._name or "")
+            self._raise(sidecar, found, first=found.turn == 1)
 
-    def _claim(self, lease: Fenced | int, name: str | None) -> Claim:
+    def _claim(self, lease: Fenced | int, name: str | None, reading: bool) -> Claim:
         given = name if name is not None else self._name
         if given is None and isinstance(lease, int):
-            return claim(lease, self._path, self._epoch)._replace(name="")
-        return claim(lease, given, self._epoch)
+            return claim(lease, self._path, self._epoch, reading)._replace(name="")
+        return claim(lease, given, self._epoch, reading)
 
     def _draft(self, theirs: Claim, copy: bool) -> Draft:
         draft = Draft(self._path, theirs.mark)
@@ -139,11 +152,10 @@ class FileGuard:
                     f"{self._path} is guarded by the lock {seen.name!r}, whose fences say nothing "
                     f"about those of {theirs.name!r}: use that lock, or reset the guard"
                 )
-            if theirs.mark < seen.mark:
-                raise theirs._replace(name=theirs.name or seen.name or self._path).stale(seen.mark)
-            if theirs.mark > seen.mark or (theirs.name and not seen.name):
-                name = theirs.name or seen.name
-                mark = Mark(theirs.mark, name, seen.turn + 1, time.time())
+            named = theirs._replace(name=theirs.name or seen.name or self._path)
+            pair = seen.pair.admit(named)
+            if pair != seen.pair or (theirs.name and not seen.name):
+                mark = seen.raise_to(pair, theirs.name or seen.name)
                 self._raise(sidecar, mark, first=not seen.turn)
             yield
 
@@ -191,10 +203,12 @@ def guarded_open(
     *,
     name: str | None = None,
     epoch: int = 0,
+    reading: bool = False,
     **options: Any,
 ) -> Generator[IO[Any], None, None]:
     """Open a file under the guard; see ``FileGuard.open``."""
-    with FileGuard(path, epoch=epoch).open(mode, lease, name=name, **options) as file:
+    guard = FileGuard(path, epoch=epoch)
+    with guard.open(mode, lease, name=name, reading=reading, **options) as file:
         yield file
 
 

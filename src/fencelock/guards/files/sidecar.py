@@ -3,6 +3,9 @@
 Two slots hold the mark in turn, each with a checksum, and the valid one with the higher turn
 counts. So a slot may be torn by a power cut while it is written, and the other still tells the mark
 of before. The sidecar is never renamed or truncated: whoever waits for its lock has it open.
+
+While a reader has the highest mark, a second line of the slot tells the mark of the writers. It is
+not part of the first because programs that know no readers read only that, and write without it.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import Denied, EngineError, Misconfigured, Unavailable, Unsupported, UsageError
+from ..fence import MarkPair
 
 SLOT = 4096  # a page: no two slots share a block of the disk
 LOOK_FIRST_S, LOOK_MAX_S = 0.0005, 0.02
@@ -34,6 +38,17 @@ class Mark(NamedTuple):
     turn: int = 0
     raised: float = 0.0
     """When it was raised, by the wall clock: for aging out only."""
+    written: int | None = None
+    """The mark of the writers, while a reader has the highest."""
+
+    @property
+    def pair(self) -> MarkPair:
+        return MarkPair(self.mark, self.mark if self.written is None else self.written)
+
+    def raise_to(self, pair: MarkPair, name: str) -> Mark:
+        """The marks that follow these."""
+        written = pair.written if pair.written < pair.highest else None
+        return Mark(pair.highest, name, self.turn + 1, time.time(), written)
 
 
 def sidecar_of(path: str) -> str:
@@ -134,8 +149,12 @@ def read(descriptor: int) -> Mark:
 
 def write(descriptor: int, mark: Mark, durable: bool) -> None:
     """Write the mark into the slot that does not hold the present one."""
-    text = json.dumps(mark._asdict(), ensure_ascii=True)
-    line = f"{zlib.crc32(text.encode()):08x} {text}\n".encode().ljust(SLOT)
+    first = mark._asdict()
+    written = first.pop("written")
+    line = _checked(first)
+    if written is not None:
+        line += _checked({"mark": mark.mark, "written": written})
+    line = line.ljust(SLOT)
     if len(line) > SLOT:
         raise UsageError("the name of what is guarded is too long: a lock's has up to 512 bytes")
     os.pwrite(descriptor, line, SLOT * (mark.turn % 2))
@@ -143,11 +162,31 @@ def write(descriptor: int, mark: Mark, durable: bool) -> None:
         os.fsync(descriptor)
 
 
+def _checked(content: dict[str, object]) -> bytes:
+    text = json.dumps(content, ensure_ascii=True)
+    return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
+
+
 def _parsed(slot: bytes) -> Mark | None:
-    check, _, text = slot.partition(b"\n")[0].partition(b" ")
+    line, _, rest = slot.partition(b"\n")
+    first, second = _content(line), _content(rest.partition(b"\n")[0])
+    if first is None:
+        return None
+    found = Mark(**first)
+    # A second line that is torn, or of another mark, says nothing: the mark is a writer's then,
+    # which refuses more readers than it must and no fewer.
+    if second is not None and second["mark"] == found.mark:
+        return found._replace(written=second["written"])
+    return found
+
+
+def _content(line: bytes) -> dict[str, Any] | None:
+    """What a line says, if its checksum is right."""
+    check, _, text = line.partition(b" ")
     if check != f"{zlib.crc32(text):08x}".encode():
         return None
-    return Mark(**json.loads(text))
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def mapped(error: OSError, path: str) -> EngineError:

@@ -11,7 +11,8 @@ so, and the mark is raised before the application is called.
 
 That is atomic in one process. Several processes share a store of marks but not each other's turn:
 there the application should carry the fence, ``scope["fencelock.fence"]``, into the transaction
-that writes, where a guard of the database has the last word.
+that writes, where a guard of the database has the last word; ``scope["fencelock.reading"]`` is its
+``reading=``.
 """
 
 from __future__ import annotations
@@ -25,9 +26,25 @@ from ...errors import FencelockError
 from ..fence import claim
 from . import problem
 from .holds import Busy, TaskHolds
-from .marks import AsyncMarks, Marks, MemoryMarks, check_store, compare
+from .marks import (
+    AsyncMarks,
+    Marks,
+    MemoryMarks,
+    as_reader,
+    check_store,
+    takes_readers,
+)
 from .problem import Problem
-from .rules import HOLD_TIMEOUT_S, NAME, TOKEN, TOKEN_OTHER, make_rules, may_have_acted
+from .rules import (
+    HOLD_TIMEOUT_S,
+    NAME,
+    ROLE,
+    TOKEN,
+    TOKEN_OTHER,
+    Token,
+    make_rules,
+    may_have_acted,
+)
 
 __all__ = ["FencingMiddleware"]
 
@@ -39,9 +56,11 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 FENCE_KEY = "fencelock.fence"
 NAME_KEY = "fencelock.name"
+READING_KEY = "fencelock.reading"
 
 _TOKENS = (TOKEN.lower().encode(), TOKEN_OTHER.lower().encode())
 _NAME = NAME.lower().encode()
+_ROLE = ROLE.lower().encode()
 
 
 class FencingMiddleware:
@@ -75,8 +94,9 @@ class FencingMiddleware:
         self._rules = make_rules(methods, reads, match_name, hold, hold_timeout)
         self._key = key
         self._holds = TaskHolds()
+        self._takes_readers = takes_readers(store)
         self._enter = _entrance(store)
-        self._check = _comparison(store)
+        self._check = _comparison(store, self._takes_readers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -93,18 +113,24 @@ class FencingMiddleware:
         else:
             await self._guarded(name, verdict, scope, receive, send)
 
-    def _read(self, scope: Scope, name: str) -> int | Problem | None:
+    def _read(self, scope: Scope, name: str) -> Token | Problem | None:
         tokens: list[str] = []
         names: list[str] = []
+        roles: list[str] = []
         for header, value in scope["headers"]:
             if header in _TOKENS:
                 tokens.append(value.decode("latin-1"))
             elif header == _NAME:
                 names.append(value.decode("latin-1"))
-        return self._rules.read(scope["method"], tokens, names, name)
+            elif header == _ROLE:
+                roles.append(value.decode("latin-1"))
+        found = self._rules.read(scope["method"], tokens, names, roles, name)
+        if isinstance(found, Token) and found.reading and not self._takes_readers:
+            return problem.readerless()
+        return found
 
     async def _guarded(
-        self, name: str, fence: int, scope: Scope, receive: Receive, send: Send
+        self, name: str, token: Token, scope: Scope, receive: Receive, send: Send
     ) -> None:
         holds = self._rules.hold
         if holds:
@@ -115,10 +141,10 @@ class FencingMiddleware:
                 return
         try:
             first = self._check if self._authorize is None else self._enter
-            refusal = await self._refusal(first, name, fence)
+            refusal = await self._refusal(first, name, token)
             if refusal is None:
-                scope = {**scope, FENCE_KEY: fence, NAME_KEY: name}
-                await self._call(name, fence, scope, receive, send)
+                ours = {FENCE_KEY: token.fence, NAME_KEY: name, READING_KEY: token.reading}
+                await self._call(name, token, {**scope, **ours}, receive, send)
         finally:
             if holds:
                 self._holds.leave(name)
@@ -132,32 +158,32 @@ class FencingMiddleware:
         return bool(await answer if isawaitable(answer) else answer)
 
     async def _call(
-        self, name: str, fence: int, scope: Scope, receive: Receive, send: Send
+        self, name: str, token: Token, scope: Scope, receive: Receive, send: Send
     ) -> None:
         if self._authorize is not None:
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send, lambda: self._raise(name, fence))
+        answer = _Answer(send, lambda: self._raise(name, token))
         try:
             await self._app(scope, receive, answer.send)
         except BaseException:
             if not answer.judged:
-                await self._raise(name, fence)  # nobody knows what was done
+                await self._raise(name, token)  # nobody knows what was done
             raise
 
-    async def _raise(self, name: str, fence: int) -> Problem | None:
+    async def _raise(self, name: str, token: Token) -> Problem | None:
         """Raise the mark for a request that the application has accepted."""
         try:
-            await self._enter(fence, name)
+            await self._enter(token, name)
         except FencelockError as error:
-            return problem.not_raised(error, name, fence)
+            return problem.not_raised(error, name, token.fence)
         return None
 
     async def _refusal(
-        self, look: Callable[[int, str], Awaitable[None]], name: str, fence: int
+        self, look: Callable[[Token, str], Awaitable[None]], name: str, token: Token
     ) -> Problem | None:
         try:
-            await look(fence, name)
+            await look(token, name)
         except FencelockError as error:
             return problem.not_admitted(error, name)
         return None
@@ -183,37 +209,46 @@ class _Answer:
             await self._send(message)
 
 
-def _entrance(marks: Marks | AsyncMarks) -> Callable[[int, str], Awaitable[None]]:
+def _entrance(marks: Marks | AsyncMarks) -> Callable[[Token, str], Awaitable[None]]:
     """How to enter: a store that blocks is asked in a thread."""
     enter: Callable[..., Any] = marks.enter
 
-    async def awaited(fence: int, name: str) -> None:
-        await enter(fence, name=name)
+    async def awaited(token: Token, name: str) -> None:
+        await enter(token.fence, name=name, **as_reader(token.reading))
 
-    async def direct(fence: int, name: str) -> None:
-        enter(fence, name=name)
+    async def direct(token: Token, name: str) -> None:
+        enter(token.fence, name=name, **as_reader(token.reading))
 
-    async def threaded(fence: int, name: str) -> None:
-        await asyncio.to_thread(enter, fence, name=name)
+    async def threaded(token: Token, name: str) -> None:
+        await asyncio.to_thread(enter, token.fence, name=name, **as_reader(token.reading))
 
     if iscoroutinefunction(enter):
         return awaited
     return threaded if getattr(marks, "blocks", True) else direct
 
 
-def _comparison(marks: Marks | AsyncMarks) -> Callable[[int, str], Awaitable[None]]:
+def _comparison(
+    marks: Marks | AsyncMarks, readers: bool
+) -> Callable[[Token, str], Awaitable[None]]:
     """How to look without raising the mark: a store that blocks is asked in a thread."""
 
-    async def look(fence: int, name: str) -> None:
-        claim(fence, name)  # refuses a name that cannot be one, before the store is asked
+    async def ask(name: str, reading: bool) -> int:
         read: Callable[..., Any] = marks.mark
+        how = as_reader(reading)
         if iscoroutinefunction(read):
-            mark: int = await read(name)
+            mark: int = await read(name, **how)
         elif getattr(marks, "blocks", True):
-            mark = await asyncio.to_thread(read, name)
+            mark = await asyncio.to_thread(read, name, **how)
         else:
-            mark = read(name)
-        compare(fence, name, marks.epoch, mark)
+            mark = read(name, **how)
+        return mark
+
+    async def look(token: Token, name: str) -> None:
+        # Refuses a name that cannot be one, before the store is asked.
+        theirs = claim(token.fence, name, marks.epoch, token.reading)
+        if theirs.mark < (mark := await ask(name, token.reading)):
+            written = await ask(name, True) if readers else mark
+            raise theirs.stale(mark, "read" if written < mark else "write")
 
     return look
 

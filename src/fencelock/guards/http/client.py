@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from ...errors import StaleFence, UsageError
-from ..fence import Claim, Fenced, claim
+from ..fence import Claim, Fenced, claim, name_of
 from .problem import STALE
-from .rules import NAME, TOKEN
+from .rules import NAME, ROLE, TOKEN
 
 if TYPE_CHECKING:
     import httpx
@@ -21,9 +21,14 @@ __all__ = ["RequestsAuth", "fencing_headers", "httpx_auth", "raise_if_stale"]
 _ANY = "\x00"  # stands for the name where only a number was given; no lock can have it
 
 
-def fencing_headers(lease: Fenced | int, *, name: str | None = None) -> dict[str, str]:
-    """The headers of a request that acts under a lease: ``Fencing-Token`` and ``Fencing-Name``."""
-    return _headers(_claim(lease, name))
+def fencing_headers(
+    lease: Fenced | int, *, name: str | None = None, reading: bool = False
+) -> dict[str, str]:
+    """The headers of a request that acts under a lease: ``Fencing-Token`` and ``Fencing-Name``.
+
+    And ``Fencing-Role: read`` for a read lock's, which ``reading`` says of a bare fence.
+    """
+    return _headers(_claim(lease, name, reading))
 
 
 def raise_if_stale(
@@ -32,18 +37,20 @@ def raise_if_stale(
     """Raise StaleFence when this is the answer of a guard that refused the fence."""
     if status == 412:
         known = lease if isinstance(lease, int) else lease.fence  # though it may be over by now
-        _raise(body, _claim(known, name if isinstance(lease, int) else name or lease.name))
+        _raise(body, _claim(known, name if isinstance(lease, int) else name or name_of(lease)))
 
 
 class RequestsAuth:
     """For requests: ``requests.put(url, ..., auth=RequestsAuth(lease))``."""
 
-    def __init__(self, lease: Fenced | int, *, name: str | None = None) -> None:
-        self._lease, self._name = lease, name
-        self._claim = _claim(lease, name)
+    def __init__(
+        self, lease: Fenced | int, *, name: str | None = None, reading: bool = False
+    ) -> None:
+        self._told = (lease, name, reading)
+        self._claim = _claim(*self._told)
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers.update(_headers(_claim(self._lease, self._name)))  # it may be over by now
+        request.headers.update(_headers(_claim(*self._told)))  # it may be over by now
         request.register_hook("response", self._look)  # type: ignore[no-untyped-call]
         return request
 
@@ -52,13 +59,15 @@ class RequestsAuth:
             _raise(response.content, self._claim)
 
 
-def httpx_auth(lease: Fenced | int, *, name: str | None = None) -> httpx.Auth:
+def httpx_auth(
+    lease: Fenced | int, *, name: str | None = None, reading: bool = False
+) -> httpx.Auth:
     """For httpx, of either flavor: ``client.put(url, ..., auth=httpx_auth(lease))``."""
     try:
         import httpx
     except ImportError:
         raise UsageError("httpx is not installed: pip install httpx") from None
-    theirs = _claim(lease, name)
+    theirs = _claim(lease, name, reading)
 
     class FencingAuth(httpx.Auth):
         requires_response_body = True
@@ -66,7 +75,7 @@ def httpx_auth(lease: Fenced | int, *, name: str | None = None) -> httpx.Auth:
         def auth_flow(
             self, request: httpx.Request
         ) -> Generator[httpx.Request, httpx.Response, None]:
-            request.headers.update(_headers(_claim(lease, name)))  # it may be over by now
+            request.headers.update(_headers(_claim(lease, name, reading)))  # it may be over by now
             response = yield request
             if response.status_code == 412:
                 _raise(response.content, theirs)
@@ -74,16 +83,18 @@ def httpx_auth(lease: Fenced | int, *, name: str | None = None) -> httpx.Auth:
     return FencingAuth()
 
 
-def _claim(lease: Fenced | int, name: str | None) -> Claim:
+def _claim(lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
     if name is None and isinstance(lease, int):
-        return claim(lease, _ANY)._replace(name="")
-    return claim(lease, name)
+        return claim(lease, _ANY, reading=reading)._replace(name="")
+    return claim(lease, name, reading=reading)
 
 
 def _headers(theirs: Claim) -> dict[str, str]:
     headers = {TOKEN: str(theirs.fence)}
     if theirs.name:
         headers[NAME] = quote(theirs.name, safe="")
+    if theirs.reading:
+        headers[ROLE] = "read"
     return headers
 
 
@@ -95,4 +106,5 @@ def _raise(body: bytes | str, theirs: Claim) -> None:
     except (ValueError, TypeError, KeyError):
         return
     if kind == STALE:
-        raise StaleFence(name=theirs.name, offered=theirs.fence, highest=highest)
+        seen: Literal["read", "write"] = "read" if document.get("seen") == "read" else "write"
+        raise StaleFence(name=theirs.name, offered=theirs.fence, highest=highest, seen=seen)

@@ -2,7 +2,8 @@
 
 Whatever has ``enter(fence, name=...)``, ``mark(name)`` and ``epoch`` will do, so a guard of another
 resource is a store of marks: ``RedisGuard`` and ``AsyncRedisGuard`` are. ``MemoryMarks`` is for a
-server of one process, ``SqlMarks`` keeps them in a database.
+server of one process, ``SqlMarks`` keeps them in a database. For requests under a read lock both
+methods take ``reading=True``, too; a store without that has them refused.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable
+from inspect import Parameter, signature
 from typing import Any, Protocol
 
 from ...errors import UsageError
-from ..fence import Fenced, check_age, claim
+from ..fence import Fenced, MarkPair, check_age, claim
 
 __all__ = ["AsyncMarks", "Marks", "MemoryMarks"]
 
 MARKS_MAX = 100_000
+_NO_MARK = (MarkPair(), 0.0)
 
 _log = logging.getLogger("fencelock.guards.http")
 
@@ -53,11 +56,19 @@ class AsyncMarks(Protocol):
         ...
 
 
-def compare(fence: int, name: str, epoch: int, mark: int) -> None:
-    """Raise StaleFence if the fence is below the mark, which stays as it is."""
-    theirs = claim(fence, name, epoch)
-    if theirs.mark < mark:
-        raise theirs.stale(mark)
+def takes_readers(marks: Marks | AsyncMarks) -> bool:
+    """Whether a store tells readers from writers."""
+    return all(
+        "reading" in found or any(each.kind is Parameter.VAR_KEYWORD for each in found.values())
+        for verb in ("enter", "mark")
+        if hasattr(marks, verb)
+        for found in [signature(getattr(marks, verb)).parameters]
+    )
+
+
+def as_reader(reading: bool) -> dict[str, bool]:
+    """What to pass to a store: a writer's request needs nothing that an older one has not."""
+    return {"reading": True} if reading else {}
 
 
 def check_store(marks: Marks | AsyncMarks, authorized: bool) -> None:
@@ -87,20 +98,19 @@ class MemoryMarks:
         self.epoch = epoch
         self._limit = limit
         self._dropped = 0
-        self._marks: dict[str, tuple[int, float]] = {}  # those asked for last are last
+        self._marks: dict[str, tuple[MarkPair, float]] = {}  # those asked for last are last
         self._turn = threading.Lock()
 
-    def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
+    def enter(self, lease: Fenced | int, *, name: str | None = None, reading: bool = False) -> None:
         """Raise the mark, or raise StaleFence."""
-        theirs = claim(lease, name, self.epoch)
+        theirs = claim(lease, name, self.epoch, reading)
         with self._turn:
-            seen, raised = self._marks.get(theirs.name, (0, 0.0))
-            if theirs.mark < seen:
-                raise theirs.stale(seen)
-            if theirs.mark > seen:
+            seen, raised = self._marks.get(theirs.name, _NO_MARK)
+            marks = seen.admit(theirs)
+            if marks.highest > seen.highest:
                 raised = time.monotonic()
             self._marks.pop(theirs.name, None)
-            self._marks[theirs.name] = (theirs.mark, raised)
+            self._marks[theirs.name] = (marks, raised)
             full = len(self._marks) > self._limit
             if full:
                 del self._marks[next(iter(self._marks))]
@@ -112,9 +122,12 @@ class MemoryMarks:
                 self._limit,
             )
 
-    def mark(self, name: str) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
-        return self._marks.get(name, (0, 0.0))[0]
+    def mark(self, name: str, *, reading: bool = False) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
+        return self._marks.get(name, _NO_MARK)[0].of(reading)
 
     def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.
@@ -126,7 +139,7 @@ class MemoryMarks:
         with self._turn:
             self._marks.pop(name, None)
             if mark:
-                self._marks[name] = (mark, time.monotonic())
+                self._marks[name] = (MarkPair(mark, mark), time.monotonic())
 
     def forget(self, older_than_seconds: float) -> int:
         """Remove the marks that nobody has raised for so many seconds; say how many.

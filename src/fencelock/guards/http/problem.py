@@ -69,6 +69,13 @@ def malformed(detail: str) -> Problem:
     return _problem(400, "malformed-fence", "The fence cannot be read", detail)
 
 
+def readerless() -> Problem:
+    return malformed(
+        "The marks of this server do not tell readers from writers, so that no fence of a read "
+        "lock can be judged."
+    )
+
+
 def stale(error: StaleFence) -> Problem:
     return _problem(
         412,
@@ -77,6 +84,7 @@ def stale(error: StaleFence) -> Problem:
         "Another holder has taken over. Nothing was done: stop, and do not retry with this lease.",
         offered=error.offered,
         highest=error.highest,
+        seen=error.seen,
     )
 
 
@@ -90,6 +98,7 @@ def overtaken(error: StaleFence) -> Problem:
         "effect: stop, and do not retry with this lease.",
         offered=error.offered,
         highest=error.highest,
+        seen=error.seen,
     )
 
 

@@ -14,6 +14,7 @@ from .problem import Problem
 TOKEN = "Fencing-Token"
 TOKEN_OTHER = "X-Fencing-Token"
 NAME = "Fencing-Name"
+ROLE = "Fencing-Role"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 HOLD_TIMEOUT_S = 30.0
 
@@ -28,6 +29,13 @@ def may_have_acted(status: int) -> bool:
     those that say that it did not try.
     """
     return status // 100 not in (3, 4) and status not in (501, 503)
+
+
+class Token(NamedTuple):
+    """The fence of a request, and whether it is a read lock's."""
+
+    fence: int
+    reading: bool = False
 
 
 class Rules(NamedTuple):
@@ -47,8 +55,13 @@ class Rules(NamedTuple):
         return method not in SAFE if self.methods is None else method in self.methods
 
     def read(
-        self, method: str, tokens: Sequence[str], names: Sequence[str], key: str
-    ) -> int | Problem | None:
+        self,
+        method: str,
+        tokens: Sequence[str],
+        names: Sequence[str],
+        roles: Sequence[str],
+        key: str,
+    ) -> Token | Problem | None:
         """The fence of a request, why it is refused, or None where it is not guarded."""
         needed = self.wants(method)
         if not needed and not (self.reads and tokens):
@@ -65,7 +78,13 @@ class Rules(NamedTuple):
                 f"The fence must be of the lock of this very resource, named in {NAME}: the fences "
                 "of different locks cannot be compared."
             )
-        return fence
+        reading = [role.strip(" \t").lower() for role in roles] == ["read"]
+        if reading and needed:
+            return problem.malformed(
+                f"The fence is that of a read lock, as {ROLE} says, and {method} needs one that "
+                "may write: acquire the lock for writing."
+            )
+        return Token(fence, reading)
 
 
 def make_rules(

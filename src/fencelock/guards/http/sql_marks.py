@@ -44,16 +44,19 @@ class SqlMarks:
         with self._connection() as connection:
             self.guard.create(connection)
 
-    def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
+    def enter(self, lease: Fenced | int, *, name: str | None = None, reading: bool = False) -> None:
         """Raise the mark, or raise StaleFence."""
-        claim(lease, name)  # before a connection is made for it
+        claim(lease, name, reading=reading)  # before a connection is made for it
         with self._connection() as connection:
-            self.guard.enter(connection, lease, name)
+            self.guard.enter(connection, lease, name, reading=reading)
 
-    def mark(self, name: str) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+    def mark(self, name: str, *, reading: bool = False) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
         with self._connection() as connection:
-            found: int = self.guard.mark(connection, name)
+            found: int = self.guard.mark(connection, name, reading=reading)
         return found
 
     def reset(self, name: str, to: int = 0) -> None:

@@ -13,11 +13,21 @@ from inspect import iscoroutinefunction
 from typing import Any, TypeAlias
 
 from ...errors import FencelockError, UsageError
+from ..fence import claim
 from . import problem
 from .holds import Busy, ThreadHolds
-from .marks import Marks, MemoryMarks, check_store, compare
+from .marks import Marks, MemoryMarks, as_reader, check_store, takes_readers
 from .problem import Problem
-from .rules import HOLD_TIMEOUT_S, NAME, TOKEN, TOKEN_OTHER, make_rules, may_have_acted
+from .rules import (
+    HOLD_TIMEOUT_S,
+    NAME,
+    ROLE,
+    TOKEN,
+    TOKEN_OTHER,
+    Token,
+    make_rules,
+    may_have_acted,
+)
 
 __all__ = ["FencingMiddleware"]
 
@@ -27,9 +37,10 @@ App: TypeAlias = Callable[[Environ, Start], Iterable[bytes]]
 
 FENCE_KEY = "fencelock.fence"
 NAME_KEY = "fencelock.name"
+READING_KEY = "fencelock.reading"
 
 _TOKENS = tuple("HTTP_" + header.upper().replace("-", "_") for header in (TOKEN, TOKEN_OTHER))
-_NAME = "HTTP_" + NAME.upper().replace("-", "_")
+_NAME, _ROLE = ("HTTP_" + header.upper().replace("-", "_") for header in (NAME, ROLE))
 
 
 class FencingMiddleware:
@@ -65,6 +76,7 @@ class FencingMiddleware:
         self._app = app
         self._authorize = authorize
         self._marks = store
+        self._takes_readers = takes_readers(store)
         self._rules = make_rules(methods, reads, match_name, hold, hold_timeout)
         self._key = key or _path
         self._holds = ThreadHolds()
@@ -74,27 +86,30 @@ class FencingMiddleware:
         if name is None:
             return self._app(environ, start_response)
         tokens = [environ[header] for header in _TOKENS if header in environ]
-        names = [environ[_NAME]] if _NAME in environ else []
-        verdict = self._rules.read(environ["REQUEST_METHOD"], tokens, names, name)
+        names, roles = ([environ[each]] if each in environ else [] for each in (_NAME, _ROLE))
+        verdict = self._rules.read(environ["REQUEST_METHOD"], tokens, names, roles, name)
         if verdict is None:
             return self._app(environ, start_response)
         if isinstance(verdict, Problem):
             return _answer(start_response, verdict)
+        if verdict.reading and not self._takes_readers:
+            return _answer(start_response, problem.readerless())
         if self._authorize is not None and not self._authorize(environ):
             return _answer(start_response, problem.forbidden())
         return self._guarded(name, verdict, environ, start_response)
 
     def _guarded(
-        self, name: str, fence: int, environ: Environ, start_response: Start
+        self, name: str, token: Token, environ: Environ, start_response: Start
     ) -> Iterable[bytes]:
         leave = self._hold(name)
         if leave is None:
             return _answer(start_response, problem.busy())
         try:
-            refusal = self._refusal(name, fence)
+            refusal = self._refusal(name, token)
             if refusal is None:
-                environ = {**environ, FENCE_KEY: fence, NAME_KEY: name}
-                answer = _Answer(start_response, lambda: self._raise(name, fence))
+                ours = {FENCE_KEY: token.fence, NAME_KEY: name, READING_KEY: token.reading}
+                environ = {**environ, **ours}
+                answer = _Answer(start_response, lambda: self._raise(name, token))
                 answer.judged = self._authorize is not None
                 with answer.watch():
                     return Response(self._app(environ, answer.start), leave, answer)
@@ -114,23 +129,35 @@ class FencingMiddleware:
             return None
         return lambda: self._holds.leave(name)
 
-    def _raise(self, name: str, fence: int) -> Problem | None:
+    def _raise(self, name: str, token: Token) -> Problem | None:
         """Raise the mark for a request that the application has accepted."""
         try:
-            self._marks.enter(fence, name=name)
+            self._enter(name, token)
         except FencelockError as error:
-            return problem.not_raised(error, name, fence)
+            return problem.not_raised(error, name, token.fence)
         return None
 
-    def _refusal(self, name: str, fence: int) -> Problem | None:
+    def _refusal(self, name: str, token: Token) -> Problem | None:
         try:
             if self._authorize is not None:
-                self._marks.enter(fence, name=name)
+                self._enter(name, token)
             else:
-                compare(fence, name, self._marks.epoch, self._marks.mark(name))
+                self._compare(name, token)
         except FencelockError as error:
             return problem.not_admitted(error, name)
         return None
+
+    def _compare(self, name: str, token: Token) -> None:
+        """Look without raising the mark."""
+        theirs = claim(token.fence, name, self._marks.epoch, token.reading)
+        ask: Callable[..., int] = self._marks.mark
+        if theirs.mark < (mark := ask(name, **as_reader(token.reading))):
+            written = ask(name, reading=True) if self._takes_readers else mark
+            raise theirs.stale(mark, "read" if written < mark else "write")
+
+    def _enter(self, name: str, token: Token) -> None:
+        enter: Callable[..., Any] = self._marks.enter
+        enter(token.fence, name=name, **as_reader(token.reading))
 
 
 class _Answer:

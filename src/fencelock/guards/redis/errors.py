@@ -62,7 +62,8 @@ def _mapped(error: Exception, claim: Claim | None) -> Exception:
     text = str(error)
     if isinstance(error, theirs.ResponseError):
         if claim is not None and text.startswith(STALE):
-            return claim.stale(int(text.removeprefix(STALE)))
+            mark, reader = text.removeprefix(STALE).partition(" ")[::2]
+            return claim.stale(int(mark), "read" if reader else "write")
         if isinstance(error, theirs.NoPermissionError) or text.startswith(("NOPERM", "NOAUTH")):
             return Denied(f"Redis does not let us run the guard's script, nothing happened: {text}")
         if text.startswith("CROSSSLOT") or isinstance(error, theirs.ClusterCrossSlotError):

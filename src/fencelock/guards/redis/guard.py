@@ -9,7 +9,7 @@ from ..fence import Fenced, check_age
 from .errors import translated
 from .raw_command import CommandSender
 from .script import forgetting
-from .script_call import PREFIX, ScriptCall, ScriptCalls, SetOptions, highest
+from .script_call import PREFIX, ScriptCall, ScriptCalls, SetOptions, marks
 
 if TYPE_CHECKING:
     import redis
@@ -37,13 +37,23 @@ class RedisGuard(ScriptCalls):
         self._client: Any = client
         self._sender = CommandSender(client)
 
-    def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence."""
-        self._run(self._enter(lease, name))
+    def enter(self, lease: Fenced | int, *, name: str | None = None, reading: bool = False) -> None:
+        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence.
 
-    def get(self, key: str | bytes, lease: Fenced | int, *, name: str | None = None) -> Any:
+        ``reading`` says of a bare fence that it is a read lock's; a lease says so itself.
+        """
+        self._run(self._enter(self._claim(lease, name, reading)))
+
+    def get(
+        self,
+        key: str | bytes,
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+        reading: bool = False,
+    ) -> Any:
         """Read a key and raise the mark, in one step."""
-        return self._run(self._get(key, lease, name))
+        return self._run(self._get(key, self._claim(lease, name, reading)))
 
     def set(
         self,
@@ -58,7 +68,7 @@ class RedisGuard(ScriptCalls):
 
         The options are redis-py's: ``ex`` or ``px`` or ``keepttl``, ``nx`` or ``xx``.
         """
-        call = self._set(key, value, lease, name, **options)
+        call = self._set(key, value, self._claim(lease, name), **options)
         return self._run(call) is not None
 
     def eval(
@@ -69,15 +79,22 @@ class RedisGuard(ScriptCalls):
         lease: Fenced | int,
         *,
         name: str | None = None,
+        reading: bool = False,
     ) -> Any:
-        """Run a script of your own, in one step with the check; its reply."""
-        return self._run(self._eval(script, keys, args, lease, name))
+        """Run a script of your own, in one step with the check; its reply.
 
-    def mark(self, name: str) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        With a reader's lease it must only read: nobody else looks at what it does.
+        """
+        return self._run(self._eval(script, keys, args, self._claim(lease, name, reading)))
+
+    def mark(self, name: str, *, reading: bool = False) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
         key = self._key(name)
         with translated(None):
-            return highest(self._sender.call("GET", key))
+            return marks(self._sender.call("GET", key)).of(reading)
 
     def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.

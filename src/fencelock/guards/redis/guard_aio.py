@@ -9,7 +9,7 @@ from ..fence import Fenced, check_age
 from .errors import translated
 from .raw_command import AsyncCommandSender
 from .script import forgetting
-from .script_call import PREFIX, ScriptCall, ScriptCalls, SetOptions, highest
+from .script_call import PREFIX, ScriptCall, ScriptCalls, SetOptions, marks
 
 if TYPE_CHECKING:
     import redis.asyncio
@@ -38,13 +38,25 @@ class AsyncRedisGuard(ScriptCalls):
         self._client: Any = client
         self._sender = AsyncCommandSender(client)
 
-    async def enter(self, lease: Fenced | int, *, name: str | None = None) -> None:
-        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence."""
-        await self._run(self._enter(lease, name))
+    async def enter(
+        self, lease: Fenced | int, *, name: str | None = None, reading: bool = False
+    ) -> None:
+        """Raise the mark at the start of a tenure, before the first read; or raise StaleFence.
 
-    async def get(self, key: str | bytes, lease: Fenced | int, *, name: str | None = None) -> Any:
+        ``reading`` says of a bare fence that it is a read lock's; a lease says so itself.
+        """
+        await self._run(self._enter(self._claim(lease, name, reading)))
+
+    async def get(
+        self,
+        key: str | bytes,
+        lease: Fenced | int,
+        *,
+        name: str | None = None,
+        reading: bool = False,
+    ) -> Any:
         """Read a key and raise the mark, in one step."""
-        return await self._run(self._get(key, lease, name))
+        return await self._run(self._get(key, self._claim(lease, name, reading)))
 
     async def set(
         self,
@@ -59,7 +71,7 @@ class AsyncRedisGuard(ScriptCalls):
 
         The options are redis-py's: ``ex`` or ``px`` or ``keepttl``, ``nx`` or ``xx``.
         """
-        call = self._set(key, value, lease, name, **options)
+        call = self._set(key, value, self._claim(lease, name), **options)
         return await self._run(call) is not None
 
     async def eval(
@@ -70,15 +82,22 @@ class AsyncRedisGuard(ScriptCalls):
         lease: Fenced | int,
         *,
         name: str | None = None,
+        reading: bool = False,
     ) -> Any:
-        """Run a script of your own, in one step with the check; its reply."""
-        return await self._run(self._eval(script, keys, args, lease, name))
+        """Run a script of your own, in one step with the check; its reply.
 
-    async def mark(self, name: str) -> int:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+        With a reader's lease it must only read: nobody else looks at what it does.
+        """
+        return await self._run(self._eval(script, keys, args, self._claim(lease, name, reading)))
+
+    async def mark(self, name: str, *, reading: bool = False) -> int:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
         key = self._key(name)
         with translated(None):
-            return highest(await self._sender.call("GET", key))
+            return marks(await self._sender.call("GET", key)).of(reading)
 
     async def reset(self, name: str, to: int = 0) -> None:
         """Set the mark of a name, also to a smaller fence than it has seen; 0 removes it.

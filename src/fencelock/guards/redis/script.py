@@ -31,13 +31,13 @@ class Script(NamedTuple):
 
 
 @lru_cache(maxsize=200)  # programs have few scripts, and use them again and again
-def guarded(body: str) -> Script:
-    """The script with the check in front."""
+def guarded(body: str, reading: bool = False) -> Script:
+    """The script with the check of a writer, or of a reader, in front."""
     first, rest = "", body
     if body.startswith("#!"):  # says how to run the script, and must stay its first line
         first, _, rest = body.partition("\n")
         first += "\n"
-    return _script(f"{first}{_check()} {rest}")
+    return _script(f"{first}{_check('check_read' if reading else 'check')} {rest}")
 
 
 @cache
@@ -55,8 +55,8 @@ def _script(source: str) -> Script:
 
 
 @cache
-def _check() -> str:
-    lines = [re.sub(r"\s*--.*", "", line).strip() for line in _read("check").splitlines()]
+def _check(name: str) -> str:
+    lines = [re.sub(r"\s*--.*", "", line).strip() for line in _read(name).splitlines()]
     return " ".join(line for line in lines if line)
 
 

@@ -8,7 +8,7 @@ from inspect import iscoroutinefunction
 from typing import Any, NamedTuple, TypedDict
 
 from ...errors import UsageError
-from ..fence import MARK_DIGITS, Claim, Fenced, claim
+from ..fence import MARK_DIGITS, Claim, Fenced, MarkPair, claim
 from .script import (
     ENTER,
     GET,
@@ -57,34 +57,30 @@ class ScriptCalls:
         self._ttl = checked_ttl(marks_ttl)
 
     def _script_call(
-        self,
-        body: str,
-        keys: Sequence[Any],
-        arguments: Sequence[Any],
-        lease: Fenced | int,
-        name: str | None,
+        self, body: str, keys: Sequence[Any], arguments: Sequence[Any], theirs: Claim
     ) -> ScriptCall:
-        theirs = claim(lease, name, self.epoch)
         mark = str(theirs.mark).zfill(MARK_DIGITS)
         return ScriptCall(
             theirs,
-            guarded(body),
+            guarded(body, theirs.reading),
             [*keys, key_of(self._prefix, theirs.name)],
             [*arguments, self._ttl, mark],
         )
 
-    def _enter(self, lease: Fenced | int, name: str | None) -> ScriptCall:
-        return self._script_call(ENTER, (), (), lease, name)
+    def _claim(self, lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
+        return claim(lease, name, self.epoch, reading)
 
-    def _get(self, key: Any, lease: Fenced | int, name: str | None) -> ScriptCall:
-        return self._script_call(GET, (key,), (), lease, name)
+    def _enter(self, theirs: Claim) -> ScriptCall:
+        return self._script_call(ENTER, (), (), theirs)
+
+    def _get(self, key: Any, theirs: Claim) -> ScriptCall:
+        return self._script_call(GET, (key,), (), theirs)
 
     def _set(
         self,
         key: Any,
         value: Any,
-        lease: Fenced | int,
-        name: str | None,
+        theirs: Claim,
         ex: int | timedelta | None = None,
         px: int | timedelta | None = None,
         nx: bool = False,
@@ -92,7 +88,7 @@ class ScriptCalls:
         keepttl: bool = False,
     ) -> ScriptCall:
         if ex is None and px is None and not (nx or xx or keepttl):
-            return self._script_call(SET, (key,), (value,), lease, name)
+            return self._script_call(SET, (key,), (value,), theirs.to_write())
         if (ex is not None) + (px is not None) + keepttl > 1 or (nx and xx):
             raise UsageError("of ex, px and keepttl only one may be given, and of nx and xx")
         more: list[Any] = []
@@ -102,20 +98,15 @@ class ScriptCalls:
             more += ["PX", int(px / timedelta(milliseconds=1)) if isinstance(px, timedelta) else px]
         flags = {"KEEPTTL": keepttl, "NX": nx, "XX": xx}
         more += [flag for flag, wanted in flags.items() if wanted]
-        return self._script_call(SET, (key,), (value, *more), lease, name)
+        return self._script_call(SET, (key,), (value, *more), theirs.to_write())
 
     def _eval(
-        self,
-        script: str,
-        keys: Sequence[Any],
-        args: Sequence[Any],
-        lease: Fenced | int,
-        name: str | None,
+        self, script: str, keys: Sequence[Any], args: Sequence[Any], theirs: Claim
     ) -> ScriptCall:
         for given in (keys, args):
             if isinstance(given, (str, bytes)):
                 raise UsageError(f"keys and args are lists, not one text: {given!r}")
-        return self._script_call(script, keys, args, lease, name)
+        return self._script_call(script, keys, args, theirs)
 
     def _reset(self, name: str, to: int) -> ScriptCall:
         theirs = claim(to if to != 0 else 1, name, self.epoch)
@@ -130,9 +121,12 @@ class ScriptCalls:
         return pattern(self._prefix)
 
 
-def highest(reply: str | bytes | None) -> int:
-    """The mark as it is stored; 0 when there is none."""
-    return 0 if reply is None else int(reply[:MARK_DIGITS])
+def marks(reply: str | bytes | None) -> MarkPair:
+    """The marks as they are stored: the highest, when that was, and the writers' if it is below."""
+    if reply is None:
+        return MarkPair()
+    words = reply.split()
+    return MarkPair(int(words[0]), int(words[2 if len(words) > 2 else 0]))
 
 
 def _check_client(client: object, awaited: bool) -> None:

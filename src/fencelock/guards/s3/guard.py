@@ -26,13 +26,13 @@ class _S3GuardBase:
         self._client = client
         watch(client)
 
-    def _claim(self, lease: Fenced | int, name: str | None) -> Claim:
-        return claim(lease, name, self.epoch)
+    def _claim(self, lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
+        return claim(lease, name, self.epoch, reading)
 
     def _putting(self, key: str, data: bytes, wanted: Claim, more: dict[str, Any]) -> Steps[None]:
         if not isinstance(data, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"an object's data is bytes, not {type(data).__name__}")
-        return operations.put(key, bytes(data), wanted, more)
+        return operations.put(key, bytes(data), wanted.to_write(), more)
 
     def _resetting(self, key: str, to: int) -> Steps[None]:
         return operations.reset(key, claim(to, "any", self.epoch).mark if to else 0)
@@ -51,13 +51,16 @@ class S3Guard(_S3GuardBase):
     ``client`` is boto3's client of S3, for any store that speaks its protocol.
     """
 
-    def enter(self, key: str, lease: Fenced | int, *, name: str | None = None) -> bytes | None:
+    def enter(
+        self, key: str, lease: Fenced | int, *, name: str | None = None, reading: bool = False
+    ) -> bytes | None:
         """Raise the mark and read the data, in one step: what every tenure begins with.
 
         The object is written again for that, with the same data. None: there is no data, and only
-        the mark was written.
+        the mark was written. ``reading`` says of a bare fence that it is a read lock's; a lease
+        says so itself.
         """
-        return self._do(operations.enter(key, self._claim(lease, name)))
+        return self._do(operations.enter(key, self._claim(lease, name, reading)))
 
     def put(
         self, key: str, data: bytes, lease: Fenced | int, *, name: str | None = None, **more: Any
@@ -67,15 +70,18 @@ class S3Guard(_S3GuardBase):
 
     def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
         """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
-        self._do(operations.put(key, None, self._claim(lease, name), {}))
+        self._do(operations.put(key, None, self._claim(lease, name).to_write(), {}))
 
     def read(self, key: str) -> bytes | None:
         """The data, without a look at fences; None when there is none."""
         return self._do(operations.look(key, whole=True)).envelope.data
 
-    def mark(self, key: str) -> int:
-        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any."""
-        return self._do(operations.look(key, whole=False)).envelope.mark
+    def mark(self, key: str, *, reading: bool = False) -> int:
+        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
+        return self._do(operations.look(key, whole=False)).marks.of(reading)
 
     def reset(self, key: str, to: int = 0) -> None:
         """Set the mark of an object, also to a smaller fence than it has seen.
@@ -115,14 +121,15 @@ class AsyncS3Guard(_S3GuardBase):
     """The same for asyncio, over the client of aiobotocore: every method is awaited."""
 
     async def enter(
-        self, key: str, lease: Fenced | int, *, name: str | None = None
+        self, key: str, lease: Fenced | int, *, name: str | None = None, reading: bool = False
     ) -> bytes | None:
         """Raise the mark and read the data, in one step: what every tenure begins with.
 
         The object is written again for that, with the same data. None: there is no data, and only
-        the mark was written.
+        the mark was written. ``reading`` says of a bare fence that it is a read lock's; a lease
+        says so itself.
         """
-        return await self._do(operations.enter(key, self._claim(lease, name)))
+        return await self._do(operations.enter(key, self._claim(lease, name, reading)))
 
     async def put(
         self, key: str, data: bytes, lease: Fenced | int, *, name: str | None = None, **more: Any
@@ -132,15 +139,18 @@ class AsyncS3Guard(_S3GuardBase):
 
     async def delete(self, key: str, lease: Fenced | int, *, name: str | None = None) -> None:
         """Remove the data, or raise StaleFence. The mark stays, until it is forgotten."""
-        await self._do(operations.put(key, None, self._claim(lease, name), {}))
+        await self._do(operations.put(key, None, self._claim(lease, name).to_write(), {}))
 
     async def read(self, key: str) -> bytes | None:
         """The data, without a look at fences; None when there is none."""
         return (await self._do(operations.look(key, whole=True))).envelope.data
 
-    async def mark(self, key: str) -> int:
-        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any."""
-        return (await self._do(operations.look(key, whole=False))).envelope.mark
+    async def mark(self, key: str, *, reading: bool = False) -> int:
+        """The mark of an object, in epoch 0 the highest fence that was seen; 0 without any.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
+        return (await self._do(operations.look(key, whole=False))).marks.of(reading)
 
     async def reset(self, key: str, to: int = 0) -> None:
         """Set the mark of an object, also to a smaller fence than it has seen.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ...errors import Misconfigured, Unavailable
 from ..aws import answer_of, code_of
-from ..fence import MARK_DIGITS, Claim
+from ..fence import MARK_DIGITS, Claim, MarkPair
 
 _DATA, _GONE = b"fencelock-mark:", b"fencelock-gone:"
 
@@ -56,6 +56,7 @@ def unwrap(body: bytes) -> Envelope:
 
 T = TypeVar("T")
 
+READERS = "fencelock-readers"
 ATTEMPTS_MAX = 100  # each that fails is another's success
 PAUSE_MAX_S = 0.2
 
@@ -86,11 +87,23 @@ Steps: TypeAlias = Generator[Call | Pause, Any, T]
 
 
 class Seen(NamedTuple):
-    """An object as it was read. No tag: it is not there."""
+    """An object as it was read. No tag: it is not there.
+
+    While a reader has the highest mark, that of the writers is in the metadata, with the mark that
+    it goes with: a program that knows no readers keeps the metadata when it raises the mark.
+    Metadata will do here: a reader that changes them changes the mark in the content, too.
+    """
 
     envelope: Envelope
     tag: str | None = None
     kept: Mapping[str, Any] = {}
+    readers: str = ""
+
+    @property
+    def marks(self) -> MarkPair:
+        mark, _, written = self.readers.partition("-")
+        told = mark.isdigit() and int(mark) == self.envelope.mark and written.isdigit()
+        return MarkPair(self.envelope.mark, int(written) if told else self.envelope.mark)
 
 
 def look(key: str, *, whole: bool) -> Steps[Seen]:
@@ -105,16 +118,21 @@ def look(key: str, *, whole: bool) -> Steps[Seen]:
             return (yield from look(key, whole=True))
         raise
     kept = {name: found[name] for name in _KEPT if found.get(name)}
-    return Seen(unwrap(found["Body"]), found["ETag"], kept)
+    metadata = dict(kept.pop("Metadata", {}))
+    readers = str(metadata.pop(READERS, ""))
+    if metadata:
+        kept["Metadata"] = metadata
+    return Seen(unwrap(found["Body"]), found["ETag"], kept, readers)
 
 
 def enter(key: str, wanted: Claim) -> Steps[bytes | None]:
     for attempt in range(ATTEMPTS_MAX):
         seen = yield from look(key, whole=True)
-        if not _judge(seen.envelope, wanted):
+        marks = seen.marks.admit(wanted)
+        if marks == seen.marks:
             return seen.envelope.data  # the mark is ours already
-        body = wrap(wanted.mark, seen.envelope.data)
-        if (yield from _replace(key, body, seen, dict(seen.kept))):
+        body = wrap(marks.highest, seen.envelope.data)
+        if (yield from _replace(key, body, seen, _kept(seen, marks))):
             return seen.envelope.data
         yield _pause(attempt)
     raise _crowded(wanted)
@@ -123,7 +141,7 @@ def enter(key: str, wanted: Claim) -> Steps[bytes | None]:
 def put(key: str, data: bytes | None, wanted: Claim, more: Mapping[str, Any]) -> Steps[None]:
     for attempt in range(ATTEMPTS_MAX):
         seen = yield from look(key, whole=False)
-        _judge(seen.envelope, wanted)
+        seen.marks.admit(wanted)
         if (yield from _replace(key, wrap(wanted.mark, data), seen, dict(more))):
             return
         yield _pause(attempt)
@@ -189,11 +207,12 @@ def _passes(call: Call) -> Steps[bool]:
     return True
 
 
-def _judge(found: Envelope, wanted: Claim) -> bool:
-    """Whether the mark is to be raised; StaleFence when it is too high."""
-    if found.mark > wanted.mark:
-        raise wanted.stale(found.mark)
-    return found.mark < wanted.mark
+def _kept(seen: Seen, marks: MarkPair) -> dict[str, Any]:
+    """What an object keeps when it is written again, and the writers' mark if that is below."""
+    if marks.written == marks.highest:
+        return dict(seen.kept)
+    readers = {READERS: f"{marks.highest}-{marks.written}"}
+    return {**seen.kept, "Metadata": {**seen.kept.get("Metadata", {}), **readers}}
 
 
 def _replace(key: str, body: bytes, seen: Seen, more: dict[str, Any]) -> Steps[bool]:

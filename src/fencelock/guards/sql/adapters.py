@@ -173,7 +173,7 @@ class DriverAdapter:
             while True:
                 row = cursor.fetchone() if statement.fetch else None
                 try:
-                    statement = steps.send(_result(cursor, row))
+                    statement = steps.send(_result(cursor, row, statement.fetch))
                 except StopIteration as end:
                     value: T = end.value
                     return value
@@ -196,7 +196,7 @@ class DriverAdapter:
             while True:
                 row = await _now(cursor.fetchone()) if statement.fetch else None
                 try:
-                    statement = steps.send(_result(cursor, row))
+                    statement = steps.send(_result(cursor, row, statement.fetch))
                 except StopIteration as end:
                     value: T = end.value
                     await _now(cursor.close())
@@ -226,9 +226,16 @@ async def _now(value: Any) -> Any:
     return await value if isawaitable(value) else value
 
 
-def _result(cursor: Any, row: Any) -> Result:
+def _result(cursor: Any, row: Any, fetched: bool) -> Result:
     number = getattr(cursor, "lastrowid", None)
-    return Result(cursor.rowcount, number, None if row is None else _plain(row))
+    if not fetched:
+        return Result(cursor.rowcount, number)
+    return Result(cursor.rowcount, number, None if row is None else _plain(row), names_of(cursor))
+
+
+def names_of(cursor: Any) -> tuple[str, ...]:
+    """What the columns of a query are called."""
+    return tuple(column[0] for column in cursor.description or ())
 
 
 def _plain(row: Any) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ..runner import run
 from . import dialects, errors, transactions
-from .adapters import percent
+from .adapters import names_of, percent
 from .steps import Result, Statement, Steps, Table
 
 __all__ = ["DjangoAdapter"]
@@ -44,5 +44,5 @@ def _execute(cursor: Any, statement: Statement) -> Result:
         cursor.execute(percent(statement.sql), dict(statement.parameters))
     else:
         cursor.execute(statement.sql)
-    row = cursor.fetchone() if statement.fetch else None
-    return Result(cursor.rowcount, getattr(cursor, "lastrowid", None), row)
+    row, columns = (cursor.fetchone(), names_of(cursor)) if statement.fetch else (None, ())
+    return Result(cursor.rowcount, getattr(cursor, "lastrowid", None), row, columns)

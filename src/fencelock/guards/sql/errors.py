@@ -13,7 +13,8 @@ import re
 from typing import Any
 
 from ...errors import Denied, EngineError, FencelockError, Misconfigured, Unavailable
-from .steps import Table
+from .dialects import READERS
+from .steps import Table, readers_of
 
 __all__ = ["meet", "words"]
 
@@ -80,6 +81,11 @@ def _advice(kind: type[EngineError], where: Table, said: str) -> str:
 
 def _advice_on_column(where: Table, named: re.Match[str] | None) -> str:
     missing = named[1].rpartition(".")[2].strip("\"`'") if named else ""
+    readers = readers_of(where.column) if where.column else READERS
+    if missing.lower() in (column.lower() for column in readers):
+        added = " and ".join(f"ADD COLUMN {column} bigint" for column in readers)
+        create = "" if where.column else "call the guard's create(), or "
+        return f". Readers need two more columns: {create}ALTER TABLE {where.name} {added}"
     if not where.column:
         return f". {where.name} is no table of marks: the guard's schema() prints how one is made"
     if missing.lower() != where.column.lower():

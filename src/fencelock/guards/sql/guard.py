@@ -6,18 +6,18 @@ from math import ceil
 from typing import Any
 
 from ...errors import UsageError
-from ..fence import Claim, Fenced, check_age, claim
+from ..fence import Claim, Fenced, MarkPair, check_age, claim
 from . import dialects
 from .adapters import adapt, change, shortcut
 from .dialects import Dialect, Statements
 from .names import check_identifier, check_name
-from .steps import Statement, Steps, Table
+from .steps import Result, Statement, Steps, Table
 
 __all__ = ["SqlGuard"]
 
 
 class SqlGuard:
-    """Keeps the highest fence of each name in a table of the database that it protects.
+    """Keeps the marks of each name in a table of the database that it protects.
 
     ``enter`` is the first statement of the caller's own transaction. Every method takes the
     caller's connection, and returns something to await when that is one of asyncio.
@@ -33,31 +33,46 @@ class SqlGuard:
         self._dialect = dialects.find(dialect).name if dialect is not None else None
         self._statements: dict[str, Statements] = {}
 
-    def enter(self, connection: Any, lease: Fenced | int, name: str | None = None) -> Any:
+    def enter(
+        self,
+        connection: Any,
+        lease: Fenced | int,
+        name: str | None = None,
+        *,
+        reading: bool = False,
+    ) -> Any:
         """Raise the mark to this fence, or raise StaleFence when a higher one was here before.
 
         Call it before anything is read or written in the transaction, and commit before the lock is
         released. Until the transaction ends nobody enters with another fence: they wait, and are
         then judged by what this one leaves behind.
+
+        Only a higher writer shuts a reader out. ``reading`` says of a bare fence that it is a read
+        lock's; a lease says so itself.
         """
-        found = claim(lease, name, self.epoch)
-        if self._dialect is None and (direct := shortcut(connection.__class__)) is not None:
+        found = claim(lease, name, self.epoch, reading)
+        direct = shortcut(connection.__class__) if self._dialect is None else None
+        if direct is not None and not found.reading:
             sql, values = self._sql(direct).enter, (check_name(found.name), found.mark)
             if change(connection, direct, sql, values, self._where, in_transaction=True):
                 return None
         over = adapt(connection, self._dialect)
         key = _key(over.dialect, found.name)
-        steps = _enter(over.dialect, self._sql(over.dialect), key, found)
+        enter = _enter_reading if found.reading else _enter
+        steps = enter(over.dialect, self._sql(over.dialect), key, found)
         return over.run(steps, self._where, in_transaction=True)
 
-    def mark(self, connection: Any, name: str) -> Any:
-        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none."""
+    def mark(self, connection: Any, name: str, *, reading: bool = False) -> Any:
+        """The mark of a name, in epoch 0 the highest fence that was seen; 0 when there is none.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
         claim(1, name)
         over = adapt(connection, self._dialect)
         query = Statement(
-            self._sql(over.dialect).mark, {"name": _key(over.dialect, name)}, fetch=True
+            self._sql(over.dialect).look, {"name": _key(over.dialect, name)}, fetch=True
         )
-        return over.run(_mark(query), self._where)
+        return over.run(_mark(query, reading), self._where)
 
     def reset(self, connection: Any, name: str, to: int = 0) -> Any:
         """Set the mark of a name, also to a smaller fence than it has seen. It counts from commit.
@@ -69,9 +84,8 @@ class SqlGuard:
         claim(1, name)
         found = claim(to, name, self.epoch) if to != 0 else Claim(name, 0, self.epoch)
         over = adapt(connection, self._dialect)
-        values = {"name": _key(over.dialect, name), "mark": found.mark}
-        reset = Statement(self._sql(over.dialect).reset, values)
-        return over.run(_reset(reset), self._where)
+        key = _key(over.dialect, name)
+        return over.run(_reset(self._sql(over.dialect), key, found.mark), self._where)
 
     def forget(self, connection: Any, older_than_seconds: float) -> Any:
         """Remove the marks that nobody has raised for so long; returns how many.
@@ -90,7 +104,9 @@ class SqlGuard:
         return self._sql(dialects.find(dialect or self._dialect)).schema + ";"
 
     def create(self, connection: Any) -> Any:
-        """Make the table if it is not there. It counts from commit.
+        """Make the table if it is not there, or add the columns of readers to an older one.
+
+        It counts from commit.
 
         ``enter`` never does: MySQL would commit your transaction for it, and programs that only
         write need no right to create tables.
@@ -119,24 +135,44 @@ def _key(dialect: Dialect, name: str) -> str:
 def _enter(dialect: Dialect, sql: Statements, key: str, found: Claim) -> Steps[None]:
     result = yield Statement(sql.enter, {"name": key, "mark": found.mark})
     if dialect.remembers:
-        if result.last_insert_id != found.mark:
+        if result.last_insert_id == found.mark:
+            return
+    elif result.changed == 1:
+        return
+    marks = _marks((yield Statement(sql.look_locked, {"name": key}, fetch=True)))
+    raise found.stale(marks.highest, "read" if marks.written < marks.highest else "write")
+
+
+def _enter_reading(dialect: Dialect, sql: Statements, key: str, found: Claim) -> Steps[None]:
+    result = yield Statement(sql.enter_reading, {"name": key, "mark": found.mark})
+    if dialect.remembers:
+        if (result.last_insert_id or 0) > found.mark:
             raise found.stale(result.last_insert_id or 0)
     elif result.changed != 1:
-        result = yield Statement(sql.highest, {"name": key}, fetch=True)
-        raise found.stale(result.row[0] if result.row else 0)
+        marks = _marks((yield Statement(sql.look_locked, {"name": key}, fetch=True)))
+        raise found.stale(marks.written)
 
 
-def _mark(query: Statement) -> Steps[int]:
-    result = yield query
-    return int(result.row[0]) if result.row else 0
+def _marks(looked: Result) -> MarkPair:
+    """The marks of a row; of one of a table without readers, too."""
+    row: dict[str, Any] = dict(zip(looked.columns, looked.row or (), strict=False))
+    highest = int(row.get("mark") or 0)
+    told = row.get("read_mark") == highest
+    return MarkPair(highest, int(row.get("write_mark") or 0) if told else highest)
+
+
+def _mark(query: Statement, reading: bool) -> Steps[int]:
+    return _marks((yield query)).of(reading)
 
 
 def _create(sql: Statements) -> Steps[None]:
-    if sql.exists:
-        result = yield Statement(sql.exists, {}, fetch=True)
-        if result.row is not None:
-            return
-    yield Statement(sql.create, {})
+    exists = (yield Statement(sql.exists, {}, fetch=True)).row if sql.exists else None
+    if exists is None:
+        yield Statement(sql.create, {})
+    there = (yield Statement(sql.columns, {}, fetch=True)).columns
+    if not set(dialects.READERS) <= set(there):
+        for statement in sql.extend:
+            yield Statement(statement, {})
 
 
 def _change(statement: Statement) -> Steps[int]:
@@ -144,5 +180,8 @@ def _change(statement: Statement) -> Steps[int]:
     return result.changed
 
 
-def _reset(statement: Statement) -> Steps[None]:
-    yield statement
+def _reset(sql: Statements, key: str, mark: int) -> Steps[None]:
+    yield Statement(sql.reset, {"name": key, "mark": mark})
+    looked = yield Statement(sql.look_locked, {"name": key}, fetch=True)
+    if "read_mark" in looked.columns:
+        yield Statement(sql.reset_readers, {"name": key})

@@ -2,6 +2,10 @@
 
 It protects this row and nothing else: a row that is inserted or deleted has no mark before or
 afterward. What concerns several rows or tables is for SqlGuard.
+
+The column is the highest mark of all. For readers the row has two more: ``fence_write`` is what the
+mark was among writers, and ``fence_read`` says of which mark that was told. Who only writes needs
+neither of them.
 """
 
 from __future__ import annotations
@@ -11,12 +15,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...errors import EngineError, UsageError
-from ..fence import Claim, Fenced, claim
+from ..fence import Claim, Fenced, MarkPair, claim
 from . import dialects
 from .adapters import adapt, change, shortcut
 from .dialects import Dialect
 from .names import check_identifier, quote
-from .steps import Statement, Steps, Table
+from .steps import Result, Statement, Steps, Table, readers_of
 
 __all__ = ["MissingRow", "RowGuard"]
 
@@ -32,6 +36,8 @@ class RowGuard:
     """Keeps the highest fence in a column of the row itself, an integer of 64 bits.
 
         ALTER TABLE stock ADD COLUMN fence bigint NOT NULL DEFAULT 0
+        ALTER TABLE stock ADD COLUMN fence_read bigint      -- these two for readers only
+        ALTER TABLE stock ADD COLUMN fence_write bigint
 
     ``key`` are the columns and values that say which row: its primary key. It also says what a bare
     fence is for, so that needs no name.
@@ -53,13 +59,24 @@ class RowGuard:
         lease: Fenced | int,
         key: Mapping[str, object],
         name: str | None = None,
+        *,
+        reading: bool = False,
     ) -> Any:
         """Raise the mark of the row before it is read, or raise StaleFence.
 
         The row is locked until the transaction ends, so any statement may change it then. Outside
         of a transaction it shuts older holders out, but only ``update`` is safe afterward.
+
+        Only a higher writer shuts a reader out. ``reading`` says of a bare fence that it is a read
+        lock's; a lease says so itself.
         """
-        return self.update(connection, lease, key, {}, name)
+        _check_mapping(key)
+        found = self._claim(lease, key, name, reading)
+        if not found.reading:
+            return self._update(connection, found, key, {})
+        over = adapt(connection, self._dialect)
+        rows = self._sql(over.dialect, key)
+        return over.run(_enter_reading(over.dialect, rows, self.table, key, found), self._where)
 
     def update(
         self,
@@ -75,9 +92,26 @@ class RowGuard:
         """
         _check_mapping(key)
         _check_mapping(values)
+        return self._update(connection, self._claim(lease, key, name).to_write(), key, values)
+
+    def _claim(
+        self,
+        lease: Fenced | int,
+        key: Mapping[str, object],
+        name: str | None,
+        reading: bool = False,
+    ) -> Claim:
         if name is None and isinstance(lease, int):
             name = _which(self.table, key)
-        found = claim(lease, name, self.epoch)
+        return claim(lease, name, self.epoch, reading)
+
+    def _update(
+        self,
+        connection: Any,
+        found: Claim,
+        key: Mapping[str, object],
+        values: Mapping[str, object],
+    ) -> Any:
         if self._dialect is None and (direct := shortcut(connection.__class__)) is not None:
             sql, mark = self._sql(direct, key, values).update, found.mark
             given = (*values.values(), mark, *key.values(), mark)
@@ -87,11 +121,15 @@ class RowGuard:
         rows = self._sql(over.dialect, key, values)
         return over.run(_update(over.dialect, rows, self.table, key, values, found), self._where)
 
-    def mark(self, connection: Any, key: Mapping[str, object]) -> Any:
-        """The mark of the row, in epoch 0 the highest fence that it has seen."""
+    def mark(self, connection: Any, key: Mapping[str, object], *, reading: bool = False) -> Any:
+        """The mark of the row, in epoch 0 the highest fence that it has seen.
+
+        With ``reading``, that of the writers, which a reader must not be below.
+        """
         _check_mapping(key)
         over = adapt(connection, self._dialect)
-        return over.run(_mark(self._sql(over.dialect, key), self.table, key), self._where)
+        steps = _mark(self._sql(over.dialect, key), self.table, key, reading)
+        return over.run(steps, self._where)
 
     def reset(self, connection: Any, key: Mapping[str, object], to: int = 0) -> Any:
         """Set the mark of a row, also to a smaller fence than it has seen.
@@ -107,13 +145,27 @@ class RowGuard:
     def _sql(
         self, dialect: Dialect, key: Mapping[str, object], values: Mapping[str, object] = _NONE
     ) -> _RowSql:
-        return _statements(dialect.quotes, self.table, self.column, tuple(key), tuple(values))
+        return _statements(dialect, self.table, self.column, tuple(key), tuple(values))
 
 
 class _RowSql(NamedTuple):
+    column: str
     update: str
+    enter_reading: str
     look: str
+    look_at_all: str
+    """The whole row, with the columns of readers if it has them."""
     reset: str
+    reset_readers: str
+
+    def marks(self, looked: Result) -> MarkPair:
+        """The marks of a row, of one without the columns of readers, too."""
+        names = (name.lower() for name in looked.columns)
+        row = dict(zip(names, looked.row or (), strict=True))
+        read, write = (name.lower() for name in readers_of(self.column))
+        highest = int(row[self.column.lower()] or 0)
+        told = row.get(read) is not None and row[read] == highest
+        return MarkPair(highest, int(row[write] or 0) if told else highest)
 
 
 def _update(
@@ -131,27 +183,59 @@ def _update(
             return
         row = (yield Statement(sql.look + dialect.locked, which, fetch=True)).row
         if row is None:
-            raise MissingRow(f"there is no row {_which(table, key)}; nothing was changed")
+            raise _missing(table, key)
         highest = int(row[0] or 0)
         if highest > found.mark:
-            raise found.stale(highest)
+            look = Statement(sql.look_at_all + dialect.locked, which, fetch=True)
+            marks = sql.marks((yield look))
+            raise found.stale(highest, "read" if marks.written < marks.highest else "write")
         if highest == found.mark and not dialect.counts_matched:
             return  # found, and like this already
-    raise EngineError(
+    raise _unsteady(table, key)
+
+
+def _enter_reading(
+    dialect: Dialect, sql: _RowSql, table: str, key: Mapping[str, object], found: Claim
+) -> Steps[None]:
+    which = _parameters("k", key)
+    for _ in range(_ATTEMPTS):
+        if (yield Statement(sql.enter_reading, {**which, "mark": found.mark})).changed > 0:
+            return
+        looked = yield Statement(sql.look_at_all + dialect.locked, which, fetch=True)
+        if looked.row is None:
+            raise _missing(table, key)
+        marks = sql.marks(looked)
+        if marks.admit(found) == marks and not dialect.counts_matched:
+            return  # found, and like this already
+    raise _unsteady(table, key)
+
+
+def _missing(table: str, key: Mapping[str, object]) -> MissingRow:
+    return MissingRow(f"there is no row {_which(table, key)}; nothing was changed")
+
+
+def _unsteady(table: str, key: Mapping[str, object]) -> EngineError:
+    return EngineError(
         f"the row {_which(table, key)} comes and goes; nothing was changed. Roll back"
     )
 
 
-def _mark(sql: _RowSql, table: str, key: Mapping[str, object]) -> Steps[int]:
-    row = (yield Statement(sql.look, _parameters("k", key), fetch=True)).row
-    if row is None:
+def _mark(sql: _RowSql, table: str, key: Mapping[str, object], reading: bool) -> Steps[int]:
+    query = sql.look_at_all if reading else sql.look
+    looked = yield Statement(query, _parameters("k", key), fetch=True)
+    if looked.row is None:
         raise MissingRow(f"there is no row {_which(table, key)}")
-    return int(row[0] or 0)
+    return sql.marks(looked).of(reading)
 
 
 def _reset(sql: _RowSql, table: str, key: Mapping[str, object], mark: int) -> Steps[None]:
-    yield from _mark(sql, table, key)
-    yield Statement(sql.reset, {**_parameters("k", key), "mark": mark})
+    which = _parameters("k", key)
+    looked = yield Statement(sql.look_at_all, which, fetch=True)
+    if looked.row is None:
+        raise MissingRow(f"there is no row {_which(table, key)}")
+    yield Statement(sql.reset, {**which, "mark": mark})
+    if readers_of(sql.column)[0].lower() in (name.lower() for name in looked.columns):
+        yield Statement(sql.reset_readers, which)
 
 
 def _parameters(letter: str, given: Mapping[str, object]) -> dict[str, object]:
@@ -160,25 +244,50 @@ def _parameters(letter: str, given: Mapping[str, object]) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def _statements(
-    quotes: str, table: str, fence: str, key: tuple[str, ...], values: tuple[str, ...]
+    dialect: Dialect, table: str, fence: str, key: tuple[str, ...], values: tuple[str, ...]
 ) -> _RowSql:
     """The statements for one row, its identifiers checked and quoted."""
+    quotes = dialect.quotes
     if not key:
         raise UsageError("a row is found by at least one column: pass key={'id': ...}")
-    if fence.lower() in (str(column).lower() for column in values):
-        raise UsageError(f"the column {fence!r} is the guard's own: leave it out of the values")
+    given = {str(column).lower() for column in values}
+    for own in (fence, *readers_of(fence)):
+        if own.lower() in given:
+            raise UsageError(f"the column {own!r} is the guard's own: leave it out of the values")
 
     def quoted(columns: tuple[str, ...]) -> list[str]:
         return [quote(check_identifier(column, "column"), quotes) for column in columns]
 
     t, f = quote(table, quotes), quote(fence, quotes)
+    read, write = (quote(column, quotes) for column in readers_of(fence))
+    highest = f"{dialect.greatest}(COALESCE({f}, 0), :mark)"
+    written = f"CASE WHEN {read} = {f} THEN {write} ELSE COALESCE({f}, 0) END"
     where = " AND ".join(f"{column} = :k{n}" for n, column in enumerate(quoted(key)))
     assigned = "".join(f"{column} = :v{n}, " for n, column in enumerate(quoted(values)))
     return _RowSql(
+        column=fence,
         update=f"UPDATE {t} SET {assigned}{f} = :mark WHERE {where} AND COALESCE({f}, 0) <= :mark",
+        # In an order in which none uses what was assigned before it: MySQL would take the new.
+        enter_reading=(
+            f"UPDATE {t} SET {write} = {written}, {read} = {highest}, {f} = {highest} "
+            f"WHERE {where} AND {written} <= :mark"
+        ),
         look=f"SELECT {f} FROM {t} WHERE {where}",
+        look_at_all=f"SELECT * FROM {t} WHERE {where}",
         reset=f"UPDATE {t} SET {f} = :mark WHERE {where}",
+        reset_readers=f"UPDATE {t} SET {read} = NULL WHERE {where}",
     )
+
+
+def check_writer(found: Claim) -> Claim:
+    """Refuse a reader where a mapped class or model knows only the column of the highest mark."""
+    if found.reading:
+        raise UsageError(
+            f"{found.name!r} is held for reading, and a class with a fence keeps one mark, which "
+            "admits writers only: let RowGuard(table).enter(connection, lease, key) admit readers "
+            "of its rows, which needs the columns fence_read and fence_write"
+        )
+    return found
 
 
 def _check_mapping(given: object) -> None:

@@ -101,6 +101,7 @@ def _belongs(connection: Connection) -> bool | None:
 
 def _execute(connection: Connection, remembers: bool, statement: Statement) -> Result:
     with connection.execute(text(statement.sql), dict(statement.parameters)) as result:
+        columns = tuple(result.keys()) if statement.fetch else ()
         row = result.first() if statement.fetch else None
         number = result.lastrowid if remembers and not result.returns_rows else None
-        return Result(result.rowcount, number, tuple(row) if row is not None else None)
+        return Result(result.rowcount, number, tuple(row) if row is not None else None, columns)

@@ -29,6 +29,8 @@ class Result(NamedTuple):
     last_insert_id: int | None = None
     """What MySQL was told to remember with LAST_INSERT_ID."""
     row: tuple[Any, ...] | None = None
+    columns: tuple[str, ...] = ()
+    """What the values of a row are called."""
 
 
 class Table(NamedTuple):
@@ -37,6 +39,11 @@ class Table(NamedTuple):
     name: str
     column: str = ""
     """The column of the mark, where it is in a table of the caller's."""
+
+
+def readers_of(column: str) -> tuple[str, str]:
+    """The columns that a row of the caller's needs for readers."""
+    return f"{column}_read", f"{column}_write"
 
 
 Steps: TypeAlias = Generator[Statement, Result, T]

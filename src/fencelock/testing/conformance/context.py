@@ -313,6 +313,10 @@ _TWINS: dict[type[object], type[object]] = {
     sync.RWLock: aio.RWLock,
     sync.Lease: aio.Lease,
     sync.Lost: aio.Lost,
+    sync.Election: aio.Election,
+    sync.Once: aio.Once,
+    sync.Barrier: aio.Barrier,
+    sync.Latch: aio.Latch,
 }
 
 
@@ -326,7 +330,7 @@ def async_adapter(client: sync.Client) -> aio.Client:
 
 
 class _AsyncAdapter:
-    """Wraps a sync Client, Lock, Lease or Lost. Two that wrap the same one are equal."""
+    """Wraps a sync Client, Lock, Lease, Lost or recipe. Two that wrap the same one are equal."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped

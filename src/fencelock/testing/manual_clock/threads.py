@@ -71,7 +71,7 @@ class ManualThreadsWorld(ThreadsWorld):
         self.now = timeline.now
 
     def wall_us(self) -> int:
-        return 0  # so fences are 1, 2, 3, …
+        return int(self.now() * 1e6)
 
     def random(self) -> float:
         return 0.5
@@ -126,6 +126,7 @@ class Clock:
     def __init__(self, real_timeout: float = REAL_TIMEOUT_S, *, flows: bool = False) -> None:
         self._timeline = ThreadsTimeline(real_timeout, flows)
         self._store = Store(ManualThreadsWorld(self._timeline))
+        self._store.wall_us = lambda: 0  # so fences are 1, 2, 3, …
 
     def connect(self, *, faults: Faults | None = None) -> sync.Client:
         """Another client of the same engine, on the same clock: a rival, as in another process.

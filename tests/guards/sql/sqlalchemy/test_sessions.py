@@ -292,3 +292,9 @@ def test_a_lease_that_ends_within_the_block_refuses_the_flush(
         with pytest.raises(LeaseLost):
             guard_session(session, lease)
     assert row(engine) == before
+
+
+def test_a_reader_is_told_that_a_mapped_row_keeps_one_mark(session: Session) -> None:
+    with fencelock.connect("memory://") as client, client.rwlock("stock:42").read() as lease:
+        with pytest.raises(UsageError, match="admits writers only"):
+            guard_session(session, lease)

@@ -17,6 +17,8 @@ class KeyValue(NamedTuple):
     """Create revision: the offset in the queue, and the fence."""
     value: bytes
     lease: int
+    modified: int = 0
+    """Revision of the last change."""
 
 
 class RangeReply(NamedTuple):
@@ -54,7 +56,8 @@ class WatchReply(NamedTuple):
     """The watch has begun: it reports everything after this revision."""
     ended: bool
     """The server has given this watch up."""
-    deleted: list[bytes]
+    changed: list[bytes]
+    """The keys that were deleted or, where the watch is for that too, put."""
 
 
 def read_revision(header: bytes) -> int:
@@ -65,7 +68,7 @@ def read_revision(header: bytes) -> int:
 
 
 def read_key_value(data: bytes) -> KeyValue:
-    key, created, value, lease = b"", 0, b"", 0
+    key, created, value, lease, modified = b"", 0, b"", 0, 0
     for number, whole, part in fields(data):
         if number == 1:
             key = part
@@ -75,7 +78,9 @@ def read_key_value(data: bytes) -> KeyValue:
             value = part
         elif number == 6:
             lease = signed(whole)
-    return KeyValue(key, created, value, lease)
+        elif number == 3:
+            modified = whole
+    return KeyValue(key, created, value, lease, modified)
 
 
 def read_range(data: bytes) -> RangeReply:
@@ -173,7 +178,7 @@ def read_token(data: bytes) -> str:
 
 def read_watch(data: bytes) -> WatchReply:
     watch, revision, created, ended = 0, 0, False, False
-    deleted: list[bytes] = []
+    changed: list[bytes] = []
     for number, whole, part in fields(data):
         if number == 1:
             revision = read_revision(part)
@@ -184,10 +189,8 @@ def read_watch(data: bytes) -> WatchReply:
         elif number == 4:
             ended = bool(whole)
         elif number == 11:
-            event = list(fields(part))
-            if any(kind == 1 and value == 1 for kind, value, _ in event):
-                deleted += [read_key_value(pair).key for kind, _, pair in event if kind == 2]
-    return WatchReply(watch, revision, created, ended, deleted)
+            changed += [read_key_value(pair).key for kind, _, pair in fields(part) if kind == 2]
+    return WatchReply(watch, revision, created, ended, changed)
 
 
 class Status(NamedTuple):

@@ -23,8 +23,10 @@ AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
 STATUS = "/etcdserverpb.Maintenance/Status"
 MEMBERS = "/etcdserverpb.Cluster/MemberList"
 
-CREATED, VALUED, LEASED = 1, 3, 4  # what a comparison is about: create revision, value, lease
-_COMPARED_FIELD = {CREATED: 5, LEASED: 8}
+# What a comparison is about: create revision, revision of the last change, value, lease.
+CREATED, MODIFIED, VALUED, LEASED = 1, 2, 3, 4
+_COMPARED_FIELD = {CREATED: 5, MODIFIED: 6, LEASED: 8}
+_GREATER = integer(1, 1)
 _RANGE_END_OF_COMPARE = 64
 
 
@@ -34,6 +36,11 @@ def equal(target: int, key: bytes, value: int, end: bytes = b"") -> bytes:
     body = integer(2, target) + text(3, key)
     body += varint(_COMPARED_FIELD[target] << 3 | INT) + varint(value)
     return body + text(_RANGE_END_OF_COMPARE, end)
+
+
+def exists(key: bytes, end: bytes) -> bytes:
+    """Encode a comparison that holds when there is a key in a range."""
+    return _GREATER + equal(CREATED, key, 0, end)
 
 
 def same_value(key: bytes, value: bytes) -> bytes:
@@ -48,6 +55,11 @@ def put(key: bytes, value: bytes, lease: int) -> bytes:
 def attach(key: bytes, lease: int) -> bytes:
     """Encode a put that changes the lease of a key and nothing else."""
     return text(1, key) + integer(3, lease) + integer(5, 1)
+
+
+def rewrite(key: bytes, value: bytes) -> bytes:
+    """Encode a put that changes the value of a key and leaves it on its lease."""
+    return text(1, key) + text(2, value) + integer(6, 1)
 
 
 def delete(key: bytes) -> bytes:
@@ -93,6 +105,10 @@ def do_delete(request: bytes) -> bytes:
     return message(3, request)
 
 
+def do_txn(request: bytes) -> bytes:
+    return message(4, request)
+
+
 def txn(compare: Sequence[bytes], success: Sequence[bytes], failure: Sequence[bytes] = ()) -> bytes:
     """Encode a transaction of comparisons and of operations made by ``do_…``."""
     body = b"".join([message(1, one) for one in compare])
@@ -115,8 +131,16 @@ def authenticate(user: str, password: str) -> bytes:
 
 def watch_deletion(watch: int, key: bytes, since: int = 0) -> bytes:
     """Watch one key for its deletion, from now or a revision on, under a number of our own."""
-    without_puts = b"\x2a\x01\x00"  # field 5, packed: NOPUT
-    return message(1, text(1, key) + integer(3, since) + without_puts + integer(7, watch))
+    return message(1, text(1, key) + integer(3, since) + _WITHOUT_PUTS + integer(7, watch))
+
+
+def watch_range(watch: int, key: bytes, end: bytes, since: int, puts: bool) -> bytes:
+    """Watch a range, or one key, for deletions and, where wanted, for puts."""
+    body = text(1, key) + text(2, end) + integer(3, since)
+    return message(1, body + (b"" if puts else _WITHOUT_PUTS) + integer(7, watch))
+
+
+_WITHOUT_PUTS = b"\x2a\x01\x00"  # field 5, packed: NOPUT
 
 
 def watch_no_more(watch: int) -> bytes:

@@ -53,13 +53,16 @@ SELECT pg_advisory_lock({space}, hashtext($1))
 -- statement: settle
 SELECT * FROM {t}_settle($1)
 
+-- statement: announce, kind announce
+SELECT pg_notify($1, $2)
+
 -- statement: tidy
 SELECT {t}_tidy()
 
 -- statement: durability, once
 SELECT current_setting('synchronous_commit')
 
--- statement: holder
+-- statement: holders
 SELECT name, fence, ttl, extract(epoch FROM clock_timestamp() - since),
   extract(epoch FROM expires_at - clock_timestamp()), meta FROM {t}_locks
 WHERE owner <> '' AND claimed AND expires_at > clock_timestamp() AND name = $1

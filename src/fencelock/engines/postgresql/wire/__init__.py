@@ -131,8 +131,8 @@ class Wire(Protocol):
         """Run several statements without parameters in one transaction."""
         ...
 
-    def listener(self, world: World, sql: Statements) -> Listener:
-        """What listens for the waiters of this client."""
+    def listener(self, world: World, *sql: Statements) -> Listener:
+        """What listens for the waiters of this client, with these statements."""
         ...
 
     async def session(self) -> Session:

@@ -41,10 +41,10 @@ class AioWire:
         pool = self._pool if self._pool.is_idle else self._keeper
         return await pool.execute(statement, values, "", within)
 
-    def listener(self, world: World, sql: Statements) -> Listener:
+    def listener(self, world: World, *sql: Statements) -> Listener:
         from ..listener_aio import AioListener
 
-        return AioListener(world, self._settings, sql)
+        return AioListener(world, self._settings, *sql)
 
     async def session(self) -> AioSession:
         session = AioSession(self._settings)

@@ -163,10 +163,10 @@ class ThreadsWire:
         pool = self._pool if self._pool.is_idle else self._keeper
         return pool.execute(statement, values, within)
 
-    def listener(self, world: World, sql: Statements) -> Listener:
+    def listener(self, world: World, *sql: Statements) -> Listener:
         from ..listener_threads import ThreadListener
 
-        return ThreadListener(world, self._settings, sql)
+        return ThreadListener(world, self._settings, *sql)
 
     async def session(self) -> ThreadSession:
         """A connection that holds locks: it never becomes another one."""

@@ -62,30 +62,9 @@ end
 --+ queue.lua
 local meta, inbox, alone = ARGV[3], ARGV[4] or '', ARGV[5] or '1'
 
--- Stand in the queue; who does already keeps its position. Answers the position.
-local function join()
-    local since, position = now, nil
-    if call('ZADD', queue, 'NX', text_us, owner) == 0 then
-        since = match(call('HGET', waiters, owner) or '', '^%d+ %S+ %d (%d+)') or since
-        position = call('ZRANK', queue, owner)
-    else
-        local count = call('ZCARD', queue)
-        position = call('ZRANK', queue, owner)
-        if position + 1 < count then -- the clock ran back, or two came in one microsecond
-            local last = call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]
-            call('ZADD', queue, string.format('%.0f', last + 1), owner)
-            position = count - 1
-        end
-    end
-    call('HSET', waiters, '@' .. inbox, now,
-        owner, ttl .. ' ' .. inbox .. ' 0 ' .. since .. ' ' .. meta)
-    if call('PTTL', queue) < FRESH then keep_queue() end
-    return position
-end
-
 local holder = call('GET', lock) or hand_on(alone)
 if holder and holder ~= owner then
-    local position = inbox ~= '' and join() or call('ZRANK', queue, owner) or -1
+    local position = inbox ~= '' and join(owner, ttl, inbox, meta) or call('ZRANK', queue, owner) or -1
     local grantee, holder_meta = match(
         call('GET', record) or '', '^%d+ (%S+) %S+ %d+ %d+ (.*)$')
     local look_in = call('PTTL', lock)

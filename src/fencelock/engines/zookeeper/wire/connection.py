@@ -232,6 +232,16 @@ class Connection(ABC):
         return Unavailable(f"{why}; nothing happened")
 
 
+def failure_of(results: Sequence[Any]) -> Exception | None:
+    """Return the expected error for which a transaction was not done; raise any other."""
+    for one in results:
+        if isinstance(one, Exception) and not isinstance(one, messages.NOT_TO_BLAME):
+            if not isinstance(one, messages.EXPECTED):
+                raise translate(one)
+            return one
+    return None
+
+
 def translate(error: Exception) -> FencelockError:
     """Translate an error of the server into ours: the one table."""
     name = type(error).__name__.removesuffix("Error")

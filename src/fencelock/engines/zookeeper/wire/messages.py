@@ -33,6 +33,8 @@ EXPECTED = (
     _errors.BadVersionError,
 )
 """Errors that the recipe understands, and gets as replies; any other is a surprise."""
+NOT_TO_BLAME = (_errors.RolledBackError, _errors.RuntimeInconsistency)
+"""Errors of requests in a transaction that was not done because of another."""
 
 
 class Request(Protocol):
@@ -94,10 +96,11 @@ class Stat(NamedTuple):
     pzxid: int
 
 
-_EPHEMERAL_SEQUENTIAL, _CONTAINER = 3, 4
+_EPHEMERAL, _EPHEMERAL_SEQUENTIAL, _CONTAINER = 1, 3, 4
 _Message: TypeAlias = Callable[..., Request]
 
 _create: _Message = _kazoo.Create2
+_create_in_multi: _Message = _kazoo.Create  # kazoo cannot read the other's reply within a multi
 _delete: _Message = _kazoo.Delete
 _exists: _Message = _kazoo.Exists
 _get_data: _Message = _kazoo.GetData
@@ -143,9 +146,14 @@ def create(path: str, data: bytes, acl: Acl) -> Request:
     return _create(path, data, acl, _EPHEMERAL_SEQUENTIAL)
 
 
-def create_persistent(path: str, acl: Acl) -> Request:
-    """Make an empty node that stays."""
-    return _create(path, b"", acl, 0)
+def create_named(path: str, data: bytes, acl: Acl) -> Request:
+    """Make an ephemeral node of exactly this name; only inside ``multi``."""
+    return _create_in_multi(path, data, acl, _EPHEMERAL)
+
+
+def create_persistent(path: str, acl: Acl, data: bytes = b"") -> Request:
+    """Make a node that stays. Answered with its path and its Stat."""
+    return _create(path, data, acl, 0)
 
 
 def create_container(path: str, acl: Acl) -> Request:
@@ -153,13 +161,13 @@ def create_container(path: str, acl: Acl) -> Request:
     return _create_container(path, b"", acl, _CONTAINER)
 
 
-def delete(path: str) -> Request:
-    return _delete(path, -1)
+def delete(path: str, version: int = -1) -> Request:
+    return _delete(path, version)
 
 
-def exists(path: str) -> Request:
-    """Look for a node. Answered with a Stat, or None."""
-    return _exists(path, None)
+def exists(path: str, watcher: Watcher | None = None) -> Request:
+    """Look for a node. Answered with a Stat, or None; the watch is set in both cases."""
+    return _exists(path, watcher)
 
 
 def get_data(path: str, watcher: Watcher | None = None) -> Request:
@@ -171,14 +179,15 @@ def set_data(path: str, data: bytes, version: int = -1) -> Request:
     return _set_data(path, data, version)
 
 
-def check(path: str) -> Request:
-    """Require that a node exists; only inside ``multi``."""
-    return _check_version(path, -1)
+def check(path: str, version: int = -1) -> Request:
+    """Require that a node exists, in this version; only inside ``multi``."""
+    return _check_version(path, version)
 
 
-def get_children(path: str) -> Request:
-    """List a node. Answered with the names of all children."""
-    return _get_children(path, None)
+def get_children(path: str, watcher: Watcher | None = None) -> Request:
+    """List a node. Answered with the names of all children; the watch is set where it exists, and
+    tells when a child comes or goes, and when the node itself goes."""
+    return _get_children(path, watcher)
 
 
 def authenticate(scheme: str, credential: str) -> Request:

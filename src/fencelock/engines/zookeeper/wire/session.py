@@ -152,7 +152,7 @@ class Session:
             raise ProtocolError("an answer came out of order")
         _, request, batch, index = self._pending.popleft()
         reply = messages.read_reply(request, code, frame, offset)
-        if not code and (watch := messages.watcher_of(request)):
+        if not isinstance(reply, Exception) and (watch := messages.watcher_of(request)):
             self._watches.setdefault(watch[0], set()).add(watch[1])
         batch.reply(index, reply)
 

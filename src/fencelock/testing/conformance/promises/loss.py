@@ -70,6 +70,7 @@ async def the_holder_knows_before_the_engine_does(context: CheckContext) -> None
     lease = await context.brief_lease(client)
     async with rival.lock(context.name(), ttl=LONG_S, timeout=context.timeout):
         expect(not lease, "two leases on one name were true at once")
+    await lease.release()
 
 
 @check()

@@ -151,8 +151,8 @@ async def asked_again_a_holder_keeps_its_share(context: CheckContext) -> None:
 async def a_dead_holder_s_share_comes_back(context: CheckContext) -> None:
     """The share of a holder that died is given to another after its ttl; the others' stay."""
     dead, client = await context.connect(), await context.connect()
-    lost = await dead.semaphore(context.name(), limit=2, ttl=BRIEF_S).acquire()
     kept = await client.semaphore(context.name(), limit=2, ttl=LONG_S).acquire()
+    lost = await dead.semaphore(context.name(), limit=2, ttl=BRIEF_S).acquire()
     context.crash(dead)
     third = client.semaphore(context.name(), limit=2, ttl=LONG_S, timeout=context.timeout)
     heir = await third.acquire()
@@ -170,12 +170,13 @@ async def shares_are_renewed(context: CheckContext) -> None:
     """The keeper renews slots, read and write locks as it does locks."""
     name, client = context.name(), await context.connect()
     leases = [
-        await client.semaphore(name, limit=2, ttl=BRIEF_S * 4).acquire(),
-        await client.rwlock(name, ttl=BRIEF_S * 4).read().acquire(),
+        await client.semaphore(name, limit=2, ttl=LONG_S).acquire(),
+        await client.rwlock(name, ttl=LONG_S).read().acquire(),
     ]
     for lease in leases:
 
         async def renewed(lease: object = lease) -> bool:
+            context.make_due(client)
             return getattr(lease, "renewals", 0) >= 2
 
         await context.until(renewed, "a share must be renewed twice")
@@ -257,10 +258,11 @@ async def all_shares_of_a_name_are_revoked(context: CheckContext) -> None:
     """Revoking a name takes it from all its holders, who are told why."""
     name, client, admin = context.name(), await context.connect(), await context.connect()
     leases = [
-        await client.rwlock(name, ttl=BRIEF_S * 4).read().acquire(),
-        await client.rwlock(name, ttl=BRIEF_S * 4).read().acquire(),
+        await client.rwlock(name, ttl=LONG_S).read().acquire(),
+        await client.rwlock(name, ttl=LONG_S).read().acquire(),
     ]
     expect(await admin.revoke(name, "maintenance"), "two hold it, and nobody was revoked")
+    context.make_due(client)
     for lease in leases:
         await context.until_lost(lease)
         expect("maintenance" in str(lease.reason), f"the holder was told: {lease.reason}")

@@ -1,0 +1,23 @@
+-- Extend what is still ours. KEYS: the holders of each name. ARGV: ttl in ms and owner, for each.
+-- Answers the numbers of those that are gone, from 0, each followed by the reason if somebody took it
+-- away on purpose.
+--+ constants.lua
+--+ lifetime.lua
+local call, time, gone = redis.call, redis.call('TIME'), {}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+for i, holders in ipairs(KEYS) do
+    local ttl, owner, expiry = tonumber(ARGV[2 * i - 1]), ARGV[2 * i], holders .. ':expiry'
+    local known, ends = call('HMGET', holders, '=', owner), call('ZSCORE', expiry, owner)
+    if known[2] and ends and tonumber(ends) > now then
+        call('ZADD', expiry, string.format('%.0f', now + ttl), owner)
+        local before, kept, rest = string.match(known[1], '^(%d+ %d+ %d+ %d+) (%d+) (%d)$')
+        local longer = prolong(holders, expiry, tonumber(kept), now, ttl)
+        if longer ~= tonumber(kept) then
+            call('HSET', holders, '=', before .. string.format(' %.0f ', longer) .. rest)
+        end
+    else
+        gone[#gone + 1] = i - 1
+        gone[#gone + 1] = call('HGET', holders .. ':revoked', owner) or ''
+    end
+end
+return gone

@@ -1,0 +1,104 @@
+"""Let all who wait go on once something was counted down a number of times.
+
+Every count is an item of its own among what the engine remembers, named by an id. So a count whose
+answer was lost is written again under the same id, and counts once. The number of counts that the
+latch waits for is an item too: whoever believes in another is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .._client.facade import Cores
+from .._client.validation import check_name, check_timeout
+from ..errors import AcquireTimeout, Unavailable, UsageError
+from ..world import GRACE_S, NO_LIMIT
+from .board import Board, Observer, check_count, demand_memory
+
+COUNT_MAX = 10_000  # items that every look reads
+KEEP_MIN_S, KEEP_MAX_S = 1.0, 366 * 86_400.0
+COUNT, COUNTED = "count", "by:"
+
+
+def check_keep(keep: object) -> float:
+    """Return for how long counts are kept, or say what is wrong with it."""
+    if isinstance(keep, bool) or not isinstance(keep, int | float):
+        raise UsageError(f"keep must be a number of seconds, not {keep!r}")
+    if not KEEP_MIN_S <= keep <= KEEP_MAX_S:
+        raise UsageError(
+            f"keep must be between {KEEP_MIN_S:g} and {KEEP_MAX_S:g} seconds, not {keep!r}"
+        )
+    return float(keep)
+
+
+class CountDown:
+    """The counts of one name."""
+
+    def __init__(self, cores: Cores, name: str, count: object, keep: object) -> None:
+        self._name = check_name(name)
+        self._count = check_count(count, "count", COUNT_MAX)
+        self._keep = check_keep(keep)
+        self._board = Board(cores, f"latch:{name}")
+        demand_memory(cores, "a latch")
+
+    async def count_down(self, by: str | None) -> int:
+        """Count once, and return how many are still to come. An open latch stays open."""
+        item = check_name(COUNTED + (self._board.core.world.owner() if by is None else by))
+        left = await self.remaining()
+        if left:
+            await self._board.remember(COUNT, self._count, self._keep)
+            await self._board.remember(item, 1, self._keep)
+            left = await self.remaining()
+            if not left:
+                await self._board.announce()
+        return left
+
+    async def remaining(self, limit: float = NO_LIMIT) -> int:
+        """How many are still to come."""
+        items = await self._board.recall(limit)
+        self._check(items)
+        counted = sum(item.startswith(COUNTED) for item in items)
+        return max(0, self._count - counted)
+
+    async def wait(self, timeout: float | None) -> None:
+        """Wait until the latch is open."""
+        world = self._board.core.world
+        timeout = check_timeout(timeout)
+        deadline = NO_LIMIT if timeout is None else world.now() + timeout
+        observer, left = Observer(self._board), self._count
+        try:
+            await observer.begin()
+            while True:
+                try:
+                    left = await self.remaining(deadline + GRACE_S)
+                    if not left:
+                        return
+                    observer.is_reached()
+                except Unavailable as error:
+                    observer.bear(error)
+                if world.now() >= deadline:
+                    raise self._shut(left, timeout)
+                await observer.wait(deadline)
+        finally:
+            await observer.end()
+
+    async def reset(self) -> None:
+        """Begin anew: nothing was counted."""
+        await self._board.forget()
+        await self._board.announce()
+
+    def _check(self, items: Mapping[str, int]) -> None:
+        theirs = items.get(COUNT, self._count)
+        if theirs != self._count:
+            raise UsageError(
+                f"the latch {self._name!r} is in use with count={theirs}, and count={self._count} "
+                "was asked for: give all its users the same count, or reset() it"
+            )
+
+    def _shut(self, left: int, timeout: float | None) -> AcquireTimeout:
+        return AcquireTimeout(
+            f"{left} of {self._count} counts of the latch {self._name!r} were missing after "
+            f"{timeout or 0:.3g} s",
+            name=self._name,
+            timeout=timeout,
+        )
