@@ -92,8 +92,7 @@ RECIPES = {"shared", "remembers", "observe"}
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
 NOT_PROMISED = {
     "memory": {"durable", "portable"},
-    "sqlite": RECIPES,
-    "sqlite push=no": RECIPES,
+    "sqlite push=no": {"observe"},
     "mariadb": RECIPES,
     "mariadb mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "mysql": RECIPES,

@@ -40,6 +40,7 @@ RECIPE_LINES = 300
 RECIPES = [
     "memory.py",
     "sqlite/engine.py",
+    "sqlite/shares.py",
     "redis/engine.py",
     "redis/shares.py",
     "redlock/engine.py",

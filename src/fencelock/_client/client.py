@@ -38,7 +38,7 @@ from .release import release_later
 
 ENDING_S = 0.002
 MANY = 100  # leases of one client from which on memory matters
-SHARED_ADVICE = "use memory"
+SHARED_ADVICE = "use sqlite"
 ALIKE = 0.0005  # of a ttl: moments so near are one
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 

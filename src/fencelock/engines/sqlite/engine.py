@@ -1,9 +1,10 @@
 """The embedded engine: locks between all processes of one machine, in one SQLite file.
 
-The recipe is that of ``memory.py``, one short transaction for each step (``transactions.py``). What
-this file adds is how a waiter in another process learns that it should try again: whoever hands it
-the lock pushes to its inbox. One listener per client receives that, and finds out when a holder or
-a waiter that was handed the lock has died without a word, so that nobody sleeps beside a free lock.
+The recipe is that of ``memory.py``, one short transaction for each step (``transactions.py``, and
+``shares.py`` for semaphores and read/write locks). What this file adds is how a waiter in another
+process learns that it should try again: whoever hands it the lock pushes to its inbox. One listener
+per client receives that, and finds out when a holder or a waiter that was handed the lock has died
+without a word, so that nobody sleeps beside a free lock.
 
 Expiry is judged on the boot clock, which all processes of a machine share. Fences come from one
 counter for all names, lifted to the wall clock: they grow although nothing is kept for a name that
@@ -12,15 +13,30 @@ is not in use, and even when the last commits before a power cut were lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ...engine import Address, Engine
 from ...errors import FencelockError, Misconfigured
-from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits, granted, renewed
+from ...model import (
+    Busy,
+    Finding,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    State,
+    Traits,
+    granted,
+    limits_differ,
+    renewed,
+)
 from ...world import Signal, World
 from ..options import REQUEST_TIMEOUT_S, common, switch
+from .handover import key_of
+from .inspect import holdings, journal_and_fence
 from .listener import Listener
+from .memos import Memos
 from .transactions import Transactions
 from .wire.database import Database
 from .wire.file import absolute
@@ -35,7 +51,15 @@ class SqliteEngine(Engine):
     plain = True
     options: ClassVar = {**common("request_timeout"), "push": switch("push")}
     traits = Traits(
-        "correctness", "machine", fence=True, fifo=True, push=True, durable=True, portable=True
+        "correctness",
+        "machine",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
+        shared=True,
+        remembers=True,
     )
 
     @classmethod
@@ -54,8 +78,10 @@ class SqliteEngine(Engine):
         request_timeout = float(str(address.options.get("request_timeout", REQUEST_TIMEOUT_S)))
         self._database = Database(path, request_timeout, world.now, world.limit)
         self._transactions = Transactions(self._database, world.wall_us)
+        self._memos = Memos(self._database)
         self._blocking = world.adopt("fencelock-sqlite")
-        self._listener = Listener(world, self._blocking, path, self._transactions)
+        push = bool(address.options.get("push", True))
+        self._listener = Listener(world, self._blocking, path, self._transactions, push)
 
     async def open(self) -> None:
         await self._blocking(self._database.open)
@@ -76,16 +102,21 @@ class SqliteEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         now = self.world.now()
         if request.queue:
-            self._listener.joining(request.owner, request.name)
+            self._listener.joining(request.owner, key_of(request.name, request.share))
         answer = await self._blocking(
             self._transactions.acquire, now, request, self._listener.inbox
         )
-        if answer.handover is not None:
-            await self._listener.push(answer.handover)
+        if answer.handovers:
+            await self._listener.push(answer.handovers)
         if answer.fence:
             if request.queue:
                 self._listener.left(request.owner)
-            return granted(request.name, request.owner, answer.fence, request.ttl, now)
+            return granted(
+                request.name, request.owner, answer.fence, request.ttl, now, answer.share
+            )
+        if request.share is not None and answer.limit:
+            self._listener.left(request.owner)
+            raise limits_differ(request.name, answer.limit, request.share.limit)
         if request.queue:
             self._listener.rescan()
         position = answer.position if request.queue else None
@@ -101,50 +132,65 @@ class SqliteEngine(Engine):
         ]
 
     async def release(self, grant: Grant) -> bool:
-        return await self._leave(grant.name, grant.owner)
+        return await self._leave(key_of(grant.name, grant.share), grant.owner)
 
     async def withdraw(self, request: Request) -> None:
-        await self._leave(request.name, request.owner)
+        await self._leave(key_of(request.name, request.share), request.owner)
 
-    async def _leave(self, name: str, owner: str) -> bool:
+    async def _leave(self, key: str, owner: str) -> bool:
         now = self.world.now()
-        freed, handover = await self._blocking(self._transactions.leave, now, name, owner)
+        freed, handovers = await self._blocking(self._transactions.leave, now, key, owner)
         self._listener.left(owner)
-        if handover is not None:
-            await self._listener.push(handover)
+        if handovers:
+            await self._listener.push(handovers)
         return freed
 
     async def revoke(self, name: str, reason: str) -> bool:
         now = self.world.now()
-        revoked, handover = await self._blocking(self._transactions.revoke, now, name, reason)
-        if handover is not None:
-            await self._listener.push(handover)
+        revoked, handovers = await self._blocking(self._transactions.revoke, now, name, reason)
+        await self._listener.push(handovers)
         return revoked
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        push = bool(self.address.options.get("push", True))
-        self._listener.watch(request.owner, signal, push)
+        self._listener.watch(request.owner, signal)
 
     async def unwatch(self, request: Request) -> None:
         self._listener.unwatch(request.owner)
 
+    async def announce(self, name: str) -> None:
+        await self._listener.announce(name)
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        self._listener.observe(name, signal)
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        self._listener.unobserve(name, signal)
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        now = self.world.now()
+        await self._blocking(self._transactions.count_change, now)
+        await self._blocking(self._memos.remember, now, name, item, number, keep)
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        return await self._blocking(self._memos.recall, self.world.now(), name)
+
+    async def forget(self, name: str) -> None:
+        await self._blocking(self._memos.forget, self.world.now(), name)
+
     async def inspect(self, name: str) -> State:
         now = self.world.now()
-        await self._listener.push(
-            await self._blocking(self._transactions.hand_on_if_free, now, name)
-        )
-        waiters = await self._blocking(self._transactions.queue, now, name)
-        holding = await self._blocking(self._transactions.holding, self.world.now(), name)
-        return State(name, tuple(holding), waiters)
+        state, handovers = await self._blocking(self._transactions.inspect, now, name)
+        await self._listener.push(handovers)
+        return state
 
     async def scan(self, prefix: str) -> list[Holding]:
-        return await self._blocking(self._transactions.holdings, self.world.now(), prefix)
+        return await self._blocking(holdings, self._database, self.world.now(), prefix)
 
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose
 
         now = self.world.now()
-        journal_mode, fence = await self._blocking(self._transactions.journal_and_fence, now)
+        journal_mode, fence = await self._blocking(journal_and_fence, self._database, now)
         return diagnose(self._database.path, journal_mode, fence - self.world.wall_us())
 
 

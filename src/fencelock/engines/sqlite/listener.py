@@ -5,6 +5,9 @@ It receives from its inbox; a few times a second it reads, in a few microseconds
 has changed, and only then looks for a holder, or a waiter that was handed the lock, that died
 without a word. So nobody sleeps beside a free lock, and many waiters cost hardly more than one. Now
 and then it refreshes the queue rows of its waiters, by which others know that they are alive.
+
+Observers of a name are told by the same inbox. An announcement goes to all inboxes of the file:
+those that are there are all who could observe.
 """
 
 from __future__ import annotations
@@ -14,30 +17,34 @@ from collections.abc import Awaitable, Callable, Sequence
 from ...errors import FencelockError
 from ...world import Adopted, Job, Signal, World, sleep
 from ..waiters import HEARTBEAT_S, Waiters
-from .transactions import Handover, Transactions
+from .handover import Handovers
+from .transactions import Transactions
 from .wire.inbox import Delivery, Inbox, InboxFolder
 
 SCAN_S = 0.3  # how long a death can go unnoticed
 POLL_MIN_S, POLL_MAX_S = 0.001, 0.05  # where there is no push
 CLOSE_S = 2.0
+ANNOUNCED = "@"  # begins a message that names what has changed; no owner begins so
 
 
 class Listener:
     """One background job that wakes the waiters of one client."""
 
     def __init__(
-        self, world: World, blocking: Adopted, path: str, transactions: Transactions
+        self, world: World, blocking: Adopted, path: str, transactions: Transactions, push: bool
     ) -> None:
         self._world = world
         self._blocking = blocking
         self._blocking_receive = world.adopt("fencelock-inbox")
         self._transactions = transactions
+        self._push = push
         self._mutex = world.mutex()
         self._folder = InboxFolder(path)
         self._inbox: Inbox | None = None
         self._waiters = Waiters(world.now)
         self._queued: dict[str, str] = {}
-        """The name whose queue each owner may have a row in."""
+        """The name or the key whose queue each owner may have a row in."""
+        self._observers: list[tuple[str, Signal]] = []
         self._abandoned: dict[str, None] = {}
         """Owners that were handed a lock and wait no more."""
         self._wanted = world.signal()
@@ -57,23 +64,54 @@ class Listener:
         """The name of our inbox for queue rows; empty while nobody waits here."""
         return self._inbox.id if self._inbox is not None else ""
 
-    def watch(self, owner: str, signal: Signal, push: bool) -> None:
+    def watch(self, owner: str, signal: Signal) -> None:
         """Set the signal when this owner should try again."""
+        self._start()
+        self._waiters.watch(owner, signal)
+        self._wanted.set()
+
+    def _start(self) -> None:
+        """Open the inbox and begin to listen, unless that was done before."""
         with self._mutex:  # two threads that begin to wait at once share one inbox
             if self._inbox is None:
-                self._inbox = Inbox(self._folder, self._world.owner()[:16], push)
+                self._inbox = Inbox(self._folder, self._world.owner()[:16], self._push)
             if self._job is None:
                 # A signal handler may raise when the thread runs and before we know of it: then
                 # the next to come starts another, and this one ends.
                 self._ticket = ticket = object()
                 listening = self._listen(self._inbox, ticket)
                 self._job = self._world.spawn(listening, "fencelock-listener")
-        self._waiters.watch(owner, signal)
-        self._wanted.set()
 
     def unwatch(self, owner: str) -> None:
         """Forget the signal of an owner that waits no more."""
         self._waiters.unwatch(owner)
+
+    def observe(self, name: str, signal: Signal) -> None:
+        """Set the signal when somebody announces the name; without push observers only look."""
+        if self._push:
+            with self._mutex:
+                self._observers.append((name, signal))
+            self._start()
+            self._wanted.set()
+
+    def unobserve(self, name: str, signal: Signal) -> None:
+        """End what ``observe`` began."""
+        with self._mutex:
+            if (name, signal) in self._observers:
+                self._observers.remove((name, signal))
+
+    async def announce(self, name: str) -> None:
+        """Tell all who observe a name, here and in other processes."""
+        self._tell_observers(name)
+        message = (ANNOUNCED + name).encode()
+        await self._blocking(self._folder.send_to_all, message, self.inbox)
+
+    def _tell_observers(self, name: str | None = None) -> None:
+        """Set the signals of the observers of a name, or of all names."""
+        with self._mutex:
+            for observed, signal in self._observers:
+                if name in (None, observed):
+                    signal.set()
 
     def joining(self, owner: str, name: str) -> None:
         """Note that an owner is about to join the queue of a name."""
@@ -88,17 +126,18 @@ class Listener:
         self._scanned_change = None
         self._next_expiry = 0.0
 
-    async def push(self, handover: Handover | None) -> None:
-        """Tell a waiter that it was given the lock; a dead one is passed over at once."""
-        while handover is not None:
+    async def push(self, handovers: Handovers) -> None:
+        """Tell waiters that they were given a lock; a dead one is passed over at once."""
+        untold = [*handovers]
+        while untold:
+            handover = untold.pop(0)
             if self._waiters.wake(handover.owner):
-                return
+                continue
             delivery = self._folder.send(handover.inbox, handover.owner.encode())
-            if delivery is not Delivery.DEAD:
-                return
-            handover = await self._blocking(
-                self._transactions.drop_dead_client, self._world.now(), handover
-            )
+            if delivery is Delivery.DEAD:
+                untold += await self._blocking(
+                    self._transactions.drop_dead_client, self._world.now(), handover
+                )
 
     def close_nowait(self) -> None:
         """End without waiting."""
@@ -132,9 +171,9 @@ class Listener:
         self, inbox: Inbox, ticket: object, wait: Callable[[Inbox, float], Awaitable[None]]
     ) -> None:
         while not self._closing and self._ticket is ticket:
-            if not self._has_waiters():
+            if not self._is_wanted():
                 self._wanted.clear()
-                if not self._has_waiters() and not self._closing:  # asked again: it may be set
+                if not self._is_wanted() and not self._closing:  # asked again: it may be set
                     await self._world.wait(self._wanted, None)
                 continue
             try:
@@ -147,12 +186,12 @@ class Listener:
             except FencelockError:  # the waiters meet the same trouble in their own calls
                 await sleep(self._world, SCAN_S)
 
-    def _has_waiters(self) -> bool:
-        return bool(self._waiters or self._queued)
+    def _is_wanted(self) -> bool:
+        return bool(self._waiters or self._queued or self._observers)
 
     def _may_wait(self) -> bool:
         """Whether there is nothing to do but to receive."""
-        return not self._closing and not self._abandoned and self._has_waiters()
+        return not self._closing and not self._abandoned and self._is_wanted()
 
     async def _wait_on_loop(self, inbox: Inbox, until: float) -> None:
         """Let the loop wake whom messages name, until the file changes or a moment comes."""
@@ -197,15 +236,17 @@ class Listener:
         self._scanned_change = self._last_change
         rows, next_expiry = await self._blocking(self._transactions.due_waiters, now, inbox.id)
         self._next_expiry = min(next_expiry, now + HEARTBEAT_S)
-        for name, owner, wakes in rows:
-            if wakes:
-                self._notify([owner])
-            else:
-                await self.push(await self._blocking(self._transactions.hand_on_if_free, now, name))
-                self._scanned_change = None
+        self._notify([owner for _, owner, wakes in rows if wakes])
+        for name in dict.fromkeys(name for name, _, wakes in rows if not wakes):
+            await self.push(await self._blocking(self._transactions.hand_on_if_free, now, name))
+            self._scanned_change = None
 
     async def _heartbeat(self, inbox: Inbox, now: float) -> None:
         """Refresh our queue rows; whoever has lost one must try again."""
+        if self._observers and inbox.heal():
+            self._tell_observers()
+        if not self._waiters and not self._queued:
+            return
         self._abandoned |= dict.fromkeys(o for o in list(self._queued) if o not in self._waiters)
         await self._withdraw_abandoned()
         alive = await self._blocking(self._transactions.refresh, now, inbox.id)
@@ -221,17 +262,19 @@ class Listener:
         for owner in list(self._abandoned):
             name = self._queued.get(owner)
             if name is not None and owner not in self._waiters:
-                _, handover = await self._blocking(
+                _, handovers = await self._blocking(
                     self._transactions.leave, self._world.now(), name, owner
                 )
                 self.left(owner)
-                await self.push(handover)
+                await self.push(handovers)
             self._abandoned.pop(owner, None)
         self._interrupt.clear()
 
     def _notify(self, owners: Sequence[str]) -> None:
         """Wake the owners that were handed a lock; give it back for those who wait no more."""
         for owner in owners:
-            if not self._waiters.wake(owner) and owner in self._queued:
+            if owner.startswith(ANNOUNCED):
+                self._tell_observers(owner.removeprefix(ANNOUNCED))
+            elif not self._waiters.wake(owner) and owner in self._queued:
                 self._abandoned[owner] = None
                 self._interrupt.set()

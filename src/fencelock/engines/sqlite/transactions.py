@@ -1,26 +1,41 @@
-"""The transactions of the embedded engine, and all its SQL: what ``memory.py`` says, with rows.
+"""The transactions of the embedded engine and their SQL: what ``memory.py`` says, with rows.
 
 Each public method is one short transaction, or one read, that waits for nothing but the file
 itself; no transaction is ever the lock. Methods that ``memory.py`` has, too, have its names here.
+
+This file has the locks, and what concerns all rows of the file: semaphores and read/write locks are
+left to ``shares.py``. Those have a key in the place of a name, which no lock can have.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from ...model import Grant, Holding, Request, Waiting, next_fence
+from ...model import Grant, Request, State, next_fence
+from .handover import (
+    CLAIM_S,
+    FORGET_S,
+    NOBODY,
+    SHARED_KEYS,
+    Answer,
+    Contended,
+    Handover,
+    Handovers,
+    is_shared,
+)
+from .inspect import state
 from .wire.database import Database
+
+if TYPE_CHECKING:
+    from .shares import Shares
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
-FORGET_S = 30.0  # a waiter that has not looked for so long is dead
 NEVER = float("inf")
-CONTENDED_MAX = 1000
-PURGE_EVERY = 1000  # grants between two searches for rows that nobody will use again
+PURGE_EVERY = 1000  # changes between two searches for rows that nobody will use again
 
 # The two statements of a lock that nobody contends for, each a transaction by itself.  They change
 # nothing when anything is unusual, and the long way decides.  A trigger keeps the highest fence.
@@ -42,42 +57,29 @@ FROM locks mark LEFT JOIN locks l ON l.name = ? WHERE mark.name = ''
 """
 
 DUE_WAITERS = """
-SELECT w.name, w.owner, w.lapsed OR (l.owner IS w.owner AND l.expires_at > ?)
+SELECT w.name, w.owner, w.lapsed OR (l.owner IS w.owner AND l.expires_at > ?1)
 FROM waiters w LEFT JOIN locks l ON l.name = w.name
-WHERE w.inbox = ?
-  AND (l.name IS NULL OR l.expires_at <= ? OR (l.owner = w.owner AND NOT l.claimed))
+WHERE w.inbox = ?2
+  AND (l.name IS NULL OR l.expires_at <= ?1 OR (l.owner = w.owner AND NOT l.claimed))
+UNION ALL
+SELECT w.key, w.owner, w.lapsed OR (s.owner IS NOT NULL AND s.expires_at > ?1)
+FROM share_waiters w JOIN share_names n ON n.key = w.key
+  LEFT JOIN shares s ON s.key = w.key AND s.owner = w.owner
+WHERE w.inbox = ?2
+  AND (w.lapsed OR n.ends_at <= ?1 OR s.owner IS NOT NULL OR (n.used + w.units <= n.capacity
+    AND NOT EXISTS (
+      SELECT 1 FROM share_waiters a WHERE a.key = w.key AND a.place < w.place
+        AND NOT a.lapsed AND a.seen_at >= ?3
+        AND NOT EXISTS (SELECT 1 FROM shares WHERE key = a.key AND owner = a.owner))))
 """
 NEXT_EXPIRY = """
 SELECT MIN(l.expires_at) FROM waiters w JOIN locks l ON l.name = w.name
-WHERE w.inbox = ? AND l.expires_at > ?
+WHERE w.inbox = ?1 AND l.expires_at > ?2
+UNION ALL
+SELECT MIN(n.ends_at) FROM share_waiters w JOIN share_names n ON n.key = w.key
+WHERE w.inbox = ?1 AND n.ends_at > ?2
 """
 CHANGES = "PRAGMA data_version"
-
-QUEUE = "SELECT since, meta FROM waiters WHERE name=? ORDER BY place"
-HELD = """
-SELECT name, fence, ttl, since, expires_at, meta FROM locks
-WHERE {which} AND expires_at > ? AND claimed ORDER BY name
-"""
-JOURNAL_AND_FENCE = """
-SELECT j.journal_mode, (SELECT fence FROM locks WHERE name='') FROM pragma_journal_mode j
-"""
-
-
-class Handover(NamedTuple):
-    """A waiter that was given the lock and has to be told."""
-
-    name: str
-    owner: str
-    inbox: str
-
-
-class Answer(NamedTuple):
-    """What became of a request: a fence, or who is in the way."""
-
-    fence: int = 0
-    position: int = 0
-    holder: str = ""
-    handover: Handover | None = None
 
 
 class LockState(NamedTuple):
@@ -112,21 +114,29 @@ class Transactions:
         self.db = database
         self._wall_us = wall_us
         self._fence = 0
-        self._grants = 0
-        self._contended: set[str] = set()
+        self._changes = 0
+        self._contended = Contended()
+
+    @cached_property
+    def shares(self) -> Shares:
+        """Semaphores and read/write locks; a program without any does not load them."""
+        from .shares import Shares
+
+        return Shares(self.db, self._wall_us)
 
     def acquire(self, now: float, request: Request, inbox: str) -> Answer:
         """Take a free lock, or claim one that was handed over; else join the queue if asked to."""
-        name, owner, ttl, meta, queue, waits, _, _ = request
+        name, owner, ttl, meta, queue, waits, _, share = request
+        if share is not None:
+            self.count_change(now)
+            return self.shares.acquire(now, request, share, inbox)
         taken: bool | None = False
         if not queue and name not in self._contended:
             fence = next_fence(0, self._wall_us())
             row = (name, owner, fence, ttl, now, now + ttl, meta, fence, name, name)
             taken = self.db.autocommit(now, TAKE_FREE, row)
             if taken:
-                self._grants += 1
-                if self._grants % PURGE_EVERY == 0:
-                    self.purge(now)
+                self.count_change(now)
                 return Answer(fence)
         if waits and not queue and taken is False:
             return Answer()  # the client tries again at once, and joins the queue
@@ -135,7 +145,7 @@ class Transactions:
     @in_transaction
     def _acquire(self, now: float, request: Request, inbox: str) -> Answer:
         name, owner = request.name, request.owner
-        row, handover = self._current(now, name)
+        row, handovers = self._current(now, name)
         if row.owner is None:
             self._give(row, name, owner, request.ttl, request.meta, now, now + request.ttl, 1)
             if row.queued:
@@ -148,15 +158,9 @@ class Transactions:
             )
             self._leave_queue(name, owner)
             return Answer(fence=row.fence)
-        self._remember_contended(name)
+        self._contended.note(name)  # ``_leave`` ends that
         position = self._join_queue(request, now, inbox) if request.queue else 0
-        return Answer(0, position, row.meta, handover)
-
-    def _remember_contended(self, name: str) -> None:
-        """Spare a name the single statements, which are in vain; ``_leave`` ends that."""
-        if len(self._contended) >= CONTENDED_MAX:
-            self._contended.clear()
-        self._contended.add(name)
+        return Answer(0, position, row.meta, handovers)
 
     def _join_queue(self, request: Request, now: float, inbox: str) -> int:
         """Join the queue, or refresh the row there; return how many are ahead."""
@@ -181,11 +185,11 @@ class Transactions:
     def _leave_queue(self, name: str, owner: str) -> None:
         self.db.execute("DELETE FROM waiters WHERE name=? AND owner=?", (name, owner))
 
-    def _current(self, now: float, name: str) -> tuple[LockState, Handover | None]:
+    def _current(self, now: float, name: str) -> tuple[LockState, Handovers]:
         """Return the state of a name; end an expired record, and hand the lock on."""
         row = LockState(*self.db.execute(CURRENT, (name, name)).fetchone())
         if row.owner is not None and row.expires_at > now:
-            return row, None
+            return row, NOBODY
         if row.owner is not None:
             self.db.execute("DELETE FROM locks WHERE name=?", (name,))
             if not row.claimed:
@@ -194,10 +198,10 @@ class Transactions:
                 )
             row = row._replace(owner=None)
         if not row.queued:
-            return row, None
+            return row, NOBODY
         return self._hand_on(now, name, row)
 
-    def _hand_on(self, now: float, name: str, row: LockState) -> tuple[LockState, Handover | None]:
+    def _hand_on(self, now: float, name: str, row: LockState) -> tuple[LockState, Handovers]:
         """Give a free lock to the first waiter that answers."""
         self.db.execute("DELETE FROM waiters WHERE name=? AND seen_at<?", (name, now - FORGET_S))
         head = self.db.execute(
@@ -206,14 +210,14 @@ class Transactions:
             (name,),
         ).fetchone()
         if head is None:
-            return row, None
+            return row, NOBODY
         owner, ttl, inbox, meta = head
         until = now + min(CLAIM_S, ttl)
         self._give(row, name, owner, ttl, meta, now, until, 0)
         held = row._replace(
             mark=self._fence, owner=owner, fence=self._fence, expires_at=until, claimed=0, meta=meta
         )
-        return held, Handover(name, owner, inbox)
+        return held, [Handover(name, owner, inbox)]
 
     def _give(
         self,
@@ -232,6 +236,12 @@ class Transactions:
             (name, owner, self._fence, ttl, now, until, claimed, meta),
         )
 
+    def count_change(self, now: float) -> None:
+        """Purge now and then."""
+        self._changes += 1
+        if self._changes % PURGE_EVERY == 0:
+            self.purge(now)
+
     @in_transaction
     def purge(self, now: float) -> None:
         """Remove what crashed processes left behind: no row stays for a name that nobody uses."""
@@ -239,41 +249,59 @@ class Transactions:
             "DELETE FROM locks WHERE expires_at<? AND name NOT IN (SELECT name FROM waiters)",
             (now - FORGET_S,),
         )
+        self.db.execute(
+            "DELETE FROM shares WHERE expires_at<? AND key NOT IN (SELECT key FROM share_waiters)",
+            (now - FORGET_S,),
+        )
         self.db.execute("DELETE FROM waiters WHERE seen_at<?", (now - FORGET_S,))
+        self.db.execute("DELETE FROM share_waiters WHERE seen_at<?", (now - FORGET_S,))
         self.db.execute("DELETE FROM revoked WHERE until<?", (now,))
+        self.db.execute(
+            "DELETE FROM memos WHERE name IN"
+            " (SELECT name FROM memos GROUP BY name HAVING MAX(until)<=?)",
+            (now,),
+        )
 
-    def leave(self, now: float, name: str, owner: str) -> tuple[bool, Handover | None]:
+    def leave(self, now: float, name: str, owner: str) -> tuple[bool, Handovers]:
         """Take an owner out of the lock and out of the queue; True when it held the lock."""
+        if is_shared(name):
+            return self.shares.leave(now, name, owner)
         if name not in self._contended and self.db.autocommit(
             now, GIVE_BACK, (name, owner, now, name)
         ):
-            return True, None
+            return True, NOBODY
         return self.db.transaction(now, lambda now: self._leave(now, name, owner))
 
-    def _leave(self, now: float, name: str, owner: str) -> tuple[bool, Handover | None]:
+    def _leave(self, now: float, name: str, owner: str) -> tuple[bool, Handovers]:
         row = LockState(*self.db.execute(CURRENT, (name, name)).fetchone())
         if row.queued:
             self._leave_queue(name, owner)
         else:
             self._contended.discard(name)
         if row.owner != owner:
-            return False, None
+            return False, NOBODY
         self.db.execute("DELETE FROM locks WHERE name=?", (name,))
         held = row.expires_at > now
-        handover = self._hand_on(now, name, row._replace(owner=None))[1] if row.queued else None
-        return held, handover
+        if not row.queued:
+            return held, NOBODY
+        return held, self._hand_on(now, name, row._replace(owner=None))[1]
 
     @in_transaction
     def renew(self, now: float, grants: Sequence[Grant]) -> dict[str, str | None]:
         """Extend all; return the owners whose record is gone, with the reason if there is one."""
+        locks = [grant for grant in grants if grant.share is None]
+        gone: dict[str, str | None] = {}
+        if len(locks) < len(grants):
+            shares = [grant for grant in grants if grant.share is not None]
+            for grant in self.shares.renew(now, shares):
+                gone[grant.owner] = self._why(grant.owner)
         changed = self.db.executemany(
             "UPDATE locks SET expires_at=?, ttl=? WHERE name=? AND owner=? AND expires_at>?",
-            ((now + ttl, ttl, name, owner, now) for name, owner, _, ttl, _, _, _ in grants),
+            ((now + ttl, ttl, name, owner, now) for name, owner, _, ttl, _, _, _ in locks),
         ).rowcount
-        if changed == len(grants):
-            return {}
-        gone: dict[str, str | None] = {}
-        for grant in grants:
+        if changed == len(locks):
+            return gone
+        for grant in locks:
             row = self.db.execute("SELECT owner FROM locks WHERE name=?", (grant.name,)).fetchone()
             if row is None or row[0] != grant.owner:
                 gone[grant.owner] = self._why(grant.owner)
@@ -288,21 +316,32 @@ class Transactions:
         return str(row[0]) if row else None
 
     @in_transaction
-    def revoke(self, now: float, name: str, reason: str) -> tuple[bool, Handover | None]:
-        """End the hold of whoever has the lock, and keep the reason; False when nobody has it."""
-        row, handover = self._current(now, name)
-        if row.owner is None or not row.claimed:
-            return False, handover
-        self.db.execute(
+    def revoke(self, now: float, name: str, reason: str) -> tuple[bool, Handovers]:
+        """End the holds of all who have the name, in whichever way, and keep the reason; False
+        when nobody has it.
+        """
+        row, handovers = self._current(now, name)
+        ends: dict[str, float] = {}
+        if row.owner is not None and row.claimed:
+            ends[row.owner] = row.expires_at
+            handovers = self._leave(now, name, row.owner)[1]
+        for key in SHARED_KEYS.values():
+            more, handed = self.shares.revoke(now, key + name)
+            ends |= more
+            handovers = [*handovers, *handed]
+        self.db.executemany(
             "INSERT OR REPLACE INTO revoked VALUES (?,?,?)",
-            (row.owner, reason, row.expires_at + FORGET_S),
+            ((owner, reason, end + FORGET_S) for owner, end in ends.items()),
         )
-        return self._leave(now, name, row.owner)
+        return bool(ends), handovers
 
     @in_transaction
     def refresh(self, now: float, inbox: str) -> int:
         """Refresh the queue rows of an inbox; return how many there are."""
-        return self.db.execute("UPDATE waiters SET seen_at=? WHERE inbox=?", (now, inbox)).rowcount
+        return sum(
+            self.db.execute(f"UPDATE {table} SET seen_at=? WHERE inbox=?", (now, inbox)).rowcount
+            for table in ("waiters", "share_waiters")
+        )
 
     def due_waiters(self, now: float, inbox: str) -> tuple[list[tuple[str, str, int]], float]:
         """Return the waiters of an inbox that have something to do, and when the next lease ends.
@@ -310,24 +349,38 @@ class Transactions:
         A waiter has to try again (1) if it was handed the lock, or passed over while the lock is
         free; else (0) the lock was left by its holder and has to be handed on.
         """
-        rows = self.db.read(now, DUE_WAITERS, (now, inbox, now))
-        soonest = self.db.read(now, NEXT_EXPIRY, (inbox, now))[0][0]
-        return [(name, owner, wakes) for name, owner, wakes in rows], soonest or NEVER
+        rows = self.db.read(now, DUE_WAITERS, (now, inbox, now - FORGET_S))
+        ends = self.db.read(now, NEXT_EXPIRY, (inbox, now))
+        soonest = min((end for (end,) in ends if end is not None), default=NEVER)
+        return [(name, owner, wakes) for name, owner, wakes in rows], soonest
 
     @in_transaction
-    def hand_on_if_free(self, now: float, name: str) -> Handover | None:
+    def hand_on_if_free(self, now: float, name: str) -> Handovers:
         """Hand the lock on if it is free or expired."""
+        if is_shared(name):
+            return self.shares.current(now, name)[1]
         return self._current(now, name)[1]
 
     @in_transaction
-    def drop_dead_client(self, now: float, handover: Handover) -> Handover | None:
+    def drop_dead_client(self, now: float, handover: Handover) -> Handovers:
         """Delete the rows of a waiter whose process is gone, and hand the lock on at once."""
         self.db.execute("DELETE FROM waiters WHERE inbox=?", (handover.inbox,))
+        self.db.execute("DELETE FROM share_waiters WHERE inbox=?", (handover.inbox,))
+        if is_shared(handover.name):
+            return self.shares.drop_unclaimed(now, handover)
         self.db.execute(
             "DELETE FROM locks WHERE name=? AND owner=? AND NOT claimed",
             (handover.name, handover.owner),
         )
         return self._current(now, handover.name)[1]
+
+    @in_transaction
+    def inspect(self, now: float, name: str) -> tuple[State, Handovers]:
+        """Return who holds a name and who waits for it; what is free is handed on before."""
+        handovers = [*self._current(now, name)[1]]
+        for key in SHARED_KEYS.values():
+            handovers += self.shares.current(now, key + name)[1]
+        return state(self.db, now, name), handovers
 
     def changes(self, now: float) -> object:
         """Return a value that differs once another client has changed the file."""
@@ -336,28 +389,3 @@ class Transactions:
     def changes_nowait(self) -> object | None:
         """Return the same without ever waiting; None where that cannot be."""
         return self.db.read_nowait(CHANGES)
-
-    def queue(self, now: float, name: str) -> tuple[Waiting, ...]:
-        """Return who waits for a name, in order."""
-        rows = self.db.read(now, QUEUE, (name,))
-        return tuple(Waiting(now - since, json.loads(meta)) for since, meta in rows)
-
-    def holding(self, now: float, name: str) -> list[Holding]:
-        """Return who holds a name: one or none."""
-        return self._held(now, "name = ?", (name,))
-
-    def holdings(self, now: float, prefix: str) -> list[Holding]:
-        """Return who holds what, for all names with a prefix."""
-        return self._held(now, "substr(name, 1, length(?)) = ?", (prefix, prefix))
-
-    def _held(self, now: float, which: str, values: tuple[str, ...]) -> list[Holding]:
-        rows = self.db.read(now, HELD.format(which=which), (*values, now))
-        return [
-            Holding(name, fence, ttl, now - since, expires_at - now, json.loads(meta))
-            for name, fence, ttl, since, expires_at, meta in rows
-        ]
-
-    def journal_and_fence(self, now: float) -> tuple[str, int]:
-        """Return the journal mode of the file and its highest fence."""
-        ((journal_mode, fence),) = self.db.read(now, JOURNAL_AND_FENCE, ())
-        return str(journal_mode), int(fence)

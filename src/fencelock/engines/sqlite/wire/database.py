@@ -43,6 +43,7 @@ T = TypeVar("T")
 
 TRUST_S = 0.1  # how long to believe that the path still leads to the file we opened
 PAUSE_MIN_S, PAUSE_MAX_S = 0.00005, 0.005  # SQLite's own waiting begins at a whole millisecond
+RETURNING = sqlite3.sqlite_version_info >= (3, 35)  # it can say what a statement has changed
 FORK_S = 1.0  # the longest that a fork waits for a transaction to end
 MUTEX_S = 10.0  # the longest that a thread waits for the others of its client
 
@@ -135,6 +136,24 @@ class Database:
             if _is_busy(error):
                 return None
             raise mapped(error, self.path, committing=True) from error
+
+    def autocommit_returning(
+        self, now: float, sql: str, parameters: tuple[object, ...]
+    ) -> tuple[Any, ...] | bool | None:
+        """Do the same with a statement that returns the row it changes (``RETURNING``)."""
+        return self._exclusive(self._autocommit_returning, now, sql, parameters)
+
+    def _autocommit_returning(
+        self, now: float, sql: str, parameters: tuple[object, ...]
+    ) -> tuple[Any, ...] | bool | None:
+        try:
+            rows = self._checked_connection(now).execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            if _is_busy(error):
+                return None
+            raise mapped(error, self.path, committing=True) from error
+        row: tuple[Any, ...] | bool = rows[0] if rows else False
+        return row
 
     def transaction(self, now: float, body: Callable[[float], T]) -> T:
         """Run ``body(now)`` as one transaction."""

@@ -27,6 +27,7 @@ from .mounts import mounts, refuse_network, refuse_second_path
 
 APPLICATION_ID = 0x464E434C  # "FNCL"
 SCHEMA_VERSION = 1
+ADDED_TABLE = "memos"  # if it is there, all are: they are made in one transaction
 HEADER = b"SQLite format 3\x00"
 CREATION_S = 5.0  # another process may be making the file at this very moment
 FUTURE_S = 1.0  # clocks of one machine agree far better than this
@@ -35,38 +36,11 @@ FROM_THE_FUTURE = (
     "FROM locks WHERE name <> '' AND expires_at - ttl > ?",
     "FROM waiters WHERE seen_at > ?",
     f"FROM revoked WHERE until - {TOLD_MAX_S} > ?",
+    "FROM shares WHERE expires_at - ttl > ?",
+    "FROM share_waiters WHERE seen_at > ?",
 )
-
-SCHEMA = (
-    """
-    CREATE TABLE waiters (
-        name TEXT, place INTEGER, owner TEXT NOT NULL, ttl REAL NOT NULL, since REAL NOT NULL,
-        seen_at REAL NOT NULL, lapsed INTEGER NOT NULL, inbox TEXT NOT NULL, meta TEXT NOT NULL,
-        PRIMARY KEY (name, place)
-    ) WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE revoked (
-        owner TEXT PRIMARY KEY, reason TEXT NOT NULL, until REAL NOT NULL
-    ) WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE locks (
-        name TEXT PRIMARY KEY, owner TEXT NOT NULL, fence INTEGER NOT NULL, ttl REAL NOT NULL,
-        since REAL NOT NULL, expires_at REAL NOT NULL, claimed INTEGER NOT NULL, meta TEXT NOT NULL
-    ) WITHOUT ROWID
-    """,
-    # The highest fence stands in a row of its own, under the one name that no lock can have, and in
-    # the same table: so a grant writes one page and not two.
-    "INSERT INTO locks VALUES ('', '', 0, 0, 0, 9e99, 0, '{}')",
-    """
-    CREATE TRIGGER mark AFTER INSERT ON locks BEGIN
-        UPDATE locks SET fence = NEW.fence WHERE name = '';
-    END
-    """,
-    f"PRAGMA application_id={APPLICATION_ID}",
-    f"PRAGMA user_version={SCHEMA_VERSION}",
-)
+MEMOS_FROM_THE_FUTURE = "FROM memos WHERE until - keep > ?"
+KEEP_FROM_NOW_ON = "UPDATE memos SET until = ?1 + keep WHERE until - keep > ?1"
 
 
 def open_file(path: str, clock: Callable[[], float], timeout: float) -> sqlite3.Connection:
@@ -112,6 +86,8 @@ def _prepare(
     execute("PRAGMA cache_size=-200")  # the rows in use are few; the system caches the file anyway
     if execute("SELECT 1 FROM locks WHERE name=''").fetchone() is None:
         raise Misconfigured(f"{path} is damaged (no rows) and was left as it is: move it away")
+    if execute("SELECT 1 FROM sqlite_master WHERE name=?", (ADDED_TABLE,)).fetchone() is None:
+        _add_tables(connection)
     _end_earlier_boots(connection, clock)
     execute("PRAGMA busy_timeout=0")  # waiting for a busy file is ours: SQLite's own is coarse
 
@@ -138,8 +114,27 @@ def _create(connection: sqlite3.Connection, path: str) -> None:
         connection.execute("BEGIN EXCLUSIVE")
         if connection.execute("PRAGMA application_id").fetchone()[0] == 0:
             _remove_stale_index(path)
-            for statement in SCHEMA:
-                connection.execute(statement)
+            _make_tables(connection)
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def _add_tables(connection: sqlite3.Connection) -> None:
+    """Make what a file of an earlier release lacks. That release, which may still be in use beside
+    us, does not know these tables and is not disturbed by them.
+    """
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        _make_tables(connection)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    from pathlib import Path  # as a rule a file has its tables, and this is not needed
+
+    from ..._sql.sections import composed
+
+    for statement in composed(Path(__file__).parents[1] / "sql" / "schema.sql").values():
+        connection.execute(statement)
 
 
 def _remove_stale_index(path: str) -> None:
@@ -159,18 +154,20 @@ def _end_earlier_boots(connection: sqlite3.Connection, clock: Callable[[], float
 
     A lease was last extended at ``expires_at - ttl``. When that lies in the future, the clock has
     begun again since. When it does not, the lease may be alive: it is left, and ends within its
-    ttl. A client that finds such rows has opened the file after the start of the machine, so
-    one search is enough.
+    ttl. What is remembered outlasts the start of the machine, and is kept as long again. A client
+    that finds such rows has opened the file after the start of the machine, so one search is
+    enough.
     """
     late = (clock() + FUTURE_S,)
-    found = [connection.execute(f"SELECT 1 {rows}", late).fetchone() for rows in FROM_THE_FUTURE]
-    if not any(found):
+    searched = (*FROM_THE_FUTURE, MEMOS_FROM_THE_FUTURE)
+    if not any(connection.execute(f"SELECT 1 {rows}", late).fetchone() for rows in searched):
         return
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         late = (clock() + FUTURE_S,)  # nobody writes now: whatever lies ahead of this is not ours
         for rows in FROM_THE_FUTURE:
             connection.execute(f"DELETE {rows}", late)
+        connection.execute(KEEP_FROM_NOW_ON, late)
 
 
 def _refuse_foreign(path: str) -> None:

@@ -1,6 +1,7 @@
 """Push between the processes of one machine: each client that waits owns a Unix datagram socket.
 
-A message is the owner id of the waiter that should try again. The sockets lie in a folder beside
+A message is the owner id of the waiter that should try again, or the name that was announced to its
+observers. The sockets lie in a folder beside
 the database, so whoever can reach the file can reach them. A dead process is noticed when somebody
 sends to it: the kernel refuses the message. Where there are no such sockets, ``receive`` just lets
 time pass, and the listener reads the file instead.
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 ADDRESS_MAX = 100  # bytes of a socket's path that every system takes
-MESSAGE_MAX = 64
+MESSAGE_MAX = 1024  # bytes: a name has 512 at most, an owner id 32
 OLD_S = 60.0
 SILENT = "-"  # begins the id of an inbox without a socket
 
@@ -87,6 +88,16 @@ class InboxFolder:
         except OSError:
             return Delivery.UNKNOWN
         return Delivery.SENT
+
+    def send_to_all(self, message: bytes, except_for: str) -> None:
+        """Push to the inboxes of all clients but one; what cannot be sent is lost."""
+        try:
+            inboxes = os.listdir(self._path)
+        except OSError:
+            return  # nobody has made one yet
+        for inbox in inboxes:
+            if inbox != except_for:
+                self.send(inbox, message)
 
     def _sending_socket(self) -> socket.socket:
         with self._mutex:
@@ -159,7 +170,7 @@ class Inbox:
         messages: list[str] = []
         try:
             while self._receiver is not None and len(messages) < 1000:
-                messages.append(self._receiver.recv(MESSAGE_MAX).decode("ascii", "replace"))
+                messages.append(self._receiver.recv(MESSAGE_MAX).decode("utf-8", "replace"))
         except (OSError, ValueError):
             pass  # no more messages, or closed meanwhile
         return [message for message in messages if message]
@@ -182,15 +193,17 @@ class Inbox:
             self._loop.remove_reader(self._receiver)
         self._loop = self._deliver = None
 
-    def heal(self) -> None:
-        """Make the socket anew if its name was removed by somebody."""
-        if not self.silent and self._folder.send(self.id, b"") is Delivery.DEAD:
-            deliver = self._deliver
-            self.detach()
-            self.drop()
-            self._receiver = self._bind(self.id)
-            if deliver is not None:
-                self.attach(deliver)
+    def heal(self) -> bool:
+        """Make the socket anew if its name was removed by somebody, and say so."""
+        if self.silent or self._folder.send(self.id, b"") is not Delivery.DEAD:
+            return False
+        deliver = self._deliver
+        self.detach()
+        self.drop()
+        self._receiver = self._bind(self.id)
+        if deliver is not None:
+            self.attach(deliver)
+        return True
 
     def wake(self) -> None:
         """End a ``receive`` that is under way."""
