@@ -27,27 +27,11 @@ def test_without_faults_it_is_the_engine_it_wraps(
 
     run(flavor, scenario)
     verbs = {call.verb for call in faults.calls}
+    # tests/recipes has what recipes need
     recipes = {"announce", "observe", "unobserve", "remember", "recall", "forget"}
     assert verbs == {*VERBS} - {"inspect"} - recipes
     assert all(call.outcome == "answered" and call.reached for call in faults.calls)
     assert all(call.ended_at is not None for call in faults.calls)
-
-
-def test_what_recipes_need_is_passed_on_too(flavor: str, faults: Faults) -> None:
-    async def scenario(lab: Lab) -> None:
-        client = await lab.connect("memory://recipes", faults)
-        latch = client.latch("ready", 1)
-        with pytest.raises(TimeoutError):
-            await latch.wait(0)
-        await latch.count_down()
-        await latch.wait()
-        await latch.reset()
-
-    run(flavor, scenario)
-    verbs = {call.verb for call in faults.calls}
-    recipes = {"announce", "observe", "unobserve", "remember", "recall", "forget"}
-    assert verbs == {"open", "close", *recipes}
-    assert all(call.outcome == "answered" and call.reached for call in faults.calls)
 
 
 def test_a_delay_lets_time_pass_on_both_sides_of_the_engine(
