@@ -209,7 +209,10 @@ class Client(ClientBase):
         from .recipes.aio import Locks
         from .recipes.several import in_order
 
-        return Locks(self._cores, in_order(names, lambda name: self.lock(name, **options)._spec))
+        def spec(name: str) -> LockSpec:
+            return self.lock(name, **options)._spec  # pyright: ignore[reportPrivateUsage]
+
+        return Locks(self._cores, in_order(names, spec))
 
     def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
         """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.

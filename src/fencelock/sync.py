@@ -24,6 +24,7 @@ from ._client.lock_options import (
     WRITE,
     HoldOptions,
     LockOptions,
+    LockSpec,
     Template,
     check_busy,
     make_lock_spec,
@@ -143,7 +144,10 @@ class Client(ClientBase):
         from .recipes.several import in_order
         from .recipes.sync import Locks
 
-        return Locks(self._cores, in_order(names, lambda name: self.lock(name, **options)._spec))
+        def spec(name: str) -> LockSpec:
+            return self.lock(name, **options)._spec  # pyright: ignore[reportPrivateUsage]
+
+        return Locks(self._cores, in_order(names, spec))
 
     def rwlock(self, name: str, **options: Unpack[HoldOptions]) -> RWLock:
         """Describe a read/write lock: many hold ``.read()`` together, or one ``.write()``.

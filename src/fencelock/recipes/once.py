@@ -21,7 +21,7 @@ is remembered, and written while the lock of that name is held.
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .._client.client import HasHold
 from .._client.facade import Cores
@@ -94,7 +94,7 @@ class Schedule:
         """Whether the work of a window was done, or of a later one."""
         return (await self._board.recall(limit)).get(WINDOW, window.number - 1) >= window.number
 
-    async def begin(self) -> Turn[L]:
+    async def begin(self) -> Turn[Any]:
         """Get the lock for the work of the present window, unless it is done."""
         core, window = self._cores.here(), self.window()
         now, timeout = core.world.now(), self._spec.timeout

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fencelock.engine import Address
 from fencelock.engines.memory import MemoryEngine
 from fencelock.model import Busy, Gone, Grant, Request
+from fencelock.world import World
 from tests.conformance.broken.store import record_of
 
 
@@ -18,12 +20,16 @@ class Portable(MemoryEngine):
 class KnowsItsOwnOnly(Portable):
     """Renews what it has granted by itself."""
 
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self.ours: set[str] = set()
+
     async def acquire(self, request: Request) -> Grant | Busy:
-        self.__dict__.setdefault("ours", set()).add(request.owner)
+        self.ours.add(request.owner)
         return await super().acquire(request)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
-        ours = self.__dict__.setdefault("ours", set())
+        ours = self.ours
         answers = await super().renew(grants)
         return [a if g.owner in ours else Gone("expired", "whose?")
                 for a, g in zip(answers, grants, strict=True)]  # fmt: skip

@@ -229,9 +229,10 @@ def test_a_slot_that_was_not_answered_is_taken_once(
         assert nodes(kazoo, url, "%semaphore/seat/locks") == []
         (shown,) = await client.holders("seat")
         assert shown.fence == grant.fence
+        second = wish(TWO)
         proxy.lose_next_reply(b"-lease-", then_cut=then_cut)
         with pytest.raises(Exception, match="ZooKeeper"):
-            await engine.acquire(second := wish(TWO))
+            await engine.acquire(second)
         await insist(lab, lambda: engine.withdraw(second))
         assert len(nodes(kazoo, url, "%semaphore/seat/leases")) == 1
         assert await engine.release(grant) is True

@@ -183,7 +183,8 @@ def read_share_key(tail: bytes) -> ShareKey | None:
             return ShareKey("semaphore", "semaphore", int(limit), int(slot))
         case [b"semaphore", limit, b"queue", _]:
             return ShareKey("semaphore", "semaphore", int(limit))
-    return None
+        case _:
+            return None
 
 
 class ShareKeys:
