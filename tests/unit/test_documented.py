@@ -9,6 +9,7 @@ import pytest
 import fencelock
 from fencelock import engines
 from fencelock.cli.main import VERBS
+from fencelock.engine import Address
 from tests.unit.pages import ROOT, prose
 
 HEADINGS = [
@@ -74,6 +75,32 @@ def test_a_page_lists_every_option_of_its_engine(scheme: str) -> None:
 def test_no_page_is_about_an_engine_that_is_not_there() -> None:
     pages = {page.stem for page in (ROOT / "docs" / "engines").glob("*.md")}
     assert pages == {engines.find(scheme).schemes[0] for scheme in engines.TABLE}
+
+
+YES = {True: "yes", False: "no"}
+
+
+def row_of(scheme: str, mode: str) -> list[str]:
+    """What the page of recipes must say of an engine."""
+    options = {"mode": mode} if mode else {}
+    engine = engines.find(scheme).chosen(Address(scheme, options=options))
+    traits = engine.traits
+    holds = traits.portable or traits.scope == "process"
+    recipes = [traits.shared, True, traits.remembers, traits.shared and traits.remembers]
+    lasting = [holds, not engine.session_bound, traits.portable]
+    return [YES[cell] for cell in (*recipes, *lasting)]
+
+
+def test_the_matrix_of_recipes_says_what_engines_promise() -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    found = {name: cells for name, *cells in rows[1:]}
+    assert {name.split(" ")[0] for name in found} == {
+        engines.find(scheme).schemes[0] for scheme in engines.TABLE
+    }
+    for name, cells in found.items():
+        scheme, _, mode = name.partition(" mode=")
+        assert [cell.replace("not yet", "no") for cell in cells] == row_of(scheme, mode), name
 
 
 # The public surface
