@@ -217,7 +217,7 @@ def test_a_slot_that_was_not_answered_is_taken_once(
     url = server.fresh_url()
 
     async def scenario(lab: Lab) -> None:
-        client = await lab.connect(through(proxy, url), session=4.0)
+        client = await lab.connect(through(proxy, url), session=20.0)
         engine, request = engine_of(client), wish(TWO)
         await engine.release(await take(client, TWO))
         proxy.lose_next_reply(b"-lease-", then_cut=then_cut)
