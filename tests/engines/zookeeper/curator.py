@@ -44,11 +44,12 @@ class ReadWriteLock:
 
     def has(self, node: str) -> bool:
         children = self._kazoo.get_children(self._folder)
-        order = sorted(children, key=lambda child: fix_for_sorting(child, READ, WRITE))
-        position = order.index(node)
-        if READ in node:
-            return not any(WRITE in child for child in order[:position])
-        return position == 0
+        assert node in children
+        number = fix_for_sorting(node, READ, WRITE)
+        before = [c for c in children if fix_for_sorting(c, READ, WRITE) < number]
+        if READ in node:  # a writer of the same number is the same thread, which may read
+            return not any(WRITE in child for child in before)
+        return not before
 
     def leave(self, node: str) -> None:
         self._kazoo.delete(f"{self._folder}/{node}")
