@@ -247,6 +247,7 @@ def test_a_contended_turn_of_a_semaphore_takes_one_request_to_queue_and_one_to_r
         for turn in range(3):  # those before open and prepare what is needed
             proxy.count_from_now()
             request = await queue(client, TWO)
+            back = await queue(rival, TWO)
             await engine_of(rival).release(one)
             handed: list[Grant] = []
 
@@ -258,7 +259,6 @@ def test_a_contended_turn_of_a_semaphore_takes_one_request_to_queue_and_one_to_r
 
             await lab.start(wait()).result()
             assert handed[0].share == TWO._replace(slot=1)
-            back = await queue(rival, TWO)
             await engine.unwatch(request)
             assert await engine.release(handed[0]) is True
             one = await until_granted(lab, rival, back)
