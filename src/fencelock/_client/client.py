@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from .. import observe
 from ..engine import Address, Engine
-from ..errors import FencelockError, OutcomeUnknown, Unavailable, Unsupported, UsageError
+from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import (
     Busy,
     Finding,
@@ -28,17 +28,16 @@ from ..model import (
     wished,
 )
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
-from . import acquire, lease_token
+from . import acquire, demands, lease_token
 from .hold_state import HoldState
 from .holder_meta import HolderMeta
 from .lease_lifecycle import LeaseLifecycle
-from .lock_options import READ, WRITE, Linger, LockSpec
+from .lock_options import READ, WRITE, LockSpec
 from .pending import grace
 from .release import release_later
 
 ENDING_S = 0.002
 MANY = 100  # leases of one client from which on memory matters
-SHARED_ADVICE = "use sqlite"
 ALIKE = 0.0005  # of a ttl: moments so near are one
 CLOSE_S = 5.0  # the longest that closing a client may take for its background work to end
 
@@ -208,39 +207,17 @@ class Core(Generic[L]):
             raise
 
     def demand(self, spec: LockSpec) -> None:
-        """Refuse what the engine cannot promise, and what would wait for itself."""
-        traits, safety, key, share = self.traits, spec.safety, spec.key, spec.share
-        if share is not None and not traits.shared:
-            raise Unsupported(
-                f"{self.engine.address.public} has no locks that several can hold, and a "
-                f"{share.kind} was asked for: {SHARED_ADVICE}"
-            )
-        if spec.linger is not None:
-            self._demand_linger(spec.linger)
-        if key is not None and not self.engine.takes_keys:
-            raise Unsupported(
-                f"{self.engine.address.public} locks by name only, and key={key} was given: leave "
-                "it out, or use postgresql with mode=advisory"
-            )
-        if safety == "correctness" and traits.safety != "correctness":
-            raise Unsupported(
-                f'{self.engine.address.public} promises efficiency only, and safety="correctness" '
-                f"was demanded: {traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
-            )
+        """Refuse what the engine cannot promise."""
+        demands.check(self.engine, self.traits, spec)
 
-    def _demand_linger(self, linger: Linger) -> None:
-        """Refuse to keep a lock after its holder is gone where it ends with the holder."""
-        url, traits = self.engine.address.public, self.traits
-        if linger.min_hold and not (traits.portable or traits.scope == "process"):
-            raise Unsupported(
-                f"{url} frees a lock when its holder exits, and min_hold was given: use sqlite, "
-                "redis, etcd, or postgresql and mysql with mode=lease"
-            )
-        if linger.delay and self.engine.session_bound:
-            raise Unsupported(
-                f"{url} frees a lock when its holder's connection ends, and delay was given: use "
-                "mode=lease, or another engine"
-            )
+    def _admit(self, spec: LockSpec) -> None:
+        """Refuse what cannot be promised, and what would wait for itself.
+
+        Once more than the facade did: some engines know themselves only when open.
+        """
+        self.demand(spec)
+        if spec.share is WRITE:
+            self.refuse_upgrade(spec.name)
 
     async def attempt(self, spec: LockSpec, timeout: float | None) -> L | Busy:
         """Acquire within the timeout, or say who is in the way."""
@@ -253,9 +230,7 @@ class Core(Generic[L]):
             world.admit()
         name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, linger = spec
         if safety is not None or key is not None or share is not None or linger is not None:
-            self.demand(spec)  # once more: some engines know themselves only when open
-        if share is WRITE:
-            self.refuse_upgrade(name)
+            self._admit(spec)
         if reentrant and (lease := self._reenter(world.who(), name)) is not None:
             return lease
         if max_hold is not None and max_hold < ttl:
@@ -293,14 +268,12 @@ class Core(Generic[L]):
                 grant = await self._believed(request, grant, ttl, limit)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
             hold = HoldState(grant, about, renew, hold_until, on_lost, self.generation)
-            if linger is not None:
-                hold.delay, hold.min_until = linger.delay, world.now() + linger.min_hold
+            if linger is not None or share is READ:
+                self._note(hold, spec)
             lease = self._make_lease(self, hold)  # from here on its collection is seen
             if waitlist.closed:
                 waitlist.check()
             keeper.add(hold)
-            if share is READ:
-                hold.reader = weakref.ref(world.who())
             if reentrant:
                 self._remember(world.who(), name, lease)
             if observe.subscribers:
@@ -315,6 +288,14 @@ class Core(Generic[L]):
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
+
+    def _note(self, hold: HoldState, spec: LockSpec) -> None:
+        """Keep with a hold what only lingering locks and readers need."""
+        if spec.linger is not None:
+            hold.delay = spec.linger.delay
+            hold.min_until = self.world.now() + spec.linger.min_hold
+        if spec.share is READ:
+            hold.reader = weakref.ref(self.world.who())
 
     async def _believed(self, request: Request, grant: Grant, ttl: float, limit: float) -> Grant:
         """The grant as its holder may believe in it, where the engine keeps it for longer."""

@@ -73,7 +73,7 @@ async def names_remember_their_own(context: CheckContext) -> None:
         expect(await engine_of(client).recall(each), f"forgetting {names[0]!r} forgot {each!r}")
 
 
-@check("observe")
+@check("observe", "push")
 async def observers_are_told(context: CheckContext) -> None:
     """Whoever observes a name is told when it has changed and was announced, until it stops."""
     name, client, other = context.name(), await context.connect(), await context.connect()

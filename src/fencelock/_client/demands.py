@@ -1,0 +1,45 @@
+"""What was asked of a lock, held against what its engine promises."""
+
+from __future__ import annotations
+
+from ..engine import Engine
+from ..errors import Unsupported
+from ..model import Traits
+from .lock_options import Linger, LockSpec
+
+
+def check(engine: Engine, traits: Traits, spec: LockSpec) -> None:
+    """Raise Unsupported for what the engine cannot promise, and name one that could."""
+    url = engine.address.public
+    if spec.share is not None and not traits.shared:
+        raise Unsupported(
+            f"{url} has no locks that several can hold, and a {spec.share.kind} was asked for: "
+            "use sqlite, redis, etcd, zookeeper, or postgresql with mode=lease"
+        )
+    if spec.linger is not None:
+        _check_linger(engine, traits, spec.linger)
+    if spec.key is not None and not engine.takes_keys:
+        raise Unsupported(
+            f"{url} locks by name only, and key={spec.key} was given: leave it out, or use "
+            "postgresql with mode=advisory"
+        )
+    if spec.safety == "correctness" and traits.safety != "correctness":
+        raise Unsupported(
+            f'{url} promises efficiency only, and safety="correctness" was demanded: '
+            f"{traits.advice or 'use sqlite, postgresql, etcd or zookeeper'}"
+        )
+
+
+def _check_linger(engine: Engine, traits: Traits, linger: Linger) -> None:
+    """Refuse to keep a lock after its holder is gone where it ends with the holder."""
+    url = engine.address.public
+    if linger.min_hold and not (traits.portable or traits.scope == "process"):
+        raise Unsupported(
+            f"{url} frees a lock when its holder exits, and min_hold was given: use sqlite, "
+            "redis, etcd, or postgresql and mysql with mode=lease"
+        )
+    if linger.delay and engine.session_bound:
+        raise Unsupported(
+            f"{url} frees a lock when its holder's connection ends, and delay was given: use "
+            "mode=lease, or another engine"
+        )
