@@ -56,6 +56,26 @@ class Session:
     def lock(self, name: str) -> Lock:
         raise NotImplementedError
 
+    def semaphore(self, name: str, limit: int) -> Lock:
+        """One of so many slots of a name."""
+        raise NotImplementedError
+
+    def reader(self, name: str) -> Lock:
+        """A name, as one of those who read under it."""
+        raise NotImplementedError
+
+    def writer(self, name: str) -> Lock:
+        """A name, as the one who writes under it."""
+        raise NotImplementedError
+
+    def candidate(self, name: str, ttl: float) -> Lock:
+        """An election: to acquire it is to lead, to release it is to resign."""
+        raise NotImplementedError
+
+    def do_once(self, name: str, every: float, wall_s: float, work: Callable[[], None]) -> None:
+        """Do work, unless somebody has done it in the window of which this is a moment."""
+        raise NotImplementedError
+
     def take_turns(self, lock: Lock, ask: Callable[[int], int]) -> list[Held]:
         """Take and leave a lock again and again. `ask` is told how many turns there were, and says
         what time it is, or 0: that was the last one."""

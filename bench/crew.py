@@ -91,6 +91,18 @@ class Crew:
         """Wait for the next word of each."""
         return [self._hear(child) for child in self._children]
 
+    def tell(self, number: int, message: object) -> None:
+        """Tell one of them."""
+        self._children[number].connection.send(message)
+
+    def hear_one(self, number: int) -> Any:
+        """Wait for the next word of one of them."""
+        return self._hear(self._children[number])
+
+    def kill(self, number: int) -> None:
+        """End one of them at once: it cannot even say so."""
+        self._children[number].process.kill()
+
     def _hear(self, child: _Child) -> Any:
         if not child.connection.poll(max(0.0, self._deadline - time.monotonic())):
             raise ChildFailed(f"no answer within {self._deadline_s:g} s")

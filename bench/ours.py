@@ -8,14 +8,32 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import fencelock
 import fencelock.aio
 from bench.aio import AioContestant, Pairs
-from bench.contestant import Contestant, Held, Lock, Session
+from bench.contestant import Contestant, Held, Lock, Session, Target
+from fencelock.worlds import clock
+
+RECIPES = frozenset({"sharing", "election", "windows"})
+RECIPE_TARGETS: Mapping[str, tuple[Target, ...]] = {
+    "sharing": (
+        Target("semaphore_x", "at most", 1.5),
+        Target("read_x", "at most", 1.5),
+        Target("crowd_x", "at most", 1.2),
+    ),
+    "election": (
+        Target("resigned_ms", "at most", 50.0),
+        Target("beyond_s", "at most", 0.5),
+    ),
+    "windows": (
+        Target("twice", "at most", 0.0),
+        Target("left_out", "at most", 0.0),
+    ),
+}
 
 
 class Ours(Contestant):
@@ -66,6 +84,24 @@ class _Session(Session):
             _trace(self._client, lock)
         return lock
 
+    def semaphore(self, name: str, limit: int) -> Lock:
+        return _Lock(self._client.semaphore(name, limit=limit))
+
+    def reader(self, name: str) -> Lock:
+        return _Lock(self._client.rwlock(name).read())
+
+    def writer(self, name: str) -> Lock:
+        return _Lock(self._client.rwlock(name).write())
+
+    def candidate(self, name: str, ttl: float) -> Lock:
+        return _Candidate(self._client.election(name, ttl=ttl))
+
+    def do_once(self, name: str, every: float, wall_s: float, work: Callable[[], None]) -> None:
+        clock.wall_us = lambda: int(wall_s * 1e6)
+        with self._client.once(name, every=every) as turn:
+            if turn:
+                work()
+
     def close(self) -> None:
         self._client.close()
 
@@ -80,6 +116,17 @@ class _Lock(Lock):
 
     def release(self) -> None:
         self._lease.release()
+
+
+class _Candidate(Lock):
+    def __init__(self, election: fencelock.Election) -> None:
+        self._election = election
+
+    def acquire(self) -> int:
+        return self._election.campaign().fence
+
+    def release(self) -> None:
+        self._election.resign()
 
 
 class OursAio(Ours, AioContestant):

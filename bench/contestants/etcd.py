@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from bench.contestant import Target
 from bench.etcd_server import OnEtcd
-from bench.ours import Ours, OursAio
+from bench.ours import RECIPE_TARGETS, RECIPES, Ours, OursAio
 
 TURNS = (
     Target("handoffs", "at least", 3.0, "etcd-sdk-python"),
@@ -23,11 +23,12 @@ class EtcdThreads(OnEtcd, Ours):
     """From threads."""
 
     name = "fencelock etcd"
-    works = frozenset({"pair", "handoff", "wakeup", "idle", "renewals", "import"})
+    works = RECIPES | {"pair", "handoff", "wakeup", "idle", "renewals", "import"}
     targets: ClassVar = {
         "pair": (Target("wall_us", "at most", 1.2, "raw etcd"),),
         "handoff": TURNS,
         **WAITING,
+        **RECIPE_TARGETS,
     }
 
     def url(self) -> str:
@@ -38,7 +39,7 @@ class EtcdAio(OnEtcd, OursAio):
     """From asyncio."""
 
     name = "fencelock etcd asyncio"
-    works = EtcdThreads.works
+    works = EtcdThreads.works - RECIPES
     targets: ClassVar = {
         "pair": (Target("wall_us", "at most", 1.2, "raw etcd asyncio"),),
         "handoff": TURNS[1:],

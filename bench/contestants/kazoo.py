@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from bench.contestant import Lock, Session
@@ -13,8 +15,8 @@ class Kazoo(OnZookeeper):
 
     name = "kazoo"
     needs = ("kazoo",)
-    works = frozenset({"pair", "handoff", "wakeup", "idle", "import"})
-    yardstick = frozenset({"pair", "handoff", "wakeup"})
+    works = frozenset({"pair", "handoff", "wakeup", "idle", "import", "sharing", "election"})
+    yardstick = frozenset({"pair", "handoff", "wakeup", "sharing", "election"})
 
     def connect(self, *, traced: bool = False) -> Session:
         return _Session(self.place)
@@ -35,17 +37,29 @@ client.stop()
 
 class _Session(KazooSession):
     def lock(self, name: str) -> Lock:
-        return _Lock(self.client, f"{ROOT}/{name}")
+        return _Lock(partial(self.client.Lock, f"{ROOT}/{name}"))
+
+    def semaphore(self, name: str, limit: int) -> Lock:
+        return _Lock(partial(self.client.Semaphore, f"{ROOT}/{name}", max_leases=limit))
+
+    def reader(self, name: str) -> Lock:
+        return _Lock(partial(self.client.ReadLock, f"{ROOT}/{name}"))
+
+    def writer(self, name: str) -> Lock:
+        return _Lock(partial(self.client.WriteLock, f"{ROOT}/{name}"))
+
+    def candidate(self, name: str, ttl: float) -> Lock:
+        election = self.client.Election(f"{ROOT}/{name}")
+        return _Lock(lambda: election.lock)  # what its run() acquires and releases
 
 
 class _Lock(Lock):
-    def __init__(self, client: Any, folder: str) -> None:
-        self._client = client
-        self._folder = folder
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
         self._lock: Any = None
 
     def acquire(self) -> int:
-        self._lock = self._client.Lock(self._folder)
+        self._lock = self._make()
         self._lock.acquire()
         return 0
 

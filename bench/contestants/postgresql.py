@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from bench.contestant import Target
-from bench.ours import Ours, OursAio
+from bench.ours import RECIPE_TARGETS, RECIPES, Ours, OursAio
 from bench.postgresql_server import OnPostgresql
 
 TURNS = (Target("overlaps", "at most", 0.0),)
@@ -15,7 +15,7 @@ class LeaseThreads(OnPostgresql, Ours):
     """mode=lease, from threads."""
 
     name = "fencelock postgresql"
-    works = frozenset({"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"})
+    works = RECIPES | {"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"}
     targets: ClassVar = {
         "pair": (Target("wall_us", "at most", 1.3, "psycopg upsert by hand"),),
         "handoff": (
@@ -25,6 +25,7 @@ class LeaseThreads(OnPostgresql, Ours):
         ),
         "idle": (Target("requests", "at most", 1.0), Target("listening", "at most", 1.0)),
         "renewals": (Target("lost", "at most", 0.0),),
+        **RECIPE_TARGETS,
     }
 
     def url(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from bench.contestant import Target
-from bench.ours import Ours, OursAio
+from bench.ours import RECIPE_TARGETS, RECIPES, Ours, OursAio
 from bench.redis_server import OnRedis
 
 WAITING = {
@@ -31,7 +31,7 @@ class RedisThreads(OnRedis, Ours):
     """From threads."""
 
     name = "fencelock redis"
-    works = frozenset({"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"})
+    works = RECIPES | {"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"}
     needs = ("redis", "hiredis")
     only_scripts = True
     targets: ClassVar = {
@@ -42,6 +42,7 @@ class RedisThreads(OnRedis, Ours):
         "threads": (Target("pairs", "at least", 2.5, "redis-py"),),
         "handoff": (Target("handoffs", "at least", 2.5, "python-redis-lock"), *TURNS),
         **WAITING,
+        **RECIPE_TARGETS,
     }
 
     def url(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from bench.contestant import Target
-from bench.ours import Ours, OursAio
+from bench.ours import RECIPE_TARGETS, RECIPES, Ours, OursAio
 
 WAITING = {
     "wakeup": (Target("wakeup_ms", "at most", 2.0),),
@@ -22,7 +22,7 @@ class Sqlite(Ours):
     """From threads."""
 
     name = "fencelock sqlite"
-    works = frozenset({"pair", "handoff", "wakeup", "idle", "renewals", "import"})
+    works = RECIPES | {"pair", "handoff", "wakeup", "idle", "renewals", "import"}
     targets: ClassVar = {
         "pair": (
             Target("wall_us", "at most", 3.0, "raw sqlite3"),
@@ -36,6 +36,7 @@ class Sqlite(Ours):
         ),
         "import": (Target("import_ms", "at most", 45.0),),
         **WAITING,
+        **RECIPE_TARGETS,
     }
 
     def url(self) -> str:
@@ -46,7 +47,7 @@ class SqliteAio(OursAio):
     """From asyncio."""
 
     name = "fencelock sqlite asyncio"
-    works = Sqlite.works
+    works = Sqlite.works - RECIPES
     targets: ClassVar = WAITING
 
     def url(self) -> str:

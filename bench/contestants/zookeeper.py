@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from bench.contestant import Target
-from bench.ours import Ours, OursAio
+from bench.ours import RECIPE_TARGETS, RECIPES, Ours, OursAio
 from bench.zookeeper_server import ROOT, OnZookeeper
 
 TURNS = (
@@ -26,8 +26,8 @@ class Zookeeper(OnZookeeper, Ours):
 
     name = "fencelock zookeeper"
     needs = ("kazoo",)
-    works = frozenset({"pair", "handoff", "wakeup", "idle", "renewals", "import"})
-    targets: ClassVar = TARGETS
+    works = RECIPES | {"pair", "handoff", "wakeup", "idle", "renewals", "import"}
+    targets: ClassVar = {**TARGETS, **RECIPE_TARGETS}
 
     def url(self) -> str:
         return f"zookeeper://{self.place}{ROOT}"
@@ -38,7 +38,7 @@ class ZookeeperAio(OnZookeeper, OursAio):
 
     name = "fencelock zookeeper asyncio"
     needs = ("kazoo",)
-    works = Zookeeper.works
+    works = Zookeeper.works - RECIPES
     targets: ClassVar = TARGETS
 
     def url(self) -> str:
