@@ -9,8 +9,8 @@ from __future__ import annotations
 from ...errors import EngineError
 from ...model import Busy, Grant, Request
 from ...world import World
-from .cluster import Cluster, LeaseGone
-from .keys import Keys, attach, delete_created, meta_text
+from .cluster import LeaseGone
+from .keys import attach, delete_created, meta_text
 from .lease import Leases
 from .messages import replies
 from .messages.replies import KeyValue, RangeReply, TxnReply
@@ -23,21 +23,13 @@ from .share_keys import ShareKeys
 class Contention:
     """What one client does to get a share of a name, whatever its kind."""
 
-    def __init__(
-        self,
-        world: World,
-        cluster: Cluster,
-        leases: Leases,
-        own_keys: OwnKeys,
-        keys: Keys,
-        queue: Queue,
-    ) -> None:
+    def __init__(self, world: World, leases: Leases, own_keys: OwnKeys, queue: Queue) -> None:
         self._world = world
-        self._cluster = cluster
         self._leases = leases
         self._queue = queue
+        self._cluster = queue.cluster
         self.own_keys = own_keys
-        self.keys = ShareKeys(keys)
+        self.keys = ShareKeys(queue.keys)
 
     async def lease(self, request: Request) -> Lease:
         """Return a lease that a grant can be made on."""

@@ -68,9 +68,7 @@ class EtcdEngine(Engine):
             world, self._cluster, self._leases, self._own_keys, self._keys, self._queue
         )
         self._listing = Listing(world, self._cluster, self._keys)
-        self._contention = Contention(
-            world, self._cluster, self._leases, self._own_keys, self._keys, self._queue
-        )
+        self._contention = Contention(world, self._leases, self._own_keys, self._queue)
         self._shares: dict[str, RWLocks | Semaphores] = {
             "rwlock": RWLocks(self._contention),
             "semaphore": Semaphores(self._contention),

@@ -42,21 +42,21 @@ class Queue:
     """Reads queues for one client, and changes nothing."""
 
     def __init__(self, cluster: Cluster, keys: Keys) -> None:
-        self._cluster = cluster
-        self._keys = keys
+        self.cluster = cluster
+        self.keys = keys
 
     def joined(self, name: str, own: OwnKey, reply: replies.TxnReply) -> Ahead | None:
         """Read what the reply to a join says of the queue; None when that is too little."""
         last_two, first, mine = reply.found
         ends = [*first.pairs, *reversed(last_two.pairs)]
-        if len(self._keys.contenders(name, ends)) < 3 or ends[-1].key != own.key:
+        if len(self.keys.contenders(name, ends)) < 3 or ends[-1].key != own.key:
             return None  # it has stood there before, or there are contenders for names below
         own.holder = (ends[0].key, meta_text(ends[0].value))
         return Ahead(reply.revision, mine.pairs[0], ends[0], ends[1], last_two.total - 1)
 
     async def ahead(self, name: str, own: OwnKey) -> Ahead:
         """Read what stands before a key now. A waiter that was woken mostly finds nobody."""
-        name_requests = self._keys.requests(name)
+        name_requests = self.keys.requests(name)
         lower, upper = name_requests.lower, name_requests.upper
         read = requests.range_of(
             lower, upper, limit=LONG + 1, keys_only=True, created_max=own.created
@@ -67,7 +67,7 @@ class Queue:
         if everybody.more:
             read = requests.range_of(lower, upper, keys_only=True, created_max=own.created)
             everybody = await self._range(read)
-        order = self._keys.contenders(name, everybody.pairs)
+        order = self.keys.contenders(name, everybody.pairs)
         mine = order.pop() if order and _is_of(own, order[-1]) else None
         if not order:
             return Ahead(everybody.revision, mine, None, None, 0)
@@ -75,7 +75,7 @@ class Queue:
 
     async def _ends(self, name: str, own: OwnKey) -> Ahead | None:
         """Read the same of a long queue; None when there are contenders for names below."""
-        name_requests = self._keys.requests(name)
+        name_requests = self.keys.requests(name)
         last_two = requests.range_of(
             name_requests.lower,
             name_requests.upper,
@@ -85,9 +85,9 @@ class Queue:
             created_max=own.created,
         )
         reads = [requests.do_range(last_two), requests.do_range(name_requests.first)]
-        reply = replies.read_txn(await self._cluster.call(TXN, requests.txn([], reads), reads=True))
+        reply = replies.read_txn(await self.cluster.call(TXN, requests.txn([], reads), reads=True))
         near, first = (found.pairs for found in reply.found)
-        if len(self._keys.contenders(name, [*near, *first])) < len(near) + len(first):
+        if len(self.keys.contenders(name, [*near, *first])) < len(near) + len(first):
             return None
         mine = near[0] if near and _is_of(own, near[0]) else None
         if mine is None or len(near) < 2:
@@ -97,8 +97,8 @@ class Queue:
 
     async def everybody(self, name: str) -> list[KeyValue]:
         """Read the keys of all contenders for a name, the holder first; without their values."""
-        found = await self._range(self._keys.requests(name).everybody)
-        return self._keys.contenders(name, found.pairs)
+        found = await self._range(self.keys.requests(name).everybody)
+        return self.keys.contenders(name, found.pairs)
 
     async def holder(self, own: OwnKey, key: bytes) -> str:
         """Read what the holder says of itself, if it is another than before."""
@@ -109,14 +109,14 @@ class Queue:
 
     async def find(self, grant: Grant) -> KeyValue | None:
         """Find the key of a grant that another client has made."""
-        bounds = self._keys.bounds(grant.name, grant.share)
+        bounds = self.keys.bounds(grant.name, grant.share)
         read = requests.range_of(*bounds, created_min=grant.fence, created_max=grant.fence)
         found = await self._range(read)
         ours = [pair for pair in found.pairs if owner_of(pair.value) == grant.owner]
         return ours[0] if ours else None
 
     async def _range(self, request: bytes) -> replies.RangeReply:
-        return replies.read_range(await self._cluster.call(RANGE, request, reads=True))
+        return replies.read_range(await self.cluster.call(RANGE, request, reads=True))
 
 
 def _is_of(own: OwnKey, pair: KeyValue) -> bool:
