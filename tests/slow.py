@@ -23,17 +23,28 @@ SLOW = {
     "engines/test_outages.py": "a queue of every engine over an outage",
     "engines/test_signals.py": "an exception at each of some hundred moments of a call",
     "engines/zookeeper/test_ensemble.py": "three servers, and what they do without a leader",
+    "engines/zookeeper/test_overflow.py": "folders whose numbers are spent",
     "engines/zookeeper/test_settings.py::test_the_doctor_counts_the_members": "three servers",
     "faults/redis/test_failover.py": "sentinels that vote",
     "faults/redis/test_hand_over.py": "frozen waiters, each with the time until it is passed over",
     "faults/test_clocks.py": "servers whose clock is stepped",
     "faults/test_deaths.py": "clients that are killed, each with the ttl that it leaves behind",
+    "faults/test_faulty.py::"
+    "test_a_call_that_is_held_up_for_longer_than_its_caller_waits_is_unknown": "seconds each",
     "faults/test_file.py::test_a_waiter_queues_again_when_its_file_is_gone": "ten seconds' wait",
     "faults/test_hung_servers.py": "every engine and call, with a server that hangs",
     "faults/test_lost_answers.py": "every engine and call, without an answer",
+    "faults/test_pauses.py::"
+    "test_an_outage_longer_than_the_ttl_is_declared_before_the_lock_is_given_away": "whole ttls",
+    "faults/test_pauses.py::test_a_frozen_process_that_holds_several_locks_loses_each": "ttls",
+    "faults/test_pauses.py::test_a_read_moves_the_fence_too": "whole ttls",
+    "faults/test_pauses.py::test_without_renewal_the_holder_is_told_at_the_end": "whole ttls",
     "faults/test_signal_exceptions.py": "thousands of exceptions of signal handlers",
     "faults/test_storm.py": "many faults at once",
     "guards/dynamodb/test_dynamodb.py": "a server that takes long to start",
+    "guards/sql/test_verify.py::test_nobody_gets_the_lock_before_the_transaction_ends": (
+        "every way to a database, with the time that a server keeps a waiter waiting"
+    ),
     "guards/test_claim.py": "frozen holders of every engine before every guard",
     "judge_torture/test_servers.py": "tortures of every engine",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",
@@ -43,6 +54,7 @@ SLOW = {
 DOUBLED = {
     "mysql": "the tests of MariaDB, on a server that is slower to start",
     "postgresql pgbouncer": "the checks of `postgresql push=no`, over a pooler",
+    "redis+sentinel": "the checks of Redis, on a server that sentinels name",
     "rediss": "the checks of Redis, over TLS",
     "valkey": "the checks of Redis, on a server of the same code",
 }

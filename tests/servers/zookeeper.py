@@ -33,6 +33,7 @@ JARS = (
 )
 TICK_MS = 100
 ANSWER_S = 20.0
+STARTING_S = 1.0  # a connection that comes while it starts is accepted, and may never be answered
 # A member that looks for the others asks them less and less often, up to once a minute; a test that
 # has brought it back would wait for that.
 ELECTION = {"zookeeper.fastleader.maxNotificationInterval": "500"}
@@ -102,12 +103,12 @@ class ZooKeeper(Server):
 
     def answers(self) -> bool:
         if self.peers:
-            return self.ask("ruok") == "imok"
-        return self.mode() == "standalone"
+            return self.ask("ruok", STARTING_S) == "imok"
+        return self.mode(STARTING_S) == "standalone"
 
-    def ask(self, word: str) -> str:
+    def ask(self, word: str, within: float = ANSWER_S) -> str:
         """What it answers to a command of four letters."""
-        with socket.create_connection(("127.0.0.1", self.port), ANSWER_S) as line:
+        with socket.create_connection(("127.0.0.1", self.port), within) as line:
             line.sendall(word.encode())
             return b"".join(iter(lambda: line.recv(65536), b"")).decode()
 
@@ -116,9 +117,9 @@ class ZooKeeper(Server):
         rows = (line.partition("\t") for line in self.ask(word).splitlines())
         return {key: value for key, _, value in rows}
 
-    def mode(self) -> str:
+    def mode(self, within: float = ANSWER_S) -> str:
         """``standalone``, ``leader``, ``follower``, or nothing while it does not serve."""
-        found = [x for x in self.ask("srvr").splitlines() if x.startswith("Mode:")]
+        found = [x for x in self.ask("srvr", within).splitlines() if x.startswith("Mode:")]
         return found[0].removeprefix("Mode:").strip() if found else ""
 
     def requests(self) -> int:
