@@ -68,13 +68,16 @@ class Table:
         sql = "SELECT coalesce(string_agg(owner, '' ORDER BY place), '') FROM T_waiters"
         return str(self.value(self.other, sql))
 
-    def later(self, link: Link, work: Callable[[], object]) -> threading.Thread:
+    def later(self, work: Callable[[], object]) -> threading.Thread:
         """Do in a thread what has to wait for somebody; return once it does."""
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
-        sql = "SELECT wait_event_type FROM pg_stat_activity WHERE pid = %s"
+        sql = (
+            "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+            "AND position('T_' IN query) > 0 AND pid <> pg_backend_pid()"
+        )
         give_up = time.monotonic() + SOON
-        while self.value(self.other, sql, link.info.backend_pid) != "Lock":
+        while self.value(self.other, sql) is None:
             assert time.monotonic() < give_up, "it did not wait"
             time.sleep(0.005)
         return thread
@@ -114,7 +117,7 @@ def test_a_release_that_finds_nobody_waits_for_who_is_joining(seat: Table) -> No
     assert seat.leave(seat.other, "b") == 2
     with joining.transaction():
         assert seat.join(joining, "c")
-        release = seat.later(releasing, lambda: seat.leave(releasing, "a"))
+        release = seat.later(lambda: seat.leave(releasing, "a"))
         assert seat.holder == "a"
     release.join(SOON)
     assert (seat.holder, seat.queue) == ("c", "")
@@ -128,7 +131,7 @@ def test_a_release_does_not_pass_over_who_joins_anew_with_an_inbox_that_is_heard
     seat.plain.execute(f"UPDATE {seat.table}_waiters SET inbox = '{seat.table}_hdead'".encode())
     with joining.transaction():
         assert seat.join(joining, "b", again=True)
-        release = seat.later(releasing, lambda: seat.leave(releasing, "a"))
+        release = seat.later(lambda: seat.leave(releasing, "a"))
         assert seat.holder == "a"
     release.join(SOON)
     assert (seat.holder, seat.queue) == ("b", "")
@@ -163,7 +166,7 @@ def test_who_asks_again_while_it_is_handed_the_lock_keeps_no_place(seat: Table) 
     answers: list[bool] = []
     with releasing.transaction():
         assert seat.leave(releasing, "a") == 3
-        asked = seat.later(asking, lambda: answers.append(seat.join(asking, "b", again=True)))
+        asked = seat.later(lambda: answers.append(seat.join(asking, "b", again=True)))
     asked.join(SOON)
     assert answers == [False]
     assert (seat.holder, seat.queue) == ("b", "")
@@ -177,7 +180,7 @@ def test_who_leaves_while_a_release_waits_is_not_handed_the_lock(
     assert not next_one or seat.join(seat.other, next_one)
     with leaving.transaction():
         assert seat.leave(leaving, "b") == 2
-        release = seat.later(releasing, lambda: seat.leave(releasing, "a"))
+        release = seat.later(lambda: seat.leave(releasing, "a"))
     release.join(SOON)
     assert (seat.holder, seat.queue) == (next_one, "")
 
@@ -207,6 +210,33 @@ def test_the_first_place_is_moved_past_those_who_have_left(seat: Table) -> None:
     assert seat.value(seat.other, "SELECT turn FROM T_locks") == first == 1002
     assert seat.leave(seat.other, "c") == 3
     assert seat.holder == "d"
+
+
+@pytest.mark.parametrize("way", ["by itself", "by the function"])
+def test_a_fence_does_not_go_back_when_its_row_is_removed_under_who_takes_it(
+    seat: Table, server: Postgresql, way: str
+) -> None:
+    """The clock was years ahead when the row got its fence, and was set back."""
+    seat.value(seat.other, "DELETE FROM T_waiters RETURNING 1")
+    sql = "UPDATE T_locks SET owner = '', queued = false, fence = %s RETURNING 1"
+    seat.value(seat.other, sql, far := 1 << 60)
+    removing, fences = seat.link(), list[int]()
+    with fencelock.connect(server.url(f"table={seat.table}")) as client:
+
+        def take() -> None:
+            if way == "by itself":
+                with client.lock(seat.name, timeout=SOON) as lease:
+                    fences.append(lease.fence)
+            else:
+                fences.append(seat.acquire(seat.plain, "c"))
+
+        with removing.transaction():
+            seat.value(removing, "SELECT 1 FROM T_locks FOR UPDATE")
+            taker = seat.later(take)
+            seat.value(removing, "SELECT setval('T_floor', %s)", far)
+            seat.value(removing, "DELETE FROM T_locks RETURNING 1")
+        taker.join(SOON)
+    assert fences[0] > far
 
 
 def test_a_row_whose_queue_a_crash_has_emptied_is_removed_like_others(seat: Table) -> None:

@@ -9,6 +9,12 @@ BEGIN
   END IF;
 END $$ LANGUAGE plpgsql;
 
+-- Undo a statement that was overtaken by the removal of a row: the client sends it again.
+CREATE OR REPLACE FUNCTION {t}_again() RETURNS bigint AS $$
+BEGIN
+  RAISE EXCEPTION 'the row was removed meanwhile' USING ERRCODE = 'serialization_failure';
+END $$ LANGUAGE plpgsql;
+
 -- Whether this very session is the one that listens to an inbox.
 CREATE OR REPLACE FUNCTION {t}_listens(p_inbox text) RETURNS boolean AS $$
   SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()

@@ -12,7 +12,8 @@ ON CONFLICT (name) DO UPDATE SET owner = excluded.owner,
   fence = greatest(l.fence + 1, excluded.fence), ttl = excluded.ttl,
   since = excluded.since, expires_at = excluded.expires_at, claimed = true,
   meta = excluded.meta, inbox = ''
-WHERE l.owner = '' AND NOT l.queued RETURNING fence
+WHERE l.owner = '' AND NOT l.queued
+RETURNING CASE WHEN fence > (SELECT last_value FROM {t}_floor) THEN fence ELSE {t}_again() END
 
 -- statement: give_back, kind lazy
 UPDATE {t}_locks SET owner = '', claimed = false, expires_at = statement_timestamp(), meta = ''

@@ -11,8 +11,10 @@
 --   advisory lock on its inbox: if that is to be had, nobody listens any more, and whoever hands a
 --   lock on passes over them at once.
 -- * _floor is a sequence that stands at the highest fence of any row that was removed. It is
---   raised *before* the rows go. Reading a sequence shows its newest value, whatever the snapshot, so
---   who makes a new row for a name cannot miss it: fences never go back.
+--   raised *before* the rows go. Reading a sequence shows its newest value, whatever the snapshot. Who
+--   makes a new row for a name has seen that there is none, or reads it once more when it has made
+--   the row: one that went meanwhile may have had a higher fence, if the clock was set back. So
+--   fences never go back.
 -- * _fence is the sequence of mode=row. That of mode=advisory exists once in a database,
 --   whatever the options are: the server's advisory locks exclude all of its clients, so their fences
 --   come from one counter. _holders tells who holds in both.
