@@ -14,19 +14,31 @@ from typing import TYPE_CHECKING
 from fencelock._client import acquire, client, lease_lifecycle, pending
 from fencelock.engines.redis import engine as redis_engine
 from fencelock.engines.zookeeper.wire import connection as zookeeper_connection
+from fencelock.recipes import barrier, board, latch, once
 from fencelock.worlds import aio_shield
 
 if TYPE_CHECKING:  # workers use this too, and should not take long to start
     import pytest
 
 GRACE_S = 3.0
-FOLDERS = ("conformance/", "engines/", "faults/", "guards/", "unit/test_foreign_words.py")
+FOLDERS = (
+    "conformance/",
+    "engines/",
+    "faults/",
+    "guards/",
+    "recipes/",
+    "unit/test_foreign_words.py",
+)
 """Where tests use real servers."""
 USERS: tuple[ModuleType, ...] = (
     acquire,
     aio_shield,
+    barrier,
+    board,
     client,
+    latch,
     lease_lifecycle,
+    once,
     pending,
     redis_engine,
 )

@@ -179,6 +179,13 @@ class World(Protocol):
         """Run in the background."""
         ...
 
+    def keep(self, work: Callable[[], Coroutine[Any, Any, None]], label: str) -> Job:
+        """Run in the background until it returns, and begin anew what somebody has cancelled.
+
+        Programs end by cancelling all tasks of their loop, and some still work under a lock then.
+        """
+        ...
+
     def adopt(self, label: str) -> Adopted:
         """Make the calls of a blocking client awaitable without blocking anybody else."""
         ...

@@ -136,9 +136,10 @@ class Keeper:
     def _start(self) -> None:
         with self._mutex:
             if self._job is None:
-                self._job = self._world.spawn(self._run(), "fencelock-keeper")
+                self._job = self._world.keep(self._run, "fencelock-keeper")
 
     async def _run(self) -> None:
+        self._flying = False  # begun anew, it may never have heard of the end of a renewal
         while not self._closing:
             if self._world.generation() != self._generation:
                 return  # a forked child in which green threads go on: its parent renews

@@ -35,7 +35,7 @@ class Notifier:
             if self._job is not None:
                 return
             try:
-                self._job = self._world.spawn(self._run(), "fencelock-notices")
+                self._job = self._world.keep(self._run, "fencelock-notices")
                 return
             except Exception:  # no thread left, or the loop is closed: then here and now
                 pass

@@ -191,7 +191,7 @@ class Pending:
                 return
             self._idle.clear()
             try:
-                self._job = self._world.spawn(self._run(), "fencelock-pending")
+                self._job = self._world.keep(self._run, "fencelock-pending")
             except Exception as error:  # no thread left, or the loop is closed
                 observe.warn(f"what could not be undone is not tried again yet: {error!r}")
 

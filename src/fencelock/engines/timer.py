@@ -36,7 +36,7 @@ class Timer:
         if self._job is None and not self._closing:
             with self._mutex:
                 if self._job is None:
-                    self._job = self._world.spawn(self._loop(), self._label)
+                    self._job = self._world.keep(self._loop, self._label)
         if at < self._next:
             self._wake.set()
 

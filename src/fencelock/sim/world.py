@@ -191,6 +191,9 @@ class SimWorld(Process):
         result: T = task.result
         return result
 
+    def keep(self, work: Callable[[], Coroutine[Any, Any, None]], label: str) -> Job:
+        return self.spawn(work(), label)
+
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         return _Spawned(self, self.simulation.start(work, self, label))
 

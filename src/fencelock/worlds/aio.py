@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+AGAIN_S = 0.25
+
 _UNLIMITED: AbstractContextManager[None] = nullcontext()
 
 
@@ -86,6 +88,34 @@ class _Task:
         delay = None if deadline is None else max(0.0, deadline - self._world.now())
         await asyncio.wait({self._task}, timeout=delay)
         return self._task.done()
+
+
+class _Kept:
+    """A job whose task is followed by another one when somebody cancels it.
+
+    Not at once: the loop may be about to end, and a task that begins then would be left behind.
+    """
+
+    def __init__(self, world: AioWorld, start: Callable[[], asyncio.Task[None]]) -> None:
+        self._world = world
+        self._start = start
+        self._next: asyncio.TimerHandle | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._next = None
+        self._task = self._start()
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() and not self._world.loop.is_closed():
+            self._next = self._world.loop.call_later(AGAIN_S, self._begin)
+
+    async def join(self, deadline: float | None) -> bool:
+        ended = await _Task(self._world, self._task).join(deadline)
+        if self._next is not None:
+            self._next.cancel()
+        return ended
 
 
 class AioWorld(HostWorld):
@@ -175,6 +205,9 @@ class AioWorld(HostWorld):
 
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         return _Task(self, self._start(work, label))
+
+    def keep(self, work: Callable[[], Coroutine[Any, Any, None]], label: str) -> Job:
+        return _Kept(self, lambda: self._start(work(), label))
 
     def adopt(self, label: str) -> Adopted:
         return Worker(self.loop, label)

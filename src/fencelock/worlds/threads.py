@@ -231,6 +231,9 @@ class ThreadsWorld(HostWorld):
     async def shield(self, work: Coroutine[Any, Any, T], plain: bool = False) -> T:
         return await work
 
+    def keep(self, work: Callable[[], Coroutine[Any, Any, None]], label: str) -> Job:
+        return self.spawn(work(), label)
+
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         return _Thread(work, label)
 

@@ -137,7 +137,7 @@ class Leases:
         """Start the job that extends leases and deletes expired keys, unless it runs."""
         with self._mutex:
             if self.job is None and not self._closing:
-                self.job = self._world.spawn(self._run(), "fencelock-etcd")
+                self.job = self._world.keep(self._run, "fencelock-etcd")
 
     def expect_late(self, own: OwnKey) -> None:
         """Have a key deleted that may still appear: a request for it was not answered."""

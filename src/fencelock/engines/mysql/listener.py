@@ -66,7 +66,7 @@ class Listener:
         self._new.add(owner)
         with self._mutex:
             if self._job is None and not self._listening:
-                self._job = self._world.spawn(self._listen(), "fencelock-listener")
+                self._job = self._world.keep(self._listen, "fencelock-listener")
         self._waited_for.set()
 
     def unwatch(self, owner: str) -> None:
@@ -122,19 +122,27 @@ class Listener:
             if self._listening:
                 return
             self._listening = True
-        while not self._closing:
-            if not self._someone_sleeps():
-                self._waited_for.clear()
-                if not self._someone_sleeps() and not self._closing:
-                    await self._world.wait(self._waited_for, None)
-                continue
-            try:
-                await self._wake_whom_the_server_names()
-            except (FencelockError, ServerError):  # the waiters meet the same in their own calls
-                await sleep(self._world, NAP_S)
-                self._wake_all()
-        if self._connection is not None:
-            self._connection.close()
+        try:
+            while not self._closing:
+                await self._wait_for_a_word()
+        finally:  # also when it was cancelled, to begin anew: with a session that owes no answer
+            self._listening = False
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+            self._wake_all()
+
+    async def _wait_for_a_word(self) -> None:
+        if not self._someone_sleeps():
+            self._waited_for.clear()
+            if not self._someone_sleeps() and not self._closing:
+                await self._world.wait(self._waited_for, None)
+            return
+        try:
+            await self._wake_whom_the_server_names()
+        except (FencelockError, ServerError):  # the waiters meet the same in their own calls
+            await sleep(self._world, NAP_S)
+            self._wake_all()
 
     async def _wake_whom_the_server_names(self) -> None:
         """Look and sleep in the server, until there is nobody left to wake."""

@@ -263,7 +263,7 @@ class Listener:
     def _start(self) -> None:
         with self._mutex:
             if self._job is None and not self._closing:
-                self._job = self._world.spawn(self._listen(), "fencelock-listener")
+                self._job = self._world.keep(self._listen, "fencelock-listener")
 
     def close_nowait(self) -> None:
         """End without waiting."""

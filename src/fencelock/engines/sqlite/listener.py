@@ -13,6 +13,7 @@ those that are there are all who could observe.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from ...errors import FencelockError
 from ...world import Adopted, Job, Signal, World, sleep
@@ -79,8 +80,8 @@ class Listener:
                 # A signal handler may raise when the thread runs and before we know of it: then
                 # the next to come starts another, and this one ends.
                 self._ticket = ticket = object()
-                listening = self._listen(self._inbox, ticket)
-                self._job = self._world.spawn(listening, "fencelock-listener")
+                listening = partial(self._listen, self._inbox, ticket)
+                self._job = self._world.keep(listening, "fencelock-listener")
 
     def unwatch(self, owner: str) -> None:
         """Forget the signal of an owner that waits no more."""

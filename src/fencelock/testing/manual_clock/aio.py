@@ -122,6 +122,9 @@ class ManualAioWorld(AioWorld):
     def limit(self) -> float:
         return self._limit_of.get(asyncio.current_task(), NO_LIMIT)
 
+    def keep(self, work: Callable[[], Coroutine[Any, Any, None]], label: str) -> Job:
+        return self.spawn(work(), label)
+
     def spawn(self, work: Coroutine[Any, Any, None], label: str) -> Job:
         task = self._start(work, label)
         self.timeline.begin(task, label, is_job=True)
