@@ -315,9 +315,9 @@ def check_then_write(patch: Patch) -> None:
     """The guard is asked first, and the write comes in a step of its own."""
     serve = Register.serve
 
-    def blind(self: Register, fence: int, value: int | None) -> int:
+    def blind(self: Register, fence: int, value: int | None, reading: bool = False) -> int:
         if value is None:
-            return serve(self, fence, None)
+            return serve(self, fence, None, reading)
         self.value = value
         return value
 
@@ -336,7 +336,7 @@ def ignore_reads(patch: Patch) -> None:
     """The guard looks at the fences of writes only."""
     serve = Register.serve
 
-    def writes_only(self: Register, fence: int, value: int | None) -> int:
+    def writes_only(self: Register, fence: int, value: int | None, reading: bool = False) -> int:
         return self.value if value is None else serve(self, fence, value)
 
     patch.setattr(Register, "serve", writes_only)
