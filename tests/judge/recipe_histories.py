@@ -139,7 +139,7 @@ BAD: dict[str, tuple[str, list[Told]]] = {
     ),
     "work is skipped that was done in the window before": (
         "skipped_when_done",
-        [DONE, run("bob", 5, 2.5, 2.6, "fail", "skipped")],
+        [DONE, run("bob", 5, 3.5, 3.6, "fail", "skipped")],
     ),
     "a reader is older than who wrote": (
         "nothing_stale",

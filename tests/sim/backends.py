@@ -406,3 +406,5 @@ BACKENDS: dict[str, type[Backend]] = {
     "redis": RedisBackend,
     "redlock": RedlockBackend,
 }
+SHARED = ("store", "redis")
+"""Those over which all recipes are played: Redlock has one holder of a name, and no memory."""

@@ -50,6 +50,8 @@ class Flaw(NamedTuple):
     """It must be found within so many seeds."""
     says: set[str]
     """Which checkers may say so."""
+    recipe: str = "lock"
+    """What must be played."""
 
 
 def rewrite(patch: Patch, name: str, *changes: tuple[str, str]) -> None:
@@ -387,8 +389,15 @@ FLAWS = {
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """With this flaw in the library."""
+    with planting(FLAWS[name]):
+        yield
+
+
+@contextmanager
+def planting(flaw: Flaw) -> Iterator[None]:
+    """With a flaw in the library."""
     with pytest.MonkeyPatch.context() as patch:
-        FLAWS[name].plant(patch)
+        flaw.plant(patch)
         scripts.script.cache_clear()
         yield
     scripts.script.cache_clear()

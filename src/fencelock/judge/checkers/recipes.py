@@ -62,15 +62,15 @@ def skipped_when_done(history: History, promises: Promises) -> list[Violation]:
     """Work is skipped only where it was done, or while others were at it.
 
     It was done if a run of this window or of a later one ended well or in doubt. Whoever else tried
-    at the same time may have had the lock, and one that did not end well may keep it for a ttl.
+    at the same time may have had the lock, and keeps it for as long as any that was given back.
     """
-    runs = history.operations("run")
+    runs, troubles = history.operations("run"), Troubles(history, promises)
     found: list[Violation] = []
     for one in runs:
         if one.outcome != "fail" or one.detail != SKIPPED:
             continue
         others = [run for run in runs if run is not one and run.name == one.name]
-        if not any(_explains(run, one, promises) for run in others):
+        if not any(_explains(run, one, troubles, promises) for run in others):
             message = (
                 f"{one.client} skipped the work of {one.name!r} for window {one.value} at "
                 f"{one.end:.6f} s, which nobody had done or was doing"
@@ -79,10 +79,14 @@ def skipped_when_done(history: History, promises: Promises) -> list[Violation]:
     return found
 
 
-def _explains(run: Operation, skipped: Operation, promises: Promises) -> bool:
+def _explains(run: Operation, skipped: Operation, troubles: Troubles, promises: Promises) -> bool:
     """Whether a run may be why another was skipped."""
     if run.begin >= skipped.end:
         return False
-    done = run.outcome != "fail" and (run.value or 0) >= (skipped.value or 0)
-    left = 0.0 if run.outcome == "ok" or run.detail == SKIPPED else promises.ttl
-    return done or run.end + left + promises.slack >= skipped.begin
+    if run.outcome != "fail" and (run.value or 0) >= (skipped.value or 0):
+        return True
+    within = promises.ttl if promises.undone_within is None else promises.undone_within
+    latest = troubles.having_run(run.client, run.end, within + promises.slack)
+    if within and troubles.between(run.client, run.begin, latest):
+        latest += promises.ttl  # whoever is cut off gives nothing back
+    return latest >= skipped.begin
