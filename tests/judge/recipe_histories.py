@@ -141,6 +141,18 @@ BAD: dict[str, tuple[str, list[Told]]] = {
         "skipped_when_done",
         [DONE, run("bob", 5, 3.5, 3.6, "fail", "skipped")],
     ),
+    "work is skipped that may have been done in the window before": (
+        "skipped_when_done",
+        [run("ann", 4, 1.0, 2.0, "unknown"), run("bob", 5, 9.0, 9.1, "fail", "skipped")],
+    ),
+    "work is skipped long after whoever was at it was killed": (
+        "skipped_when_done",
+        [
+            run("ann", 4, 1.0, None),
+            note("ann", "crash", 1.5),
+            run("bob", 5, 9.0, 9.1, "fail", "skipped"),
+        ],
+    ),
     "a reader is older than who wrote": (
         "nothing_stale",
         [
@@ -237,6 +249,17 @@ GOOD: dict[str, list[Told]] = {
     "work is skipped that is under way": [
         run("ann", 4, 1.0, 3.0, "fail", "it raised"),
         run("bob", 4, 2.0, 2.5, "fail", "skipped"),
+    ],
+    "work is skipped while the lock of whoever was killed is kept": [
+        run("ann", 4, 1.0, None),
+        note("ann", "crash", 1.5),
+        run("bob", 5, 2.5, 3.0, "fail", "skipped"),
+    ],
+    "work is skipped that was given up when the engine was gone": [
+        run("ann", 4, 1.0, 1.3, "fail", "cannot be reached"),
+        note("node", "crash", 1.2),
+        note("node", "restart", 2.0),
+        run("bob", 4, 2.1, 2.3, "fail", "skipped"),
     ],
     "readers in any order": [
         shared(read("ann", 7, 1.0, 1.1, 1), "read"),

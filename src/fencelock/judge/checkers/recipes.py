@@ -86,7 +86,9 @@ def _explains(run: Operation, skipped: Operation, troubles: Troubles, promises: 
     if run.outcome != "fail" and (run.value or 0) >= (skipped.value or 0):
         return True
     within = promises.ttl if promises.undone_within is None else promises.undone_within
-    latest = troubles.having_run(run.client, run.end, within + promises.slack)
-    if within and troubles.between(run.client, run.begin, latest):
-        latest += promises.ttl  # whoever is cut off gives nothing back
+    ended = min(run.seen, troubles.crash_after(run.client, run.begin))
+    latest = troubles.having_run(run.client, ended, within + promises.slack)
+    cut_off = troubles.between(run.client, run.begin, latest)
+    if cut_off or run.outcome in ("unknown", "open"):
+        latest += promises.ttl  # it may have given nothing back
     return latest >= skipped.begin
