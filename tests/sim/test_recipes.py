@@ -50,6 +50,15 @@ def test_a_planted_flaw_of_a_recipe_is_found(name: str) -> None:
     pytest.fail(f"the judge said {said or 'nothing'} in {flaw.seeds} seeds, and not {flaw.says}")
 
 
+@pytest.mark.parametrize("name", ["free_what_expired_twice", "number_slots_by_holders"])
+def test_the_observer_sees_what_is_given_away_beside_what_others_believe_in(name: str) -> None:
+    """In the servers' own records, before any client knows."""
+    flaw = RECIPE_FLAWS[name]
+    plans = [draw_plan(flaw.climate, seed, flaw.recipe) for seed in range(flaw.seeds)]
+    with planting(flaw):
+        assert any("believed" in faults(flaw.backend, plan) for plan in plans)
+
+
 def test_every_checker_of_a_recipe_has_a_flaw_that_it_finds() -> None:
     named = {checker for flaw in RECIPE_FLAWS.values() for checker in flaw.says}
     assert named == {
