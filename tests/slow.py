@@ -47,6 +47,7 @@ SLOW = {
     ),
     "guards/test_claim.py": "frozen holders of every engine before every guard",
     "judge_torture/test_servers.py": "tortures of every engine",
+    "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",
 }
 """Files, or tests of a file with all their parameters, and why."""

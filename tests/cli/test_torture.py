@@ -101,8 +101,8 @@ def test_a_file_that_was_there_stays_with_the_locks_that_are_in_it(program: Prog
     assert program.file.exists()
 
 
-def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
-    """The judge is no rubber stamp: it ends with its own exit code, and the page marks it."""
+def stealing(program: Program) -> str:
+    """The address of an engine that steals, as another package brings it."""
     (program.folder / "stealing.py").write_text(STEALING)
     metadata = program.folder / "stealing-1.dist-info"
     metadata.mkdir()
@@ -111,7 +111,36 @@ def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
         "[fencelock.engines]\nstealing = stealing:Stealing\n"
     )
     program.add_to_path(program.folder)
-    url = f"stealing:///{program.folder}/stolen.db"
+    return f"stealing:///{program.folder}/stolen.db"
+
+
+@pytest.mark.parametrize(
+    ("words", "question", "role"),
+    [
+        (("--semaphore", "2"), "never two holders of one slot", "semaphore"),
+        (("--rw",), "nobody reads or writes beside a writer", "write"),
+    ],
+)
+def test_a_share_is_tortured_and_a_stolen_one_is_a_broken_promise(
+    program: Program, words: tuple[str, ...], question: str, role: str
+) -> None:
+    ran = program.run("torture", *QUICK, *words, "--json", "--history", "events", "--html", "page")
+    facts, history = json.loads(ran.stdout), History.load(program.folder / "events")
+    assert outcomes(facts)[question] == "passed", ran.stdout
+    assert "never two holders" not in outcomes(facts)
+    assert facts["tenures"] > 5
+    assert role in {one.role for one in history.operations("acquire") if one.outcome == "ok"}
+    assert facts["guarded"]["lost"] == 0
+    url = stealing(program)
+    ran = program.run("torture", url, *LONGER, *words, "--json")
+    facts = json.loads(ran.stdout)
+    assert (ran.returncode, facts["passed"]) == (80, False), ran.stderr
+    assert outcomes(facts)[question] == "violated"
+
+
+def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
+    """The judge is no rubber stamp: it ends with its own exit code, and the page marks it."""
+    url = stealing(program)
     ran = program.run("torture", url, *LONGER, "--json", "--html", "page.html")
     facts = json.loads(ran.stdout)
     assert (ran.returncode, facts["passed"]) == (80, False), ran.stderr
@@ -155,6 +184,9 @@ def test_no_client_outlives_the_torture(program: Program, number: signal.Signals
         (["--clients", "1"], 125, "not a whole number from 2 to 64"),
         (["--library", "guesswork"], 78, "there is no library 'guesswork' to compare; known"),
         (["--library", "redis-py"], 78, "redis-py cannot use sqlite://: it needs redis://"),
+        (["--semaphore", "0"], 125, "not a whole number from 1 to 64"),
+        (["--semaphore", "2", "--rw"], 78, "--semaphore and --rw are two tortures"),
+        (["--rw", "--library", "filelock"], 78, "--library is about mutexes"),
         (["--html", "missing/page.html"], 78, "missing/page.html cannot be written"),
         (["memory://here"], 78, "lives in one process, and a torture needs several"),
         (["nonsense"], 78, "is not an engine URL"),

@@ -70,6 +70,78 @@ def write(
     return operation("write", client, fence, begin, end, outcome, value)
 
 
+READERS = 1_000_000
+
+
+def shared(told: Told, role: str, units: int = 0, limit: int = 0, slot: int | None = None) -> Told:
+    """The same operation on a name that several may hold."""
+    begun = told[0]._replace(role=role, units=units, limit=limit)
+    return [begun, *(event._replace(slot=slot) for event in told[1:])]
+
+
+def slot(
+    client: str,
+    fence: int,
+    number: int | None,
+    begin: float,
+    end: float | None,
+    outcome: str = "ok",
+    left: float | None = None,
+    limit: int = 2,
+) -> Told:
+    """Get a slot of a semaphore, and give it back when told to."""
+    got = acquire(client, fence, begin, end, outcome)
+    back = [] if left is None else release(client, fence, left, left + 0.1)
+    gave = [event._replace(role="semaphore") for event in back]
+    return [*shared(got, "semaphore", 1, limit, number), *gave]
+
+
+def rw(
+    role: str,
+    client: str,
+    fence: int,
+    begin: float,
+    end: float | None,
+    outcome: str = "ok",
+    left: float | None = None,
+) -> Told:
+    """Get a read/write lock, and give it back when told to."""
+    units = 1 if role == "read" else READERS
+    got = acquire(client, fence, begin, end, outcome)
+    back = [] if left is None else release(client, fence, left, left + 0.1)
+    return [
+        *shared(got, role, units, READERS),
+        *(event._replace(role=role) for event in back),
+    ]
+
+
+def downgrade(client: str, fence: int, begin: float, end: float) -> Told:
+    return shared(operation("downgrade", client, fence, begin, end), "write")
+
+
+def term(client: str, epoch: int, begin: float, end: float, left: float | None = None) -> Told:
+    """Lead, and resign when told to."""
+    back = [] if left is None else release(client, epoch, left, left + 0.1)
+    return [
+        *shared(acquire(client, epoch, begin, end), "leader"),
+        *(event._replace(role="leader") for event in back),
+    ]
+
+
+def look(client: str, epoch: int, begin: float, end: float) -> Told:
+    """See who leads."""
+    asked, seen = operation("look", client, epoch, begin, end)
+    return [asked._replace(fence=0), seen]
+
+
+def run(
+    client: str, window: int, begin: float, end: float | None, outcome: str = "ok", why: str = ""
+) -> Told:
+    """Do the work of a window, or skip it."""
+    told = operation("run", client, 0, begin, end, outcome, window, why)
+    return [told[0]._replace(value=window), *told[1:]]
+
+
 def note(client: str, verb: str, at: float, fence: int = 0, about: Told | None = None) -> Told:
     """What befell somebody; it may be about an operation."""
     name = "" if verb in ("pause", "resume", "crash", "restart", "partition", "heal") else "seat"

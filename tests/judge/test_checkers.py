@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fencelock.judge import History, Promises, verdict
 from fencelock.judge.verdict import ARTICLES
-from tests.judge.histories import BAD, GOOD, PROMISES
-from tests.judge.telling import Told, acquire, history, release, renew
+from tests.judge import histories, recipe_histories
+from tests.judge.histories import PROMISES
+from tests.judge.telling import Told, acquire, history, release, renew, run, slot
+
+BAD = {**histories.BAD, **recipe_histories.BAD}
+GOOD = {**histories.GOOD, **recipe_histories.GOOD}
+TENURE, SLOT, RUN = (
+    acquire("ann", 5, 1.0, 1.1),
+    slot("ann", 5, 0, 1.0, 1.1),
+    run("ann", 4, 1.0, 2.0),
+)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -38,6 +50,35 @@ def test_what_is_not_promised_is_not_judged() -> None:
     rulings = verdict(history(*BAD["two hold it"][1]), nothing).rulings
     assert {ruling.outcome for ruling in rulings} == {"not judged"}
     assert all(ruling.why for ruling in rulings)
+
+
+def test_what_does_not_occur_in_a_history_is_not_mentioned() -> None:
+    mutexes = {ruling.checker for ruling in verdict(history(TENURE), PROMISES).rulings}
+    slots = {ruling.checker for ruling in verdict(history(SLOT), PROMISES).rulings}
+    runs = {ruling.checker for ruling in verdict(history(RUN), PROMISES).rulings}
+    assert mutexes >= {"one_holder", "fences_grow", "told_in_time"}
+    assert slots - mutexes == {"within_limit", "one_per_slot", "slot_fences_grow"}
+    assert mutexes - slots == {"one_holder", "linearizable", "fences_grow"}
+    assert runs - mutexes == {"once_per_window", "skipped_when_done"}
+
+
+def test_a_history_of_recipes_is_read_as_it_was_written(tmp_path: Path) -> None:
+    told = [event for name in GOOD for event in history(*GOOD[name])]
+    History(told).save(tmp_path / "history.jsonl")
+    assert History.load(tmp_path / "history.jsonl").events == told
+
+
+def test_a_history_that_was_written_before_there_were_shares_is_that_of_a_mutex(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        {"at": 1.0, "client": "ann", "kind": "invoke", "verb": "acquire", "op": 1, "name": "seat"},
+        {"at": 1.1, "client": "ann", "kind": "ok", "verb": "acquire", "op": 1, "name": "seat"},
+    ]
+    old = tmp_path / "history.jsonl"
+    old.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (acquired,) = History.load(old).operations()
+    assert (acquired.role, acquired.units, acquired.limit, acquired.slot) == ("", 1, 1, None)
 
 
 spans = st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(0.01, 1.0)), min_size=1, max_size=12)

@@ -31,6 +31,24 @@ def test_a_guarded_register_refuses_an_old_fence_even_for_a_read() -> None:
     assert (guarded.writes, guarded.lost, guarded.refused) == (1, 0, 2)
 
 
+def test_a_reader_may_be_older_than_a_reader_and_not_than_a_writer() -> None:
+    counters = SharedCounters(lambda: 1.0)
+
+    def do(fence: int, role: str) -> bool:
+        return counters.do("a", 0.0, "read", "n", fence, None, role).accepted
+
+    assert do(5, "write")
+    assert do(8, "read")
+    assert do(7, "read")
+    assert not do(4, "read"), "below whoever may have written"
+    assert not do(7, "write"), "below a reader"
+    assert do(9, "write")
+    assert not do(8, "read")
+    assert [event.role for event in counters.events[::2]] == [
+        "write", "read", "read", "read", "write", "write", "read",
+    ]  # fmt: skip
+
+
 def test_the_judge_understands_what_the_registers_record() -> None:
     """The same late write, accepted by a guard that is broken, is found in the record."""
     moments = iter(range(1, 100))
@@ -46,7 +64,7 @@ def test_the_judge_understands_what_the_registers_record() -> None:
 
     late_write()
     assert found() == set()
-    counters.guarded["n"]._admits = lambda fence: True  # type: ignore[method-assign]
+    counters.guarded["n"]._admits = lambda fence, reading=False: True  # type: ignore[method-assign]
     counters.guarded["n"].value = 0
     counters.events.clear()
     late_write()

@@ -6,6 +6,7 @@ A few seconds, over one server. ``make torture`` is the long version, over all o
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,10 @@ SAFE = {
     "fences strictly grow",
     "no acknowledged update is lost",
     "no stale operation is accepted",
+    "never more units of a semaphore than its limit",
+    "never two holders of one slot",
+    "fences grow in each slot",
+    "nobody reads or writes beside a writer",
 }
 
 
@@ -55,6 +60,22 @@ def test_every_fault_reaches_a_server_and_breaks_nothing() -> None:
     assert left(url) == []
     verbs = {event.verb for event in run.history if event.kind == "note"}
     assert {"pause", "resume", "crash", "restart", "partition", "heal"} <= verbs
+
+
+@pytest.mark.parametrize("what", [{"semaphore": 2}, {"rw": True}], ids=["semaphore", "rw"])
+def test_every_fault_reaches_a_share_and_breaks_nothing(what: dict[str, Any]) -> None:
+    url = shared(redis).fresh_url()
+    run = torture(Settings(url, seconds=4.0, ttl=0.4, clients=5, seed=7, **what))
+    assert broken(run) == set()
+    assert len({row.question for row in rows(run)} & SAFE) >= 4
+    assert run.deaths == []
+    assert {fault for fault, count in run.faults.items() if count} >= {"pause", "kill", "partition"}
+    assert run.tenures > 5
+    assert updates(run.counters.guarded.values()).lost == 0
+    assert left(url) == []
+    held = {(one.role, one.slot) for one in run.history.operations("acquire") if one.fence}
+    shares = {("semaphore", 0), ("semaphore", 1)} if run.settings.semaphore else {("write", None)}
+    assert held >= shares
 
 
 def test_an_engine_that_ends_meanwhile_is_no_pass() -> None:

@@ -7,16 +7,17 @@ of the memory engine, in a process of its own behind datagrams.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fencelock.engine import Address, Engine
 from fencelock.engines.memory import MemoryEngine, Store
 from fencelock.engines.redis.engine import RedisEngine
+from fencelock.engines.redis.keys import holders_of
 from fencelock.engines.redlock.engine import RedlockEngine
 from fencelock.errors import OutcomeUnknown
-from fencelock.model import Busy, Gone, Grant, Request, State, granted
+from fencelock.model import Busy, Gone, Grant, Request, State, granted, units_of
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import SimWorld
 from fencelock.world import Signal
@@ -36,6 +37,15 @@ R = TypeVar("R")
 install()
 
 
+class Held(NamedTuple):
+    """What a server keeps for one of several holders of a name."""
+
+    units: int
+    slot: int | None
+    until: float
+    """Until when, in the time of the simulation, unless that is changed."""
+
+
 class Backend(ABC):
     """The servers of one run, and the engines that reach them."""
 
@@ -43,10 +53,12 @@ class Backend(ABC):
     looks_within = 1.0
     """How soon a waiter finds a lock that came free without a word."""
 
-    def __init__(self, network: Network, request_timeout: float) -> None:
+    def __init__(self, network: Network, request_timeout: float, kind: str = "lock") -> None:
         self.network = network
         self.request_timeout = request_timeout
         """How long a client waits for an answer."""
+        self.kind = kind
+        """What is looked at: a lock, a semaphore or a rwlock."""
         self.hosts: list[Any] = []
         """What can be frozen, restarted and cut off."""
 
@@ -62,6 +74,10 @@ class Backend(ABC):
         """The owner that a majority of the servers keeps the lock for, or nothing."""
         (owner,) = self.owners()
         return owner
+
+    def holders(self) -> dict[str, Held]:
+        """For whom a name of several holders is kept at this moment, notified or claimed."""
+        return {}
 
     def kept_until(self) -> float:
         """Until when the lock is kept for its holder, unless that is changed; 0 if that cannot be
@@ -88,12 +104,15 @@ class RedisBackend(Backend):
 
     nodes = 1
 
-    def __init__(self, network: Network, request_timeout: float) -> None:
-        super().__init__(network, request_timeout)
+    def __init__(self, network: Network, request_timeout: float, kind: str = "lock") -> None:
+        super().__init__(network, request_timeout, kind)
         random = network.simulation.random
         self._seen = [""] * self.nodes
         """Whom each server had a record of when somebody looked last."""
         self._revoked: dict[str, None] = {}
+        self._looks_at, self._shares = (KEY, QUEUE, REVOKED), holders_of(NAME, kind).encode()
+        if kind != "lock":
+            self._looks_at = (b"", self._shares + b":queue", self._shares + b":revoked")
         for number in range(self.nodes):
             ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
             self.hosts.append(Node(network, f"node-{number}", ahead, pace))
@@ -112,14 +131,33 @@ class RedisBackend(Backend):
             node.watchers.append(partial(self._look, place, node.model, changed))
 
     def _look(self, place: int, model: ModelRedis, changed: Callable[[], object]) -> None:
-        if model.look(KEY, QUEUE, REVOKED):
+        if model.look(*self._looks_at):
             sight = model.sight
             self._seen[place] = sight.owner
             for owner in sight.revoked:
                 self._revoked[owner] = None
             changed()
 
+    def holders(self) -> dict[str, Held]:
+        (node,) = self.hosts
+        now, now_us = self.network.simulation.now, node.wall_us()
+        records = _pairs(node.model.execute([b"HGETALL", self._shares]))
+        words = (b"ZRANGE", self._shares + b":expiry", b"0", b"-1", b"WITHSCORES")
+        ends = {
+            owner: now + (float(until_ms) * 1000 - now_us) / 1e6
+            for owner, until_ms in _pairs(node.model.execute(words)).items()
+        }
+        held: dict[str, Held] = {}
+        for owner, record in records.items():
+            if owner != "=" and ends.get(owner, now) > now:
+                _, units, slot, *_ = record.split(" ", 3)
+                number = int(slot) if slot.isdigit() else None
+                held[owner] = Held(int(units), number, ends[owner])
+        return held
+
     def owners(self) -> list[str]:
+        if self.kind != "lock":
+            return list(self.holders())
         owners: list[str] = []
         for node in self.hosts:
             sight = node.model.sight
@@ -137,6 +175,11 @@ class RedisBackend(Backend):
 
     def revoked(self) -> Collection[str]:
         return self._revoked.keys()
+
+
+def _pairs(reply: Sequence[Any]) -> Mapping[str, str]:
+    words = [one.decode() for one in reply]
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 class RedlockBackend(RedisBackend):
@@ -204,15 +247,30 @@ class StoreNode(Host):
 class StoreBackend(Backend):
     """The linearizable store."""
 
-    def __init__(self, network: Network, request_timeout: float) -> None:
-        super().__init__(network, request_timeout)
+    def __init__(self, network: Network, request_timeout: float, kind: str = "lock") -> None:
+        super().__init__(network, request_timeout, kind)
         self.node = StoreNode(network.simulation.world("store", ahead=5e4))
         self.hosts.append(self.node)
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
         return Remote(self, world, host)
 
+    def holders(self) -> dict[str, Held]:
+        name = self.node.store.names.get((self.kind, NAME))
+        now, later = self.node.engine.world.now(), self.network.simulation.now
+        return {
+            owner: Held(
+                units_of(record.share),
+                record.share.slot if record.share else None,
+                later + record.expires_at - now,
+            )
+            for owner, record in (name.records if name else {}).items()
+            if record.expires_at > now
+        }
+
     def owners(self) -> list[str]:
+        if self.kind != "lock":
+            return list(self.holders())
         record = record_of(self.node.store)
         now = self.node.engine.world.now()
         return [record.owner if record is not None and record.expires_at > now else ""]
@@ -222,7 +280,7 @@ class StoreBackend(Backend):
         return self.network.simulation.now + (record.expires_at - world.now() if record else 0.0)
 
     def queue(self) -> Sequence[str]:
-        return queue_of(self.node.store)
+        return queue_of(self.node.store, self.kind)
 
     def revoked(self) -> Collection[str]:
         return list(self.node.store.revoked)
@@ -239,6 +297,7 @@ class Remote(Engine):
         self._cast = backend
         self._sim_world = world
         self._host = host
+        self._pushes: dict[Signal, _Push] = {}
 
     async def open(self) -> None:
         """Nothing to reach."""
@@ -275,8 +334,34 @@ class Remote(Engine):
     async def unwatch(self, request: Request) -> None:
         await self._call(lambda engine: engine.unwatch(request))
 
+    async def announce(self, name: str) -> None:
+        await self._call(lambda engine: engine.announce(name))
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        push = self._pushes[signal] = _Push(self._cast, self._host, signal)
+        await self._call(lambda engine: engine.observe(name, push))
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        push = self._pushes.pop(signal)
+
+        async def unobserve(engine: MemoryEngine) -> None:
+            if (name, push) in engine.store.observers:  # what asks for it may arrive twice
+                await engine.unobserve(name, push)
+
+        await self._call(unobserve)
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        await self._call(lambda engine: engine.remember(name, item, number, keep))
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        return await self._call(lambda engine: engine.recall(name))
+
+    async def forget(self, name: str) -> None:
+        await self._call(lambda engine: engine.forget(name))
+
     def _stamp(self, answer: Grant, asked_at: float) -> Grant:
-        return granted(answer.name, answer.owner, answer.fence, answer.ttl, asked_at)
+        name, owner, fence, ttl, _, _, share = answer
+        return granted(name, owner, fence, ttl, asked_at, share)
 
     async def _call(self, ask: Callable[[MemoryEngine], Coroutine[Any, Any, R]]) -> R:
         network, node = self._cast.network, self._cast.node
@@ -321,3 +406,5 @@ BACKENDS: dict[str, type[Backend]] = {
     "redis": RedisBackend,
     "redlock": RedlockBackend,
 }
+SHARED = ("store", "redis")
+"""Those over which all recipes are played: Redlock has one holder of a name, and no memory."""

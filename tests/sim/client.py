@@ -1,22 +1,26 @@
-"""A simulated client: a process that visits the lock as planned, and writes down what it does."""
+"""A simulated client: a process that visits the lock as planned, and writes down what it does.
+
+What is more than a visit to a lock, a campaign or the work of a window, is in `recipes.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fencelock._client.client import Core
 from fencelock._client.hold_state import HoldState
 from fencelock._client.lock_options import LockSpec, make_lock_spec
-from fencelock.engine import Engine
+from fencelock.engine import Address, Engine
 from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
-from fencelock.model import Busy, Grant, Request
+from fencelock.model import Busy, Grant, Request, Share, Traits, role_of
 from fencelock.sim.world import Cancelled, Task
 from fencelock.world import sleep
 from tests.sim.backends import NAME
 from tests.sim.network import Host
 from tests.sim.plan import Visit
+from tests.sim.recipes import VISITS
 from tests.sim.resource import Desk, increase
 
 if TYPE_CHECKING:
@@ -28,12 +32,19 @@ REACH_S = 1.0  # between two attempts to open a client
 class Hold:
     """A lease, in so far as core needs one."""
 
-    def __init__(self, tenure: HoldState) -> None:
+    def __init__(self, core: Core[Hold], tenure: HoldState) -> None:
+        self._core = core
         self._hold = tenure
 
     @property
     def tenure(self) -> HoldState:
         return self._hold
+
+    async def __aenter__(self) -> Hold:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self._core.lifecycle.leave(self._hold, error)
 
 
 class Client:
@@ -48,7 +59,6 @@ class Client:
         self.world = run.simulation.world(name, ahead=random() * 1e5, pace=pace)
         self.host = Host(name)
         self.core: Core[Hold] = Core(self.world, self._engine, self._lease)
-        self.desk = Desk(run.network, run.register, self.world, self.host, run.history)
         self.tenures: list[HoldState] = []
         self.visits: list[Task] = []
         self._calls: dict[Task | None, int] = {}
@@ -72,18 +82,44 @@ class Client:
         fence = tenure.grant.fence
         tenure.hook = partial(self._run.history.note, self.name, "lost", NAME, fence)
         self.tenures.append(tenure)
-        return Hold(tenure)
+        return Hold(core, tenure)
+
+    @property
+    def address(self) -> Address:
+        return self.core.engine.address
+
+    @property
+    def traits(self) -> Traits:
+        return self.core.engine.traits
+
+    def here(self) -> Core[Hold]:
+        """As the recipes ask for it."""
+        return self.core
+
+    def role(self, share: Share | None) -> str:
+        """In which role it holds what it asked for."""
+        election = self._run.plan.recipe == "election"
+        return "leader" if election else "" if share is None else role_of(share)
 
     async def live(self) -> None:
         """Come as planned; close the client when all visits are over."""
         await self._open()
+        visits: Callable[[Visit], Coroutine[Any, Any, None]] = self._visit
+        observing: list[Task] = []
+        if self._run.plan.recipe in VISITS:
+            recipe = VISITS[self._run.plan.recipe](self)
+            visits = recipe.visit
+            observing = [self.world.simulation.start(recipe.observe(), self.world, "observe")]
         for visit in self.planned:
             await sleep(self.world, visit.after)
-            task = self.world.simulation.start(self._visit(visit), self.world, "visit")
+            task = self.world.simulation.start(visits(visit), self.world, "visit")
             self.visits.append(task)
             if not visit.joins:
                 await self.world.wait(task.ended, None)
         for task in self.visits:
+            await self.world.wait(task.ended, None)
+        for task in observing:
+            task.cancel()
             await self.world.wait(task.ended, None)
         await self.core.close()
         self.leave()
@@ -96,7 +132,8 @@ class Client:
 
     def cancel(self, task: Task) -> None:
         """Cancel a visit, in the midst of a call or not."""
-        if op := self._calls.get(task):
+        op = self._calls.get(task)
+        if op and self._run.plan.recipe != "once":  # which is a block of work, and not one call
             self._run.history.note(self.name, "cancel", NAME, op=op)
         task.cancel()
 
@@ -109,21 +146,25 @@ class Client:
                 await sleep(self.world, REACH_S)
 
     async def _visit(self, visit: Visit) -> None:
-        spec = make_lock_spec(NAME, visit.ttl, None, visit.renews, None, None, False, None, None)
-        hold = await self.acquire(spec, visit.timeout)
+        hold = await self.acquire(self.spec(visit), visit.timeout)
         if hold is None:
             return
         try:
-            await self._work(hold.tenure, visit)
+            await self.work(hold.tenure, visit)
         except FencelockError as error:
             self.world.simulation.note(self.name, type(error).__name__)
         finally:
             await self.release(hold.tenure)
 
+    def spec(self, visit: Visit) -> LockSpec:
+        """What a visit asks for."""
+        spec = make_lock_spec(NAME, visit.ttl, None, visit.renews, None, None, False, None, None)
+        return spec._replace(timeout=visit.timeout, share=visit.share)
+
     async def acquire(self, spec: LockSpec, timeout: float | None) -> Hold | None:
         """Acquire, and write down how it ended."""
-        op = self._begin("acquire", timeout)
-        end = partial(self._end, "acquire", op)
+        op = self.begin("acquire", timeout, share=spec.share)
+        end = partial(self.end, "acquire", op)
         try:
             hold = await self.core.attempt(spec, timeout)
         except (EngineError, NotAcquired) as error:
@@ -140,35 +181,81 @@ class Client:
             end("fail", detail="busy")
             self._run.observer.failed(op)
             return None
-        end("ok", hold.tenure.grant.fence, ttl=spec.ttl)
+        share = hold.tenure.grant.share
+        end("ok", hold.tenure.grant.fence, ttl=spec.ttl, slot=share.slot if share else None)
         return hold
 
-    def _begin(self, verb: str, timeout: float | None, fence: int = 0) -> int:
+    def begin(
+        self,
+        verb: str,
+        timeout: float | None,
+        fence: int = 0,
+        share: Share | None = None,
+        value: int | None = None,
+    ) -> int:
         """An operation of this task begins, and should not last longer than this."""
         world = self.world
         deadline = 0.0 if timeout is None else world.true_time(world.now() + timeout)
-        op = self._run.history.invoke(self.name, verb, NAME, fence, deadline=deadline)
+        units, limit = (0, 0) if share is None else (share.units, share.limit)
+        op = self._run.history.invoke(
+            self.name, verb, NAME, fence, value, deadline, self.role(share), units, limit
+        )
         self._calls[world.simulation.current] = op
         return op
 
-    def _end(
-        self, verb: str, op: int, kind: str, fence: int = 0, detail: str = "", ttl: float = 0.0
+    def end(
+        self,
+        verb: str,
+        op: int,
+        kind: str,
+        fence: int = 0,
+        detail: str = "",
+        ttl: float = 0.0,
+        slot: int | None = None,
     ) -> None:
+        """It has ended."""
         del self._calls[self.world.simulation.current]
-        self._run.history.end(kind, self.name, verb, op, NAME, fence, detail=detail, ttl=ttl)
+        self._run.history.end(kind, self.name, verb, op, NAME, fence, None, detail, ttl, slot)
 
-    async def _work(self, tenure: HoldState, visit: Visit) -> None:
-        """Change the register, and use the lease for a while; stop when it is lost."""
-        check = partial(self.core.lifecycle.check, tenure)
-        await increase(self.desk, self.world, tenure.grant.fence, visit.hold / 2, check)
+    async def work(self, tenure: HoldState, visit: Visit) -> None:
+        """Change the register, or read it, and use the lease for a while; stop when it is lost."""
+        check, fence = partial(self.core.lifecycle.check, tenure), tenure.grant.fence
+        desk = self._desk(tenure)
+        if desk.role == "read":
+            await desk.read(fence)
+        else:
+            await increase(desk, self.world, fence, visit.hold / 2, check)
         if visit.renew_ttl is not None:
             await self._renew(tenure, visit.renew_ttl or None)
+        if visit.downgrades:
+            await self._downgrade(tenure)
+            await self._desk(tenure).read(fence)
         await sleep(self.world, visit.hold / 2)
         check()
 
+    def _desk(self, tenure: HoldState) -> Desk:
+        run, share = self._run, tenure.grant.share
+        register = run.register(share.slot if share else None)
+        role = tenure.role if share else ""
+        return Desk(run.network, register, self.world, self.host, run.history, role)
+
+    async def _downgrade(self, tenure: HoldState) -> None:
+        fence, share = tenure.grant.fence, tenure.grant.share
+        op = self.begin("downgrade", self.core.lifecycle.remaining(tenure), fence, share)
+        outcome = "unknown"
+        try:
+            await self.core.lifecycle.downgrade(tenure)
+            outcome = "ok"
+        except LeaseLost:
+            outcome = "fail"
+            raise
+        finally:
+            self.end("downgrade", op, outcome, fence)
+
     async def _renew(self, tenure: HoldState, ttl: float | None) -> None:
         fence = tenure.grant.fence
-        op = self._begin("renew", self.core.lifecycle.remaining(tenure), fence)
+        share = tenure.grant.share
+        op = self.begin("renew", self.core.lifecycle.remaining(tenure), fence, share)
         outcome = "unknown"
         try:
             await self.core.lifecycle.renew(tenure, ttl)
@@ -177,15 +264,17 @@ class Client:
             outcome = "fail"
             raise
         finally:
-            self._end("renew", op, outcome, fence)
+            self.end("renew", op, outcome, fence)
 
-    async def release(self, tenure: HoldState) -> None:
+    async def release(self, tenure: HoldState) -> bool:
         fence = tenure.grant.fence
-        op = self._begin("release", None, fence)
-        outcome, detail = "unknown", ""
+        op = self.begin("release", None, fence, tenure.grant.share)
+        outcome, detail, freed = "unknown", "", False
         try:
-            outcome = "ok" if await self.core.lifecycle.release(tenure) else "fail"
+            freed = await self.core.lifecycle.release(tenure)
+            outcome = "ok" if freed else "fail"
         except FencelockError as error:
             outcome, detail = "unknown" if error.may_have_happened else "fail", str(error)
         finally:
-            self._end("release", op, outcome, fence, detail)
+            self.end("release", op, outcome, fence, detail)
+        return freed

@@ -50,6 +50,8 @@ class Flaw(NamedTuple):
     """It must be found within so many seeds."""
     says: set[str]
     """Which checkers may say so."""
+    recipe: str = "lock"
+    """What must be played."""
 
 
 def rewrite(patch: Patch, name: str, *changes: tuple[str, str]) -> None:
@@ -315,9 +317,9 @@ def check_then_write(patch: Patch) -> None:
     """The guard is asked first, and the write comes in a step of its own."""
     serve = Register.serve
 
-    def blind(self: Register, fence: int, value: int | None) -> int:
+    def blind(self: Register, fence: int, value: int | None, reading: bool = False) -> int:
         if value is None:
-            return serve(self, fence, None)
+            return serve(self, fence, None, reading)
         self.value = value
         return value
 
@@ -336,7 +338,7 @@ def ignore_reads(patch: Patch) -> None:
     """The guard looks at the fences of writes only."""
     serve = Register.serve
 
-    def writes_only(self: Register, fence: int, value: int | None) -> int:
+    def writes_only(self: Register, fence: int, value: int | None, reading: bool = False) -> int:
         return self.value if value is None else serve(self, fence, value)
 
     patch.setattr(Register, "serve", writes_only)
@@ -387,8 +389,15 @@ FLAWS = {
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """With this flaw in the library."""
+    with planting(FLAWS[name]):
+        yield
+
+
+@contextmanager
+def planting(flaw: Flaw) -> Iterator[None]:
+    """With a flaw in the library."""
     with pytest.MonkeyPatch.context() as patch:
-        FLAWS[name].plant(patch)
+        flaw.plant(patch)
         scripts.script.cache_clear()
         yield
     scripts.script.cache_clear()

@@ -4,6 +4,9 @@
     run.play()
     run.verdict()
 
+What is played is the recipe of the plan: a mutex, or a semaphore, a read/write lock, an election or
+work that is done once in a window.
+
 The history is judged by the checkers of `fencelock.judge`, as real runs are. The observer sees what
 no client can, the servers' own records, and tells at once when a lock is given away that somebody
 still believes in.
@@ -17,7 +20,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from fencelock._client.lock_options import make_lock_spec
+from fencelock._client.lock_options import WRITE, LockSpec, make_lock_spec, semaphore_share
 from fencelock._client.pending import ECHO_S, PASS_S
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
 from fencelock.sim.tasks import Flag
@@ -27,7 +30,7 @@ from tests.sim.backends import BACKENDS, NAME, Backend
 from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS
 from tests.sim.network import Conditions, Network
-from tests.sim.observer import WITNESSED, Observer
+from tests.sim.observer import WITNESSED, Observer, SharesObserver
 from tests.sim.plan import CUTS, TTLS, Fault, Plan, Visit
 from tests.sim.resource import REGISTER, Register
 
@@ -59,8 +62,10 @@ class Run:
         self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
         self.history = History(clock=lambda: self.simulation.now)
         self.network = Network(self.simulation, plan.conditions)
-        self.backend: Backend = BACKENDS[backend](self.network, plan.request_timeout)
-        self.register = Register(guarded)
+        kind = plan.recipe if plan.recipe in ("semaphore", "rwlock") else "lock"
+        self.backend: Backend = BACKENDS[backend](self.network, plan.request_timeout, kind)
+        self.guarded = guarded
+        self._registers: dict[str, Register] = {}
         self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
         self.is_kind = self.is_prompt and not plan.kinds() - {"cancel", "pause", "wall", "revoke"}
         """Everybody can clean up after itself."""
@@ -69,7 +74,7 @@ class Run:
         self.present = 0
         self.all_gone = Flag()
         self.all_gone.set()
-        self.observer = Observer(self)
+        self.observer = Observer(self) if kind == "lock" else SharesObserver(self)
         self.backend.watch(self.observer.look)
         for name, visits in plan.clients.items():
             self.enter(name, visits)
@@ -77,6 +82,17 @@ class Run:
     @property
     def is_flaky(self) -> bool:
         return self.plan.conditions != Conditions(delay_max=self.plan.conditions.delay_max)
+
+    @property
+    def limit(self) -> int:
+        """How many units there are, of what is played."""
+        shares = [visit.share for visits in self.plan.clients.values() for visit in visits]
+        return shares[0].limit if shares and shares[0] else 1
+
+    def register(self, slot: int | None = None) -> Register:
+        """What the lock protects, or a slot of it does."""
+        name = REGISTER if slot is None else f"{REGISTER}#{slot}"
+        return self._registers.setdefault(name, Register(self.guarded, name))
 
     def _promised(self) -> Promises:
         """What this backend promises under these faults."""
@@ -87,7 +103,8 @@ class Run:
             exclusive=sane,
             fifo=self.backend.fifo and self.is_prompt and sane,
             forsakes=False,
-            guarded=self.register.guarded,
+            guarded=self.guarded,
+            once=sane and not kinds & {"wall", "step"},
             ttl=TTLS[-1] * 1.01,
             slack=1e-6,
             told_within=0.0 if sane and "revoke" not in kinds else calls,
@@ -151,18 +168,26 @@ class Run:
             self.observer.nothing_left()
         client = Client(self, "newcomer", ())
         self.clients.append(client)
-        spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
 
         async def visit() -> None:
             await client.core.open()
-            hold = await client.acquire(spec, 0.0 if self.is_kind else REQUEST_TIMEOUT_S)
-            if hold is not None:
+            timeout = 0.0 if self.is_kind else REQUEST_TIMEOUT_S
+            holds = [await client.acquire(spec, timeout) for spec in self._all_of_it()]
+            for hold in filter(None, holds):
                 await client.release(hold.tenure)
             await client.core.close()
 
         self.simulation.play(visit(), client.world)
-        op = self.history.invoke("observer", "read", REGISTER)
-        self.history.end("ok", "observer", "read", op, REGISTER, value=self.register.value)
+        for name, register in self._registers.items():
+            op = self.history.invoke("observer", "read", name)
+            self.history.end("ok", "observer", "read", op, name, value=register.value)
+
+    def _all_of_it(self) -> list[LockSpec]:
+        """What a newcomer asks for, to have all that there is."""
+        spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
+        if self.plan.recipe == "semaphore":
+            return [spec._replace(share=semaphore_share(self.limit))] * self.limit
+        return [spec._replace(share=WRITE if self.plan.recipe == "rwlock" else None)]
 
     # Faults
 

@@ -38,9 +38,9 @@ def record_of(store: Store) -> Record | None:
     return None if name is None else next(iter(name.records.values()), None)
 
 
-def queue_of(store: Store) -> list[str]:
+def queue_of(store: Store, kind: str = "lock") -> list[str]:
     """The owners that wait, as the store has them."""
-    name = store.names.get(("lock", NAME))
+    name = store.names.get((kind, NAME))
     return [] if name is None else list(name.queue)
 
 

@@ -8,6 +8,7 @@ overtaken. Whatever reaches a paused process is handled when it runs again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -58,7 +59,10 @@ class Host:
 
 
 class Pipe:
-    """One direction of a connection."""
+    """One direction of a connection: what is sent stands in line, and each arrival takes the first.
+
+    So the order is kept, whatever of it was held back by a cut and whatever was still under way.
+    """
 
     def __init__(
         self, network: Network, source: Host, target: Host, take: Callable[[Any], object]
@@ -71,14 +75,17 @@ class Pipe:
         self.take = take
         """Is given what was carried to the other end."""
         self._last = 0.0
-        self._held: list[Action] = []
+        self._line: deque[tuple[Action | None, object]] = deque()
+        self._held = 0
+        """Arrivals that wait until the way is open."""
         self.broken = False
 
     def carry(self, what: object) -> None:
         """Bring something to the other end."""
         network = self._network
+        self._line.append((None, what))
         if self._held or (network.cuts and self._way in network.cuts):
-            self._hold(partial(self._hand_over, what))
+            self._hold()
             return
         simulation = self._simulation
         when = simulation.now + network.delay_max * self._random() ** 3
@@ -86,47 +93,46 @@ class Pipe:
             when = self._last
         else:
             self._last = when
-        simulation.hand(when, self._receive, what)
+        simulation.hand(when, self._arrive, None)
 
     def send(self, action: Action) -> None:
         """Have something happen at the other end."""
-        if self._is_held_up():
-            self._hold(action)
-            return
-        self._last = max(self._last, self._simulation.now + self._network.delay())
-        self._simulation.hand(self._last, self._arrive, action)
-
-    def _receive(self, what: object) -> None:
-        target = self._target
-        if self.broken or self._held or self._network.cuts or target.is_paused or target.is_down:
-            self._arrive(partial(self._hand_over, what))
+        self._line.append((action, None))
+        if self._held or self._network.is_cut(self._way):
+            self._hold()
         else:
+            self._set_out()
+
+    def _set_out(self) -> None:
+        self._last = max(self._last, self._simulation.now + self._network.delay())
+        self._simulation.hand(self._last, self._arrive, None)
+
+    def _arrive(self, _: None) -> None:
+        if self.broken:
+            return
+        network, target = self._network, self._target
+        if self._held or (network.cuts and self._way in network.cuts):
+            self._hold()
+            return
+        action, what = self._line.popleft()
+        if action is None and not target.is_paused and not target.is_down:
             self.take(what)
+        else:
+            target.deliver(action or partial(self._hand_over, what))
 
     def _hand_over(self, what: object) -> None:
         self.take(what)
 
-    def _arrive(self, action: Action) -> None:
-        if self.broken:
-            return
-        if self._is_held_up():
-            self._hold(action)
-        else:
-            self._target.deliver(action)
-
-    def _is_held_up(self) -> bool:
-        return bool(self._held) or self._network.is_cut(self._way)
-
-    def _hold(self, action: Action) -> None:
+    def _hold(self) -> None:
         if not self._held:
             self._network.holding(self._way, self)
-        self._held.append(action)
+        self._held += 1
 
     def let_go(self) -> None:
         """The way is open again."""
-        held, self._held = self._held, []
-        for action in held:
-            self.send(action)
+        held, self._held = self._held, 0
+        for _ in range(held):
+            self._set_out()
 
 
 class Network:

@@ -6,10 +6,13 @@ a lock is given away that somebody still believes in.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fencelock._client.hold_state import HoldState
 from fencelock.judge import Violation
-from tests.sim.backends import NAME
+from fencelock.model import units_of
+from tests.sim.backends import NAME, Held
 
 if TYPE_CHECKING:
     from tests.sim.harness import Run
@@ -65,8 +68,11 @@ class Observer:
             self._run.later(within + SOON_S, lambda: self._see_that_it_failed(owner))
 
     def _see_that_it_failed(self, owner: str) -> None:
-        if self._cast.holder() == owner:
+        if self._keeps(owner):
             self._note("kept", owner)
+
+    def _keeps(self, owner: str) -> bool:
+        return self._cast.holder() == owner
 
     def _note(self, verb: str, owner: str) -> None:
         client, op = self._asked[owner]
@@ -96,6 +102,17 @@ class Observer:
 
     def _see_that_nobody_else_believes(self, holder: str) -> None:
         now = self._run.simulation.now
+        for client, tenure, believed in self._beliefs():
+            if tenure.grant.owner != holder:
+                message = (
+                    f"at {now:.6f} s the lock was given away while {client} believed in "
+                    f"fence {tenure.grant.fence} until {believed:.6f} s"
+                )
+                self.found.append(Violation("believed", message, (len(self._run.history),)))
+
+    def _beliefs(self) -> Iterator[tuple[str, HoldState, float]]:
+        """Who believes in what, and until when, at this moment."""
+        now = self._run.simulation.now
         for client in self._run.clients:
             if client.world.is_crashed:
                 continue
@@ -104,9 +121,51 @@ class Observer:
                 if tenure.grant.owner in self._revoked:
                     continue  # it may believe until it hears of it
                 believed = client.world.true_time(tenure.valid_until())
-                if tenure.grant.owner != holder and believed > now:
-                    message = (
-                        f"at {now:.6f} s the lock was given away while {client.name} believed in "
-                        f"fence {tenure.grant.fence} until {believed:.6f} s"
-                    )
-                    self.found.append(Violation("believed", message, (len(self._run.history),)))
+                if believed > now:
+                    yield client.name, tenure, believed
+
+
+class SharesObserver(Observer):
+    """The observer of a name that several may hold: together they have no more than there is."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._holders: dict[str, Held] = {}
+
+    def look(self) -> None:
+        self._look_at_owners()
+        now, holders = self._run.simulation.now, self._cast.holders()
+        for owner, held in self._holders.items():
+            if owner not in holders and now < held.until - ROUNDED_S:
+                self._note("freed", owner)
+        new = [owner for owner in holders if owner not in self._holders]
+        self._holders = holders
+        self.grants += len(new)
+        for owner in new:
+            self._note("kept", owner)
+        if new and self._run.promises.exclusive:
+            self._see_that_it_fits(new[-1])
+
+    def _keeps(self, owner: str) -> bool:
+        return owner in self._cast.holders()
+
+    def _see_that_it_fits(self, newest: str) -> None:
+        """What the servers keep, and what others believe in besides, is within the limit."""
+        now, limit = self._run.simulation.now, self._run.limit
+        others = [one for one in self._beliefs() if one[1].grant.owner not in self._holders]
+        believed = sum(
+            1 if one.role == "read" else units_of(one.grant.share) for _, one, _ in others
+        )
+        units = believed + sum(held.units for held in self._holders.values())
+        slots = [held.slot for held in self._holders.values() if held.slot is not None]
+        slots += [
+            share.slot
+            for _, one, _ in others
+            if (share := one.grant.share) and share.slot is not None
+        ]
+        if units > limit or len(slots) > len(set(slots)):
+            message = (
+                f"at {now:.6f} s {units} units of {limit} are held or believed in, slots {slots}, "
+                f"when one was given to {self._asked[newest][0]}"
+            )
+            self.found.append(Violation("believed", message, (len(self._run.history),)))

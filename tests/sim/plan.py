@@ -11,6 +11,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from fencelock._client.lock_options import READ, WRITE, semaphore_share
+from fencelock.model import Share
 from tests.sim.network import Conditions
 
 T = TypeVar("T")
@@ -19,6 +21,10 @@ TTLS = (0.3, 1.0, 3.0)
 HORIZON_S = 4.0  # faults come within this time
 REQUEST_TIMEOUT_S = 0.5  # of a client that waits for an answer
 FLAKY = Conditions(breaks=0.03, lost=0.05, doubled=0.05, overtaken=0.1)
+
+
+RECIPES = ("lock", "semaphore", "rwlock", "election", "once")
+"""What is played; the mutex alone, unless another is named."""
 
 
 class Climate(NamedTuple):
@@ -66,6 +72,12 @@ class Visit(NamedTuple):
     """The next visit begins while this one goes on."""
     renew_ttl: float | None
     """Renewed by hand in the middle, with this ttl; 0 for the same."""
+    share: Share | None = None
+    """How much of the name it wants, where several may hold it."""
+    downgrades: bool = False
+    """A writer becomes a reader in the middle."""
+    fails: bool = False
+    """Work that is done once in a window ends with an error."""
 
 
 class Fault(NamedTuple):
@@ -89,6 +101,7 @@ class Plan(NamedTuple):
     clients: dict[str, tuple[Visit, ...]]
     faults: dict[str, Fault]
     request_timeout: float = REQUEST_TIMEOUT_S
+    recipe: str = "lock"
 
     def kinds(self) -> set[str]:
         return {fault.kind for fault in self.faults.values()}
@@ -106,8 +119,8 @@ class Plan(NamedTuple):
         )
 
 
-def draw_plan(climate: str, seed: int) -> Plan:
-    """Draw a plan."""
+def draw_plan(climate: str, seed: int, recipe: str = "lock") -> Plan:
+    """Draw a plan; the faults of a seed are the same whatever is played."""
     chosen = CLIMATES[climate]
     draw = random.Random(seed * 1000 + 7).random
     clients = {
@@ -124,7 +137,35 @@ def draw_plan(climate: str, seed: int) -> Plan:
         )
         for number in range(chosen.many)
     }
-    return Plan(seed, climate, chosen.conditions, clients, faults, chosen.request_timeout)
+    plan = Plan(seed, climate, chosen.conditions, clients, faults, chosen.request_timeout, recipe)
+    return plan if recipe == "lock" else _shared(plan)
+
+
+def _shared(plan: Plan) -> Plan:
+    """The same plan for a recipe: two more clients come, and each visit wants something of it."""
+    draw = random.Random(plan.seed * 1000 + 11).random
+    limit = 1 + int(draw() * 3)
+    clients = dict(plan.clients)
+    for number in range(2):
+        visits = tuple(_visit(draw) for _ in range(2 + int(draw() * 4)))
+        clients[f"c{len(plan.clients) + number}"] = visits
+    return plan._replace(
+        clients={
+            name: tuple(_wish(draw, plan.recipe, limit, visit) for visit in visits)
+            for name, visits in clients.items()
+        }
+    )
+
+
+def _wish(draw: Callable[[], float], recipe: str, limit: int, visit: Visit) -> Visit:
+    writes, downgrades, fails = draw() < 0.4, draw() < 0.4, draw() < 0.3
+    if recipe == "semaphore":
+        return visit._replace(share=semaphore_share(limit))
+    if recipe == "rwlock":
+        return visit._replace(share=WRITE if writes else READ, downgrades=writes and downgrades)
+    if recipe == "once":
+        return visit._replace(hold=visit.hold * 0.3, fails=fails)
+    return visit
 
 
 def _visit(draw: Callable[[], float]) -> Visit:

@@ -12,18 +12,32 @@ import logging
 import sys
 from pathlib import Path
 
-from tests.sim.backends import BACKENDS
+from tests.sim.backends import BACKENDS, SHARED
 from tests.sim.harness import Run
-from tests.sim.plan import CLIMATES, draw_plan
+from tests.sim.plan import CLIMATES, RECIPES, draw_plan
 
 RECORDED = Path(__file__).with_name("recorded.txt")
 SEEDS = (1, 2, 3)
+OF_RECIPES = ("naps", "clocks", "frozen", "storm")
+PLAIN = ", role='', units=0, limit=0, slot=None)"  # mutexes were recorded before there were others
 
 
-def name_of(backend: str, climate: str, seed: int) -> str:
+def runs() -> list[str]:
+    """The runs that are recorded: backend, climate and seed, and the recipe if it is not a lock."""
+    locks = [f"{b} {climate} {seed}" for b in BACKENDS for climate in CLIMATES for seed in SEEDS]
+    return locks + [
+        f"{backend} {climate} 1 {recipe}"
+        for backend in SHARED
+        for recipe in RECIPES[1:]
+        for climate in OF_RECIPES
+    ]
+
+
+def name_of(backend: str, climate: str, seed: str, recipe: str = "lock") -> str:
     """A short name for all that happened in a run: equal for equal histories."""
-    run = Run(backend, draw_plan(climate, seed)).play()
-    text = f"{run.simulation.digest()} {run.history.events!r}"
+    run = Run(backend, draw_plan(climate, int(seed), recipe)).play()
+    events = repr(run.history.events).replace(PLAIN, ")")
+    text = f"{run.simulation.digest()} {events}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -35,11 +49,6 @@ def recorded() -> dict[str, str]:
 
 if __name__ == "__main__":
     logging.getLogger("fencelock").disabled = True
-    lines = [
-        f"{backend} {climate} {seed} {name_of(backend, climate, seed)}\n"
-        for backend in BACKENDS
-        for climate in CLIMATES
-        for seed in SEEDS
-    ]
+    lines = [f"{run} {name_of(*run.split())}\n" for run in runs()]
     RECORDED.write_text("".join(lines), encoding="utf-8")
     sys.stdout.write(f"{len(lines)} runs recorded\n")

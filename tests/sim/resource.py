@@ -1,7 +1,8 @@
 """The guarded register: what the lock protects, at the far end of the network.
 
-It holds one number and a mark. With a guard it refuses a fence below the mark, in the same step as
-the read or the write; the comparison is the one of `fencelock.guards`. Without, it takes all.
+It holds one number and its marks. With a guard it refuses a fence below the mark, in the same step
+as the read or the write; the comparison is the one of `fencelock.guards`. Without, it takes all.
+Each slot of a semaphore has a register of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fencelock.errors import StaleFence, Unavailable
-from fencelock.guards.fence import claim
+from fencelock.guards.fence import MarkPair, claim
 from fencelock.judge import History
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import SimWorld
@@ -23,39 +24,44 @@ TIMEOUT_S = 0.5
 class Register(Host):
     """The resource itself."""
 
-    def __init__(self, guarded: bool) -> None:
-        super().__init__(REGISTER)
+    def __init__(self, guarded: bool, name: str = REGISTER) -> None:
+        super().__init__(name)
         self.guarded = guarded
         self.value = 0
-        self.mark = 0
+        self.marks = MarkPair()
 
-    def serve(self, fence: int, value: int | None) -> int:
+    def serve(self, fence: int, value: int | None, reading: bool = False) -> int:
         """Read, or write a value, if the fence is not stale."""
-        self.check(fence)
+        self.check(fence, reading)
         if value is not None:
             self.value = value
         return self.value
 
-    def check(self, fence: int) -> None:
+    def check(self, fence: int, reading: bool = False) -> None:
         """Refuse what is below the mark; what is not raises it. Reads count."""
         if self.guarded:
-            wanted = claim(fence, REGISTER)
-            if wanted.mark < self.mark:
-                raise wanted.stale(self.mark)
-            self.mark = wanted.mark
+            self.marks = self.marks.admit(claim(fence, REGISTER, reading=reading))
 
 
 class Desk:
     """One client's way to the register, with what it did written down."""
 
     def __init__(
-        self, network: Network, register: Register, world: SimWorld, host: Host, history: History
+        self,
+        network: Network,
+        register: Register,
+        world: SimWorld,
+        host: Host,
+        history: History,
+        role: str = "",
     ) -> None:
         self._network = network
         self._register = register
         self._world = world
         self._host = host
         self._history = history
+        self.role = role
+        """In which the lock is held."""
 
     async def read(self, fence: int) -> int:
         return await self._ask("read", fence, None)
@@ -64,8 +70,9 @@ class Desk:
         return await self._ask("write", fence, value)
 
     async def _ask(self, verb: str, fence: int, value: int | None) -> int:
-        client, history = self._world.name, self._history
-        op = history.invoke(client, verb, REGISTER, fence, value)
+        client, history, role = self._world.name, self._history, self.role
+        name, reading = self._register.name, role == "read"
+        op = history.invoke(client, verb, name, fence, value, role=role)
         answers: list[int | StaleFence] = []
         served: list[int | StaleFence] = []
         answered = Flag()
@@ -73,7 +80,7 @@ class Desk:
 
         def arrive() -> None:
             try:
-                answer: int | StaleFence = self._register.serve(fence, value)
+                answer: int | StaleFence = self._register.serve(fence, value, reading)
                 served.append(answer)
             except StaleFence as error:
                 answer = error
@@ -87,14 +94,14 @@ class Desk:
         self._network.datagram(self._host, self._register, arrive)
         await self._world.wait(answered, self._world.now() + TIMEOUT_S)
         if not answers:
-            history.end("unknown", client, verb, op, REGISTER, fence, value)
+            history.end("unknown", client, verb, op, name, fence, value)
             raise Unavailable("the register does not answer")
         if isinstance(answers[0], StaleFence):
             # Of a request that the network doubled, one copy may have been served before.
             kind = "unknown" if served else "fail"
-            history.end(kind, client, verb, op, REGISTER, fence, value, "stale")
+            history.end(kind, client, verb, op, name, fence, value, "stale")
             raise answers[0]
-        history.end("ok", client, verb, op, REGISTER, fence, answers[0])
+        history.end("ok", client, verb, op, name, fence, answers[0])
         return answers[0]
 
 

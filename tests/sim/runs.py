@@ -13,16 +13,18 @@ from contextlib import ExitStack
 from fencelock.judge import Event
 from tests.sim.backends import BACKENDS
 from tests.sim.harness import Run
-from tests.sim.plan import CLIMATES, Plan, draw_plan, shrink
+from tests.sim.plan import CLIMATES, RECIPES, Plan, draw_plan, shrink
 
 
 class Broken(AssertionError):
     """A promise was broken, in a run that is as small as it could be made."""
 
 
-def examine(backend: str, climate: str, seed: int, guarded: bool = True) -> Run:
+def examine(
+    backend: str, climate: str, seed: int, guarded: bool = True, recipe: str = "lock"
+) -> Run:
     """Play a run; raise Broken with the way to play it again if the verdict is no."""
-    plan = draw_plan(climate, seed)
+    plan = draw_plan(climate, seed, recipe)
     run = Run(backend, plan, guarded).play()
     if run.verdict().passed:
         return run
@@ -42,7 +44,9 @@ def faults(backend: str, plan: Plan, guarded: bool = True) -> set[str]:
 def command(backend: str, plan: Plan, guarded: bool = True) -> str:
     """What plays a plan again."""
     words = [f"PYTHONPATH=src python -m tests.sim.runs {backend} {plan.climate} {plan.seed}"]
-    if plan.parts() != draw_plan(plan.climate, plan.seed).parts():
+    if plan.recipe != "lock":
+        words.append(f"--recipe {plan.recipe}")
+    if plan.parts() != draw_plan(plan.climate, plan.seed, plan.recipe).parts():
         words.append(f"--only {','.join(plan.parts())}")
     return " ".join(words if guarded else [*words, "--unguarded"])
 
@@ -50,6 +54,7 @@ def command(backend: str, plan: Plan, guarded: bool = True) -> str:
 def told(event: Event) -> str:
     """An event as a line."""
     words = [event.kind, event.verb, event.name, event.fence or "", event.detail]
+    words += [event.role and f"({event.role})", "" if event.slot is None else f"slot {event.slot}"]
     value = "" if event.value is None else f"= {event.value}"
     return f"{event.at:10.6f}  {event.client:9} {' '.join(str(w) for w in words if w)} {value}"
 
@@ -59,20 +64,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("backend", choices=BACKENDS)
     parser.add_argument("climate", choices=CLIMATES)
     parser.add_argument("seed", type=int)
+    parser.add_argument("--recipe", choices=RECIPES, default="lock", help="what is played (lock)")
     parser.add_argument("--only", help="these clients and faults alone, with commas between")
     parser.add_argument("--unguarded", action="store_true", help="let the register take all")
-    parser.add_argument("--defect", help="plant this one of flaws.py first")
+    parser.add_argument("--defect", help="plant this one of flaws.py or recipe_flaws.py")
     parser.add_argument("--digest", action="store_true", help="print only the name of the trace")
     parser.add_argument("--save", metavar="FILE", help="write the history as JSON lines")
     options = parser.parse_args(arguments)
-    plan = draw_plan(options.climate, options.seed)
+    plan = draw_plan(options.climate, options.seed, options.recipe)
     if options.only:
         plan = plan.only(options.only.split(","))
     with ExitStack() as stack:
         if options.defect:
-            from tests.sim.flaws import planted  # it needs pytest, and a plain replay does not
+            from tests.sim import flaws, recipe_flaws  # they need pytest, a plain replay does not
 
-            stack.enter_context(planted(options.defect))
+            known = flaws.FLAWS | recipe_flaws.RECIPE_FLAWS
+            stack.enter_context(flaws.planting(known[options.defect]))
         run = Run(options.backend, plan, guarded=not options.unguarded).play()
     if options.save:
         run.history.save(options.save)

@@ -12,9 +12,9 @@ import logging
 import sys
 from collections import Counter
 
-from tests.sim.backends import BACKENDS
+from tests.sim.backends import BACKENDS, SHARED
 from tests.sim.harness import Run
-from tests.sim.plan import CLIMATES
+from tests.sim.plan import CLIMATES, RECIPES
 from tests.sim.runs import Broken, examine
 
 COLUMNS = ("histories", "steps", "grants", "faults", "leases lost", "stale refused", "broken")
@@ -37,13 +37,13 @@ def counted(run: Run) -> Counter[str]:
     )
 
 
-def survey(backend: str, seeds: range) -> Counter[str]:
+def survey(backend: str, seeds: range, recipe: str = "lock") -> Counter[str]:
     """Play and judge; tell of what fails."""
     found: Counter[str] = Counter()
     for climate in CLIMATES:
         for seed in seeds:
             try:
-                found += counted(examine(backend, climate, seed))
+                found += counted(examine(backend, climate, seed, recipe=recipe))
             except Broken as broken:
                 found += Counter({"histories": 1, "broken": 1})
                 sys.stdout.write(f"{backend} {climate} {seed}: {broken}\n")
@@ -54,12 +54,13 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.survey", description=__doc__)
     parser.add_argument("backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 50), metavar=("FROM", "TO"))
+    parser.add_argument("--recipe", choices=RECIPES, default="lock", help="what is played (lock)")
     options = parser.parse_args(arguments)
     logging.getLogger("fencelock").disabled = True  # leases are lost in masses
     sys.stdout.write(f"{'':8}" + "".join(f"{name:>15}" for name in COLUMNS) + "\n")
     broken = 0
-    for backend in options.backends or BACKENDS:
-        found = survey(backend, range(*options.seeds))
+    for backend in options.backends or (BACKENDS if options.recipe == "lock" else SHARED):
+        found = survey(backend, range(*options.seeds), options.recipe)
         broken += found["broken"]
         sys.stdout.write(f"{backend:8}" + "".join(f"{found[name]:15,}" for name in COLUMNS) + "\n")
         sys.stdout.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from fencelock.sim.world import Cancelled, Simulation, SimWorld
 from fencelock.testing.faulty import Faults, FaultyEngine
 from fencelock.world import GRACE_S, Job, sleep
 from tests.sim.memory_run import Hold
+from tests.sim.network import Conditions, Host, Network, Pipe
 
 NAME = "seat"
 
@@ -224,3 +226,23 @@ def test_a_cancellation_does_not_make_a_call_last_longer(desk: Desk, cancel_afte
 
     desk.simulation.play(contend(), desk.world)
     assert desk.is_untouched()
+
+
+@pytest.mark.parametrize("heal_after", [0.001, 0.03, 0.2])
+def test_a_connection_keeps_its_order_over_a_cut(heal_after: float) -> None:
+    """What is under way when the cut begins arrives before what is sent during it."""
+    for seed in range(20):
+        simulation, heard = Simulation(seed), list[object]()
+        network, ends = Network(simulation, Conditions(delay_max=0.05)), (Host("a"), Host("b"))
+        pipe, way = Pipe(network, *ends, heard.append), [("a", "b")]
+        with simulation:
+            pipe.carry(1)
+            pipe.send(partial(heard.append, 2))
+            network.cut(way)
+            pipe.carry(3)
+            simulation.at(0.02, partial(pipe.carry, 4))
+            simulation.at(heal_after, partial(network.heal, way))
+            simulation.at(heal_after, partial(pipe.carry, 5))
+            simulation.run(until=1.0)
+        expected = [1, 2, 3, 4, 5] if heal_after > 0.02 else [1, 2, 3, 5, 4]
+        assert heard == expected

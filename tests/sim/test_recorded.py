@@ -11,8 +11,8 @@ import pytest
 
 from tests.sim.backends import BACKENDS
 from tests.sim.harness import Run
-from tests.sim.plan import CLIMATES, draw_plan
-from tests.sim.record import SEEDS, name_of, recorded
+from tests.sim.plan import draw_plan
+from tests.sim.record import name_of, recorded, runs
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "PYTHONPATH=src python -m tests.sim.record"
@@ -22,7 +22,7 @@ COMMAND = "PYTHONPATH=src python -m tests.sim.record"
 def test_a_recorded_seed_is_played_as_it_was_recorded(backend: str) -> None:
     """Each run of the tests has another seed of hashes, and each Python of ours runs them."""
     known = {run: name for run, name in recorded().items() if run.split()[0] == backend}
-    other = [run for run, name in known.items() if name_of(*_parts(run)) != name]
+    other = [run for run, name in known.items() if name_of(*run.split()) != name]
     assert not other, (
         f"{len(other)} of {len(known)} runs differ from their record, such as {other[0]!r}. If "
         f"what happens was meant to change, record it anew: {COMMAND}. If not, see whether it "
@@ -48,15 +48,4 @@ def test_the_model_of_redis_plays_alike_in_the_lua_of_the_real_one(
 
 
 def test_all_casts_and_climates_are_recorded() -> None:
-    wanted = {
-        f"{backend} {climate} {seed}"
-        for backend in BACKENDS
-        for climate in CLIMATES
-        for seed in SEEDS
-    }
-    assert recorded().keys() == wanted, f"record them: {COMMAND}"
-
-
-def _parts(run: str) -> tuple[str, str, int]:
-    backend, climate, seed = run.split()
-    return backend, climate, int(seed)
+    assert list(recorded()) == runs(), f"record them: {COMMAND}"

@@ -3,6 +3,10 @@
 An operation begins with ``invoke`` and ends with ``ok``, ``fail`` (it surely did nothing) or
 ``unknown`` (it may yet happen). Whatever else an observer saw is a ``note``. All times are of one
 clock: the observer's. This module judges nothing and knows no engine.
+
+A name may be that of a mutex, a semaphore or a read/write lock, which have nothing to do with each
+other: the role of an operation says which. The term of a leader is a tenure of the mutex of its
+name, and its epoch is the fence. Work that is done once in a window of time is an operation itself.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ class Event(NamedTuple):
     kind: str
     """invoke, ok, fail, unknown or note."""
     verb: str
-    """Of an operation: acquire, renew, release, enter, read, write. Of a note: pause, resume,
+    """Of an operation: acquire, renew, release, downgrade, of a writer that becomes a reader; look,
+    at who leads; run, of work for a window; enter, read, write. Of a note: pause, resume,
     crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired; cancel, of an
     operation whose caller wants no more of it; kept, when the engine kept the lock for somebody at
     that moment; freed, when it had just given a lock up before its time was over."""
@@ -37,18 +42,28 @@ class Event(NamedTuple):
     name: str = ""
     """The lock or the resource."""
     fence: int = 0
-    """Where it is known."""
+    """Where it is known; of a look, the epoch of the leader that was seen."""
     value: int | None = None
-    """What was read or written."""
+    """What was read or written; of a run, the number of its window."""
     detail: str = ""
     """Words for people. An acquire that failed because another has the lock says "busy", or "not in
     time", or nothing; a release that came too late says "it was no longer ours", or nothing. One
-    that says more failed for another reason."""
+    that says more failed for another reason. A run that failed because there was nothing to do says
+    "skipped"; one whose work was begun and failed says something else."""
     ttl: float = 0.0
     """Of an acquire that succeeded: how long the lease lasts, where it is known."""
     deadline: float = 0.0
     """Of an invocation: the moment by which its caller wants it to have ended, where there is
     one."""
+    role: str = ""
+    """Of an invocation: what is asked for or held. semaphore, read or write; leader, for a term of
+    an election; nothing for a mutex, and for whoever touches a register under one."""
+    units: int = 0
+    """Of an acquire: how many units of the name it takes; 0 for all of them, as a mutex does."""
+    limit: int = 0
+    """And how many there are; 0 for one."""
+    slot: int | None = None
+    """Of an acquire that succeeded: which slot of a semaphore it got."""
 
 
 # A run makes many: as the plain tuple that it is, an event is made in half the time.
@@ -76,6 +91,10 @@ class Operation(NamedTuple):
     deadline: float = math.inf
     """By when its caller wanted it to have ended, or cancelled it."""
     detail: str = ""
+    role: str = ""
+    units: int = 1
+    limit: int = 1
+    slot: int | None = None
 
 
 class Violation(NamedTuple):
@@ -121,11 +140,14 @@ class History:
         fence: int = 0,
         value: int | None = None,
         deadline: float = 0.0,
+        role: str = "",
+        units: int = 0,
+        limit: int = 0,
     ) -> int:
         """Record that an operation begins, now; returns its number."""
-        op = next(self._ops)
-        words = (self.now(), client, "invoke", verb, op, name, fence, value, "", 0.0, deadline)
-        self.events.append(_make_event(Event, words))
+        op, now = next(self._ops), self.now()
+        words = (now, client, "invoke", verb, op, name, fence, value, "", 0.0, deadline)
+        self.events.append(_make_event(Event, (*words, role, units, limit, None)))
         return op
 
     def end(
@@ -139,10 +161,11 @@ class History:
         value: int | None = None,
         detail: str = "",
         ttl: float = 0.0,
+        slot: int | None = None,
     ) -> None:
         """Record how an operation ends, now."""
         words = (self.now(), client, kind, verb, op, name, fence, value, detail, ttl, 0.0)
-        self.events.append(_make_event(Event, words))
+        self.events.append(_make_event(Event, (*words, "", 0, 0, slot)))
 
     def note(
         self, client: str, verb: str, name: str = "", fence: int = 0, detail: str = "", op: int = 0
@@ -194,6 +217,10 @@ class History:
             end.ttl,
             min(begin.deadline or math.inf, cancelled_at),
             end.detail,
+            begin.role,
+            begin.units or begin.limit or 1,
+            begin.limit or 1,
+            end.slot,
         )
 
     def save(self, path: str | Path) -> None:

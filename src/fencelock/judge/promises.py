@@ -9,7 +9,8 @@ class Promises(NamedTuple):
     """A bound of None means that this is not judged."""
 
     exclusive: bool = True
-    """Never two holders. Engines that end leases by a clock that may step promise less."""
+    """Never two holders, nor more than there are units, nor one beside a writer. Engines that end
+    leases by a clock that may step promise less."""
     fence: bool = True
     """Fences strictly grow."""
     fifo: bool = False
@@ -18,6 +19,9 @@ class Promises(NamedTuple):
     """But a client that let a lease end without a word may lose its entries in the queue."""
     guarded: bool = True
     """The resource refuses old fences, so that no acknowledged update is lost."""
+    once: bool = True
+    """Work that was done is remembered for its window, and no other is: where clocks are apart by
+    less than a window, and nothing that was remembered is lost."""
     ttl: float = 0.0
     """The longest time for which the engine keeps a lock for a client that sends nothing."""
     slack: float = 0.0

@@ -1,4 +1,7 @@
-"""Judge a run: apply every checker that applies, and say why the others do not."""
+"""Judge a run: apply every checker that applies, and say why the others do not.
+
+A checker of something that does not occur in a history, such as a semaphore, is not mentioned.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from . import checkers
 from .checkers import Undecided
+from .checkers.tenures import kind_of
 from .history import History, Violation
 from .promises import Promises
 
@@ -49,12 +53,54 @@ class _Article(NamedTuple):
     question: str
     needs: str
     """The promise without which it is not judged."""
+    about: frozenset[str] = frozenset()
+    """What must occur in a history for this to be asked; nothing for what is always asked."""
 
+
+LOCK, SEMAPHORE, RWLOCK, LEADER, RUN = "lock", "semaphore", "rwlock", "leader", "run"
 
 ARTICLES = (
-    _Article(checkers.one_holder, "never two holders", "exclusive"),
-    _Article(checkers.linearizable, "one order explains all answers", "exclusive"),
-    _Article(checkers.fences_grow, "fences strictly grow", "fence"),
+    _Article(checkers.one_holder, "never two holders", "exclusive", frozenset({LOCK})),
+    _Article(
+        checkers.linearizable, "one order explains all answers", "exclusive", frozenset({LOCK})
+    ),
+    _Article(
+        checkers.within_limit,
+        "never more units of a semaphore than its limit",
+        "exclusive",
+        frozenset({SEMAPHORE}),
+    ),
+    _Article(
+        checkers.one_per_slot, "never two holders of one slot", "exclusive", frozenset({SEMAPHORE})
+    ),
+    _Article(
+        checkers.no_reader_beside_writer,
+        "nobody reads or writes beside a writer",
+        "exclusive",
+        frozenset({RWLOCK}),
+    ),
+    _Article(checkers.fences_grow, "fences strictly grow", "fence", frozenset({LOCK, RWLOCK})),
+    _Article(
+        checkers.slot_fences_grow, "fences grow in each slot", "fence", frozenset({SEMAPHORE})
+    ),
+    _Article(
+        checkers.one_leader,
+        "one leader for each epoch, and epochs only grow",
+        "fence",
+        frozenset({LEADER}),
+    ),
+    _Article(
+        checkers.once_per_window,
+        "work is done once in a window at the most",
+        "once",
+        frozenset({RUN}),
+    ),
+    _Article(
+        checkers.skipped_when_done,
+        "work is skipped only where it was done or under way",
+        "once",
+        frozenset({RUN}),
+    ),
     _Article(checkers.no_lost_update, "no acknowledged update is lost", "guarded"),
     _Article(checkers.nothing_stale, "no stale operation is accepted", "guarded"),
     _Article(checkers.told_in_time, "a holder learns of its loss in time", "told_within"),
@@ -70,12 +116,24 @@ EXCUSES = {
     "fence": "fences are not promised",
     "guarded": "the resource is not guarded",
     "fifo": "order is not promised",
+    "once": "what was done may be forgotten, or clocks are apart",
 }
 
 
 def verdict(history: History, promises: Promises) -> Verdict:
     """Hold a history to what was promised."""
-    return Verdict(tuple(_rule(article, history, promises) for article in ARTICLES))
+    found = _found(history)
+    asked = [article for article in ARTICLES if not article.about or article.about & found]
+    return Verdict(tuple(_rule(article, history, promises) for article in asked))
+
+
+def _found(history: History) -> set[str]:
+    """What occurs in a history; a mutex, where nothing else does."""
+    begun = [event for event in history if event.kind == "invoke"]
+    found = {kind_of(event.role) for event in begun if event.verb == "acquire"}
+    found |= {LEADER for event in begun if event.role == LEADER}
+    found |= {RUN for event in begun if event.verb == RUN}
+    return found or {LOCK}
 
 
 def _rule(article: _Article, history: History, promises: Promises) -> Ruling:

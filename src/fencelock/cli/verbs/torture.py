@@ -61,6 +61,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="client processes (default 4)",
     )
     add("--ttl", metavar="DUR", default="1s", help="length of a lease (default 1s)")
+    add(
+        "--semaphore",
+        metavar="N",
+        type=number_of(1, 64),
+        default=0,
+        help="torture a semaphore of so many slots, and not a mutex",
+    )
+    add("--rw", action="store_true", help="torture a read/write lock, and not a mutex")
     add("--library", metavar="NAME", help="do the same to another library, for comparison")
     add(
         "--seed",
@@ -112,6 +120,10 @@ def _orders(options: argparse.Namespace) -> Settings:
     length = seconds(options.seconds)
     if not 1 <= length <= SECONDS_MAX:
         raise UsageError(f"--seconds must be 1 to {SECONDS_MAX:g}, not {length:g}")
+    if options.semaphore and options.rw:
+        raise UsageError("--semaphore and --rw are two tortures: run them one after the other")
+    if options.library and (options.semaphore or options.rw):
+        raise UsageError("--library is about mutexes: leave it out, or --semaphore and --rw")
     if options.library:
         check_library(options.library, parse(url, {}).scheme)
     ttl = check_ttl(seconds(options.ttl), "--ttl")
@@ -126,6 +138,8 @@ def _orders(options: argparse.Namespace) -> Settings:
         clients=options.clients,
         ttl=ttl,
         seed=options.seed,
+        semaphore=options.semaphore,
+        rw=options.rw,
     )
 
 

@@ -7,8 +7,17 @@ know an engine.
 from __future__ import annotations
 
 from .calls import ends_in_time, no_false_word
-from .holding import fences_grow, one_holder, told_in_time
+from .holding import (
+    fences_grow,
+    no_reader_beside_writer,
+    one_holder,
+    one_per_slot,
+    slot_fences_grow,
+    told_in_time,
+    within_limit,
+)
 from .linear import Undecided, linearizable
+from .recipes import once_per_window, one_leader, skipped_when_done
 from .register import no_lost_update, nothing_stale
 from .waiting import first_come_first_served, no_orphan, nobody_sleeps
 
@@ -21,8 +30,15 @@ __all__ = [
     "no_false_word",
     "no_lost_update",
     "no_orphan",
+    "no_reader_beside_writer",
     "nobody_sleeps",
     "nothing_stale",
+    "once_per_window",
     "one_holder",
+    "one_leader",
+    "one_per_slot",
+    "skipped_when_done",
+    "slot_fences_grow",
     "told_in_time",
+    "within_limit",
 ]

@@ -1,12 +1,13 @@
-"""Check that there are never two holders, that fences grow, and that a loss is told in time."""
+"""Check that nobody holds what others hold, that fences grow, and that a loss is told in time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from ..history import History, Violation
 from ..promises import Promises
-from .tenures import Tenure, Tenures, Troubles, locks
+from .tenures import Tenure, Troubles, locks
 
 
 def one_holder(history: History, promises: Promises) -> list[Violation]:
@@ -16,16 +17,60 @@ def one_holder(history: History, promises: Promises) -> list[Violation]:
     the moment it runs again it has the slack to notice. A tenure that the engine took away on
     purpose, with a note, is over; whether its holder was told is asked elsewhere.
     """
+    return _overlaps(history, promises, "lock", "one_holder")
+
+
+def one_per_slot(history: History, promises: Promises) -> list[Violation]:
+    """No two holders of one slot of a semaphore, judged as those of a mutex are."""
+    return _overlaps(history, promises, "semaphore", "one_per_slot")
+
+
+def no_reader_beside_writer(history: History, promises: Promises) -> list[Violation]:
+    """Nobody reads or writes beside a writer, judged as the holders of a mutex are.
+
+    A writer that is downgraded reads from before it asks for that: readers may come at once, and
+    no writer may until it has ended.
+    """
+    return _overlaps(history, promises, "rwlock", "no_reader_beside_writer")
+
+
+def within_limit(history: History, promises: Promises) -> list[Violation]:
+    """Never more units of a semaphore than its limit: those whose holders surely act on them."""
     found: list[Violation] = []
     troubles = Troubles(history, promises)
-    for lock in locks(history):
+    for lock in locks(history, "semaphore"):
+        for index, one in enumerate(lock.tenures):  # in the order of their grants
+            moment = one.granted_at
+            acting = [
+                each
+                for each in lock.tenures[: index + 1]
+                if each.believed_until > moment and _acts(each, moment, troubles, promises)
+            ]
+            units = sum(each.units for each in acting)
+            if units > one.limit:
+                message = (
+                    f"{one.client} was granted {one.name!r} (fence {one.fence}) at {moment:.6f} s, "
+                    f"when {units} units of {one.limit} were held by "
+                    f"{', '.join(each.client for each in acting)}"
+                )
+                events = tuple(event for each in acting for event in each.events)
+                found.append(Violation("within_limit", message, events))
+    return found
+
+
+def _overlaps(history: History, promises: Promises, kind: str, checker: str) -> list[Violation]:
+    found: list[Violation] = []
+    troubles = Troubles(history, promises)
+    for lock in locks(history, kind):
         for index, one in enumerate(lock.tenures):  # in the order of their grants
             for other in lock.tenures[index + 1 :]:
                 moment = other.granted_at
                 if moment >= one.believed_until:
                     break
-                if all(_acts(each, moment, troubles, promises) for each in (one, other)):
-                    found.append(_two_holders(one, other, moment))
+                if one.excludes(other) and all(
+                    _acts(each, moment, troubles, promises) for each in (one, other)
+                ):
+                    found.append(_two_holders(checker, one, other, moment))
     return found
 
 
@@ -36,12 +81,15 @@ def _acts(tenure: Tenure, moment: float, troubles: Troubles, promises: Promises)
     return tenure.granted_at <= moment and until > awake + promises.slack
 
 
-def _two_holders(one: Tenure, other: Tenure, moment: float) -> Violation:
+def _two_holders(checker: str, one: Tenure, other: Tenure, moment: float) -> Violation:
+    slot = "" if one.slot is None else f"slot {one.slot} of "
+    write = " to write" if other.role == "write" else ""
+    held = f" to {one.role}" if one.role in ("read", "write") else ""
     message = (
-        f"{other.client} was granted {other.name!r} (fence {other.fence}) while {one.client} "
-        f"(fence {one.fence}) held it: both at {moment:.6f} s"
+        f"{other.client} was granted {slot}{other.name!r}{write} (fence {other.fence}) while "
+        f"{one.client} (fence {one.fence}) held it{held}: both at {moment:.6f} s"
     )
-    return Violation("one_holder", message, one.events + other.events)
+    return Violation(checker, message, one.events + other.events)
 
 
 def told_in_time(history: History, promises: Promises) -> list[Violation]:
@@ -54,8 +102,8 @@ def told_in_time(history: History, promises: Promises) -> list[Violation]:
     for lock in locks(history):
         tenures = sorted(lock.tenures, key=lambda one: (one.fence, one.granted_at))
         for index, one in enumerate(tenures):
-            over = min((later.granted_at for later in tenures[index + 1 :]), default=one.lost_at)
-            over = max(min(over, one.lost_at), one.granted_at)
+            moved_on = [later.granted_at for later in tenures[index + 1 :] if one.excludes(later)]
+            over = max(min([one.lost_at, *moved_on]), one.granted_at)
             within = bound + promises.slack + promises.told_ttls * one.ttl
             latest = troubles.having_run(one.client, over, within)
             if latest <= history.ends_at and one.believed_until > latest:
@@ -75,33 +123,50 @@ def fences_grow(history: History, promises: Promises) -> list[Violation]:
 
     Later means: asked for after the other was granted. Where exclusion is promised it also means:
     granted later to somebody who was not paused, since whoever waited held nothing before; unless
-    the engine took the lock away again before that one knew of it.
+    the engine took the lock away again before that one knew of it. Of those who may hold a
+    read/write lock together only the first counts.
     """
     troubles = Troubles(history, promises)
     return [
         violation
-        for lock in locks(history)
-        for violation in (*_twice(lock), *_backward(lock, promises, troubles))
+        for lock in locks(history, "lock", "rwlock")
+        for violation in grow("fences_grow", lock.tenures, promises, troubles)
     ]
 
 
-def _twice(lock: Tenures) -> list[Violation]:
-    first: dict[int, Tenure] = {}
+def slot_fences_grow(history: History, promises: Promises) -> list[Violation]:
+    """In each slot of a semaphore fences grow as those of a mutex do."""
+    troubles = Troubles(history, promises)
     found: list[Violation] = []
-    for one in lock.tenures:
-        other = first.setdefault(one.fence, one)
-        if other is not one or not one.fence:
-            what = f"fence {one.fence} of {one.name!r} was given"
-            message = (
-                f"{what} to {other.client} and to {one.client}" if one.fence else f"{what}: none"
-            )
-            found.append(Violation("fences_grow", message, one.events + other.events))
+    for lock in locks(history, "semaphore"):
+        slots: dict[int | None, list[Tenure]] = {}
+        for one in lock.tenures:
+            slots.setdefault(one.slot, []).append(one)
+        for tenures in slots.values():
+            found += grow("slot_fences_grow", tenures, promises, troubles)
     return found
 
 
-def _backward(lock: Tenures, promises: Promises, troubles: Troubles) -> list[Violation]:
-    found: list[Violation] = []
-    granted = lock.tenures  # in the order of their grants
+def grow(
+    checker: str, granted: list[Tenure], promises: Promises, troubles: Troubles
+) -> list[Violation]:
+    """Where the fences of tenures, in the order of their grants, do not grow."""
+    pairs = [*_twice(granted), *_backward(granted, promises, troubles)]
+    return [_not_higher(checker, one, later) for one, later in pairs]
+
+
+def _twice(granted: list[Tenure]) -> Iterable[tuple[Tenure, Tenure]]:
+    first: dict[int, Tenure] = {}
+    for one in granted:
+        other = first.setdefault(one.fence, one)
+        if other is not one or not one.fence:
+            yield other, one
+
+
+def _backward(
+    granted: list[Tenure], promises: Promises, troubles: Troubles
+) -> list[tuple[Tenure, Tenure]]:
+    found: list[tuple[Tenure, Tenure]] = []
     asked = sorted(granted, key=lambda one: one.asked_at)
     highest, index = None, 0
     for one in asked:
@@ -110,21 +175,25 @@ def _backward(lock: Tenures, promises: Promises, troubles: Troubles) -> list[Vio
                 highest = granted[index]
             index += 1
         if highest is not None and one.fence < highest.fence:
-            found.append(_went_back(highest, one))
+            found.append((highest, one))
     if promises.exclusive and not found:
         for one, later in pairwise(granted):
-            is_later = one.granted_at + promises.slack < later.granted_at
+            is_later = one.granted_at + promises.slack < later.granted_at and one.excludes(later)
             calm = later.lost_at > later.granted_at and not troubles.between(
                 later.client, later.asked_at, later.granted_at
             )
             if is_later and calm and later.fence < one.fence:
-                found.append(_went_back(one, later))
+                found.append((one, later))
     return found
 
 
-def _went_back(one: Tenure, later: Tenure) -> Violation:
-    message = (
-        f"fence {later.fence} of {one.name!r} was given to {later.client} after {one.fence} "
-        f"was given to {one.client}"
-    )
-    return Violation("fences_grow", message, one.events + later.events)
+def _not_higher(checker: str, one: Tenure, later: Tenure) -> Violation:
+    slot = "" if one.slot is None else f"slot {one.slot} of "
+    what = f"fence {later.fence} of {slot}{one.name!r} was given"
+    if not later.fence:
+        message = f"{what}: none"
+    elif one.fence == later.fence:
+        message = f"{what} to {one.client} and to {later.client}"
+    else:
+        message = f"{what} to {later.client} after {one.fence} was given to {one.client}"
+    return Violation(checker, message, one.events + later.events)

@@ -49,10 +49,10 @@ class _State(NamedTuple):
 
 
 def linearizable(history: History, promises: Promises) -> list[Violation]:
-    """Find an order for each lock, or the event at which there is none."""
+    """Find an order for each mutex, or the event at which there is none."""
     troubles = Troubles(history, promises)
     found: list[Violation] = []
-    for lock in locks(history):
+    for lock in locks(history, "lock"):
         steps = _steps(lock, troubles)
         violation = _search(lock.name, steps, history)
         found += [violation] if violation else []

@@ -69,23 +69,29 @@ def _forgotten(name: str, reads: list[Operation], writes: list[Operation]) -> li
 
 
 def nothing_stale(history: History, promises: Promises) -> list[Violation]:
-    """Nothing with an old fence is accepted once a higher one was: reads count as well."""
+    """Nothing with an old fence is accepted once a higher one was: reads count as well.
+
+    Those who hold a read lock may be older than other readers, and not than a writer.
+    """
     found: list[Violation] = []
     for name, here in _registers(history).items():
         accepted = [one for one in here if one.outcome == "ok" and one.fence]
         by_end = sorted(accepted, key=lambda one: one.end)
-        highest, index = None, 0
+        highest: dict[bool, Operation] = {}
+        index = 0
         for one in accepted:  # in the order of their beginnings
             while index < len(by_end) and by_end[index].end < one.begin:
-                if highest is None or by_end[index].fence > highest.fence:
-                    highest = by_end[index]
+                for written in {False, by_end[index].role != "read"}:
+                    if written not in highest or by_end[index].fence > highest[written].fence:
+                        highest[written] = by_end[index]
                 index += 1
-            if highest is not None and one.fence < highest.fence:
+            other = highest.get(one.role == "read")  # a reader is held to those who wrote
+            if other is not None and one.fence < other.fence:
                 message = (
                     f"{name!r} accepted a {one.verb} of {one.client} with fence {one.fence} after "
-                    f"it had accepted fence {highest.fence} of {highest.client}"
+                    f"it had accepted fence {other.fence} of {other.client}"
                 )
-                found.append(Violation("nothing_stale", message, highest.events + one.events))
+                found.append(Violation("nothing_stale", message, other.events + one.events))
     return found
 
 

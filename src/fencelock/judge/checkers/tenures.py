@@ -1,8 +1,11 @@
-"""Derive from a history who held a lock from when to when, and which faults befell whom.
+"""Derive from a history who held what from when to when, and which faults befell whom.
 
 Three ends of a tenure are told apart, because each answers another question. It is *believed in*
 until its holder gives it back or learns that it is lost. It is *over* when the engine is known to
 have ended it. It is *possible* as long as the engine may still keep the lock for it.
+
+Tenures of one name may go on at the same time, unless one of them *excludes* the other: any two of
+a mutex, two of one slot of a semaphore, two of a read/write lock one of which writes.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from ..promises import Promises
 NEVER = math.inf
 LOSSES = ("lost", "told", "expired")
 TOO_LATE = ("", "it was no longer ours")  # a release that failed and says more had another reason
+KINDS = {"semaphore": "semaphore", "read": "rwlock", "write": "rwlock"}  # of a name, by the role
 _BEGINS = {"pause": "resume", "partition": "heal", "crash": "restart"}
 
 
@@ -44,6 +48,12 @@ class Tenure(NamedTuple):
     events: tuple[int, ...]
     ttl: float
     """How long it lasts, or 0 where that is not known."""
+    role: str = ""
+    units: int = 1
+    limit: int = 1
+    slot: int | None = None
+    downgraded_at: float = NEVER
+    """When a writer was content to read: from before it said so."""
 
     @property
     def believed_until(self) -> float:
@@ -56,6 +66,21 @@ class Tenure(NamedTuple):
             return self.freed_at
         heard_of = min(self.left_at, self.lost_at, self.told_at, self.crashed_at)
         return heard_of + promises.ttl + promises.slack
+
+    def excludes(self, later: Tenure) -> bool:
+        """Whether it must have ended before another of its name is granted."""
+        kind = kind_of(self.role)
+        if kind == "semaphore":
+            return self.slot is not None and self.slot == later.slot
+        if kind == "rwlock":
+            writes = self.role == "write" and self.downgraded_at > later.granted_at
+            return writes or later.role == "write"
+        return True
+
+
+def kind_of(role: str) -> str:
+    """The kind of name that is held in a role: names of two kinds have nothing in common."""
+    return KINDS.get(role, "lock")
 
 
 class Spell(NamedTuple):
@@ -121,37 +146,46 @@ class Troubles:
 
 
 class Tenures(NamedTuple):
-    """All that the checkers of one lock look at."""
+    """All that the checkers of one name of one kind look at."""
 
     name: str
+    kind: str
+    """lock, semaphore or rwlock."""
     tenures: list[Tenure]
     acquires: list[Operation]
     releases: list[Operation]
     renewals: list[Operation]
 
 
-def locks(history: History) -> Iterator[Tenures]:
-    """Each lock of a history, with its tenures in the order in which they were granted."""
-    operations = history.operations("acquire", "release", "renew")
+def locks(history: History, *kinds: str) -> Iterator[Tenures]:
+    """Each name of these kinds, or of any, with its tenures in the order of their grants."""
+    operations = history.operations("acquire", "release", "renew", "downgrade")
     ends = [e for e in history if e.kind == "note" and e.verb in (*LOSSES, "crash")]
-    by_name: dict[str, list[Operation]] = {}
+    by_name: dict[tuple[str, str], list[Operation]] = {}
     for operation in operations:
-        by_name.setdefault(operation.name, []).append(operation)
-    for name, here in by_name.items():
-        acquires = [operation for operation in here if operation.verb == "acquire"]
-        releases = [operation for operation in here if operation.verb == "release"]
-        renewals = [operation for operation in here if operation.verb == "renew"]
+        by_name.setdefault((operation.name, kind_of(operation.role)), []).append(operation)
+    for (name, kind), here in by_name.items():
+        if kinds and kind not in kinds:
+            continue
+        verbs: dict[str, list[Operation]] = {}
+        for operation in here:
+            verbs.setdefault(operation.verb, []).append(operation)
+        acquires, releases = verbs.get("acquire", []), verbs.get("release", [])
         notes = [note for note in ends if note.name in ("", name)]
         granted = sorted((one for one in acquires if one.outcome == "ok"), key=lambda one: one.end)
-        yield Tenures(name, list(_tenures(granted, releases, notes)), acquires, releases, renewals)
+        tenures = list(_tenures(granted, releases, verbs.get("downgrade", []), notes))
+        yield Tenures(name, kind, tenures, acquires, releases, verbs.get("renew", []))
 
 
 def _tenures(
-    granted: list[Operation], releases: list[Operation], notes: list[Event]
+    granted: list[Operation],
+    releases: list[Operation],
+    downgrades: list[Operation],
+    notes: list[Event],
 ) -> Iterator[Tenure]:
     mine: dict[str, list[Operation]] = {}
-    for release in releases:
-        mine.setdefault(release.client, []).append(release)
+    for operation in (*releases, *downgrades):
+        mine.setdefault(operation.client, []).append(operation)
     following: dict[str, list[float]] = {}
     for one in granted:
         following.setdefault(one.client, []).append(one.end)
@@ -162,9 +196,11 @@ def _tenures(
 
 
 def _hold(
-    one: Operation, span: tuple[float, float], releases: list[Operation], notes: list[Event]
+    one: Operation, span: tuple[float, float], changes: list[Operation], notes: list[Event]
 ) -> Tenure:
-    ours = [r for r in releases if _is_about(r.fence, r.begin, one, span)]
+    about = [change for change in changes if _is_about(change.fence, change.begin, one, span)]
+    ours = [change for change in about if change.verb == "release"]
+    downgrades = [change.begin for change in about if change.verb == "downgrade"]
     sure = [release.end for release in ours if release.outcome == "ok" or is_too_late(release)]
     lost, told, crashed = NEVER, NEVER, NEVER
     for note in notes:
@@ -194,6 +230,11 @@ def _hold(
         any(release.outcome == "ok" for release in ours),
         one.events + tuple(event for release in ours for event in release.events),
         one.ttl,
+        one.role,
+        one.units,
+        one.limit,
+        one.slot,
+        min(downgrades, default=NEVER),
     )
 
 

@@ -7,10 +7,18 @@ from ..promises import Promises
 from .tenures import NEVER, Tenures, Troubles, locks
 
 REFUSALS = ("", "busy", "not in time")  # a failure that says more had another reason
+_WHO = {
+    "lock": "nobody held it",
+    "semaphore": "units of it were free",
+    "rwlock": "nobody held it who was in the way",
+}
 
 
 def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
     """No waiter that runs waits beside a free lock for longer than its bound.
+
+    A semaphore is free for whoever wants one of its units while others can have all but that one
+    at the most; a read/write lock is for a reader while nobody writes or wants to.
 
     Each other waiter that is paused or dead may be called first, and costs a ttl. Whoever was
     disturbed itself has as long again to recover, and is then a waiter like any other.
@@ -30,28 +38,43 @@ def nobody_sleeps(history: History, promises: Promises) -> list[Violation]:
             if ended - since > allowed:
                 message = (
                     f"{waiter.client} waited for {lock.name!r} from {since:.6f} s to {ended:.6f} s "
-                    "while nobody held it"
+                    f"while {_WHO[lock.kind]}"
                 )
                 found.append(Violation("nobody_sleeps", message, waiter.events))
     return found
 
 
 def _free_since(lock: Tenures, waiter: Operation, troubles: Troubles, promises: Promises) -> float:
-    """From when on, until its end, nobody else can have held the lock.
+    """From when on, until its end, others cannot have had so much that there was not enough.
 
     Others that wait beside it, and run, would say so if they had got it.
     """
-    since = waiter.begin
+    taken: list[tuple[float, float, int]] = []
     for one in lock.tenures:
         if one.granted_at < waiter.end and one.events[0] != waiter.events[0]:
-            since = max(since, one.possible_until(promises))
+            taken.append((one.asked_at, one.possible_until(promises), one.units))
     for other in lock.acquires:
         if other.begin >= waiter.end or other is waiter:
             continue
         crash = troubles.crash_after(other.client, other.begin)
         if other.outcome == "unknown" or (other.outcome == "open" and crash < NEVER):
-            since = max(since, _gone_at(other, troubles, promises))
-    return since
+            taken.append((other.begin, _gone_at(other, troubles, promises), other.units))
+        elif other.outcome != "ok" and other.units > waiter.units:
+            taken.append((other.begin, other.seen, other.units))  # a writer that stood before it
+    return max([waiter.begin, *_crowded(taken, waiter.limit - waiter.units)])
+
+
+def _crowded(taken: list[tuple[float, float, int]], spare: int) -> list[float]:
+    """Until when more was taken than could be spared: the ends of all such times."""
+    if not spare:
+        return [until for _, until, _ in taken]
+    changes = sorted((at, is_end, one[2]) for one in taken for is_end, at in enumerate(one[:2]))
+    ends, used = list[float](), 0
+    for at, is_end, units in changes:
+        if is_end and used > spare:
+            ends.append(at)
+        used += -units if is_end else units
+    return ends
 
 
 def _gone_at(acquire: Operation, troubles: Troubles, promises: Promises) -> float:
@@ -77,11 +100,20 @@ def _slow_rivals(lock: Tenures, waiter: Operation, since: float, troubles: Troub
 
 
 def first_come_first_served(history: History, promises: Promises) -> list[Violation]:
-    """Who stood in the queue before another asked, and was never disturbed, is served before it."""
+    """Who stood in the queue before another asked, and was never disturbed, is served before it.
+
+    Of a name that several hold that is so as well, whether or not there was enough for the first:
+    the one that came later waits, so that nobody starves. There two may be served at once and hear
+    of it in any order, so what counts is when the engine kept it for them, where that is known.
+    """
     troubles = Troubles(history, promises)
     recovery = promises.woken_within or promises.slack  # connections have to be made again
     notes = [event for event in history if event.kind == "note"]
     queued = [event for event in notes if event.verb == "queued"]
+    kept: dict[int, float] = {}
+    for event in notes:
+        if event.verb == "kept" and event.op:
+            kept.setdefault(event.op, event.at)
     lapsed = {event.client for event in notes if event.verb == "lost"} if promises.forsakes else ()
     found: list[Violation] = []
     for lock in locks(history):
@@ -93,20 +125,32 @@ def first_come_first_served(history: History, promises: Promises) -> list[Violat
             if one.client not in lapsed
             if (at := _queued_at(one, queued)) < NEVER
         ]
+        shared = lock.kind != "lock"
         for other in lock.acquires:
             if other.outcome != "ok":
                 continue
             for waiter, at in waiters:
-                if at < other.begin and waiter.end > other.end + promises.slack:
-                    if troubles.between(waiter.client, at, other.end, after=recovery):
-                        continue
-                    message = (
-                        f"{waiter.client} stood in the queue for {lock.name!r} since {at:.6f} s "
-                        f"and was overtaken by {other.client}, which asked at {other.begin:.6f} s"
-                    )
-                    events = waiter.events + other.events
-                    found.append(Violation("first_come_first_served", message, events))
+                if at >= other.begin or not _overtook(other, waiter, kept, shared, promises):
+                    continue
+                if troubles.between(waiter.client, at, other.end, after=recovery):
+                    continue
+                message = (
+                    f"{waiter.client} stood in the queue for {lock.name!r} since {at:.6f} s "
+                    f"and was overtaken by {other.client}, which asked at {other.begin:.6f} s"
+                )
+                events = waiter.events + other.events
+                found.append(Violation("first_come_first_served", message, events))
     return found
+
+
+def _overtook(
+    other: Operation, waiter: Operation, kept: dict[int, float], shared: bool, promises: Promises
+) -> bool:
+    if not shared:
+        return waiter.end > other.end + promises.slack
+    if other.op in kept:
+        return kept.get(waiter.op, waiter.end) > kept[other.op] + promises.slack
+    return waiter.end > other.end + promises.slack + (promises.woken_within or 0.0)
 
 
 def _queued_at(acquire: Operation, queued: list[Event]) -> float:

@@ -11,10 +11,11 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from ... import aio, sync
 from ...errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
+from ...model import READERS_MAX
 
 T = TypeVar("T")
 
@@ -22,6 +23,27 @@ Flavor: TypeAlias = Literal["threads", "asyncio"]
 
 WHO = "client"  # in what others see of a holder or waiter
 OPEN_S = 60.0  # connecting through a broken network must end some time
+
+
+class Wish(NamedTuple):
+    """What a client wants of a name: a mutex, unless it says more."""
+
+    role: str = ""
+    """semaphore, read or write, as in a history."""
+    limit: int = 0
+    """How many may hold the semaphore."""
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """How many it takes, and of how many, as in a history."""
+        if self.role == "semaphore":
+            return 1, self.limit
+        if self.role:
+            return (1 if self.role == "read" else READERS_MAX), READERS_MAX
+        return 0, 0
+
+
+MUTEX = Wish()
 
 
 class Failed(Exception):
@@ -39,6 +61,8 @@ class Hold(ABC):
     """0 where the library has none."""
     ttl: float = 0.0
     """For how long the engine keeps the lock for a holder that sends nothing."""
+    slot: int | None = None
+    """Which slot of a semaphore it is."""
 
     @abstractmethod
     def check(self) -> str:
@@ -63,6 +87,10 @@ class LockAdapter(ABC):
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
         """Wait for the lock."""
 
+    def acquire_share(self, wish: Wish, name: str, ttl: float, timeout: float) -> Hold | None:
+        """Wait for a share of a name that several may hold."""
+        raise Failed(f"this library is tortured with mutexes only, and {wish.role} was asked for")
+
     @abstractmethod
     def close(self) -> None:
         """Let go of the engine."""
@@ -82,9 +110,22 @@ class FencelockAdapter(LockAdapter):
         self._meta = {WHO: who}
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
-        lock = self.client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
+        return self.acquire_share(MUTEX, name, ttl, timeout)
+
+    def acquire_share(self, wish: Wish, name: str, ttl: float, timeout: float) -> Hold | None:
+        lock = self.describe(wish, name, ttl, timeout)
         lease = _granted(lock.acquire)
         return None if lease is None else FencelockHold(lease, lease.release)
+
+    def describe(self, wish: Wish, name: str, ttl: float, timeout: float) -> sync.Lock:
+        """What is to be acquired; an engine that has no such thing refuses it here."""
+        client, meta = self.client, self._meta
+        if wish.role == "semaphore":
+            return client.semaphore(name, limit=wish.limit, ttl=ttl, timeout=timeout, meta=meta)
+        if wish.role:
+            both = client.rwlock(name, ttl=ttl, timeout=timeout, meta=meta)
+            return both.read() if wish.role == "read" else both.write()
+        return client.lock(name, ttl=ttl, timeout=timeout, meta=meta)
 
     def close(self) -> None:
         self.client.close()
@@ -118,11 +159,23 @@ class FencelockAsyncAdapter(LockAdapter):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(within)
 
     def acquire(self, name: str, ttl: float, timeout: float) -> Hold | None:
-        lock = self._client.lock(name, ttl=ttl, timeout=timeout, meta=self._meta)
+        return self.acquire_share(MUTEX, name, ttl, timeout)
+
+    def acquire_share(self, wish: Wish, name: str, ttl: float, timeout: float) -> Hold | None:
+        lock = self._describe(wish, name, ttl, timeout)
         lease = _granted(lambda: self.run(lock.acquire()))
         if lease is None:
             return None
         return FencelockHold(lease, lambda: self.run(lease.release()))
+
+    def _describe(self, wish: Wish, name: str, ttl: float, timeout: float) -> aio.Lock:
+        client, meta = self._client, self._meta
+        if wish.role == "semaphore":
+            return client.semaphore(name, limit=wish.limit, ttl=ttl, timeout=timeout, meta=meta)
+        if wish.role:
+            both = client.rwlock(name, ttl=ttl, timeout=timeout, meta=meta)
+            return both.read() if wish.role == "read" else both.write()
+        return client.lock(name, ttl=ttl, timeout=timeout, meta=meta)
 
     def close(self) -> None:
         self.run(self._client.close())
@@ -142,6 +195,7 @@ class FencelockHold(Hold):
         self._release = release
         self.fence = lease.fence
         self.ttl = lease.ttl
+        self.slot = lease.slot
 
     def check(self) -> str:
         try:

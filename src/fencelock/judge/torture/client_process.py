@@ -161,9 +161,9 @@ class ClientProcess:
 
     def _take(self, process: subprocess.Popen[str], log: list[Event], said: dict[str, Any]) -> None:
         if "event" in said:
-            at, kind, verb, op, name, fence, detail, deadline = said["event"]
+            at, kind, verb, op, name, fence, detail, deadline, *share = said["event"]
             words = (at, self.name, kind, verb, op, name, fence, None, detail, 0.0, deadline)
-            log.append(Event(*words))
+            log.append(Event(*words, *share))
         elif "request" in said:
             self._serve(process, said)
         elif "checked" in said:
@@ -181,7 +181,13 @@ class ClientProcess:
             self._answer(process, {"stop": self._stop})
             return
         answer = self._counters.do(
-            self.name, said["at"], said["request"], said["name"], said["fence"], said["seen"]
+            self.name,
+            said["at"],
+            said["request"],
+            said["name"],
+            said["fence"],
+            said["seen"],
+            said["role"],
         )
         self._answer(process, answer._asdict())
 

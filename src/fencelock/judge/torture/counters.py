@@ -2,7 +2,8 @@
 
 Both live in the parent process, so nothing that befalls a client befalls them, and each operation
 takes effect at one moment of one clock. The guarded ones accept a fence that is at least the
-highest seen, and reads count. The others accept everything, as most resources do.
+highest seen, and reads count; whoever has a read lock is held to those who may have written. The
+others accept everything, as most resources do.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ class SharedCounter:
         self.value = 0
         self.mark = 0
         """The highest fence that was accepted."""
+        self.written = 0
+        """The highest of those who may have written."""
         self.writes = 0
         self.refused = 0
         self.lost = 0
         """Acknowledged updates that a later write did not know of."""
 
-    def read(self, fence: int | None) -> Answer:
-        return Answer(self._admits(fence), self.value)
+    def read(self, fence: int | None, reading: bool = False) -> Answer:
+        """Tell the number; ``reading`` says that the fence is that of a read lock."""
+        return Answer(self._admits(fence, reading), self.value)
 
     def write(self, fence: int | None, seen: int) -> Answer:
         """Count up from what the writer has read."""
@@ -46,13 +50,14 @@ class SharedCounter:
         self.value = seen + 1
         return Answer(True, self.value)
 
-    def _admits(self, fence: int | None) -> bool:
+    def _admits(self, fence: int | None, reading: bool = False) -> bool:
         if fence is None:
             return True
-        if fence < self.mark:
+        if fence < (self.written if reading else self.mark):
             self.refused += 1
             return False
-        self.mark = fence
+        self.mark = max(self.mark, fence)
+        self.written = self.written if reading else fence
         return True
 
 
@@ -78,15 +83,19 @@ class SharedCounters:
         name: str,
         fence: int | None,
         seen: int | None,
+        role: str = "",
     ) -> Answer:
         """One operation, at one moment."""
         with self._mutex:
             kind = self.plain if fence is None else self.guarded
             counter = kind.setdefault(name, SharedCounter())
             before = counter.lost
-            answer = counter.read(fence) if seen is None else counter.write(fence, seen)
+            if seen is None:
+                answer = counter.read(fence, role == "read")
+            else:
+                answer = counter.write(fence, seen)
             if fence is not None:
-                self._record(client, asked_at, verb, name, fence, answer)
+                self._record(client, asked_at, verb, name, fence, answer, role)
             elif counter.lost > before:
                 text = f"{counter.lost - before} updates of others are lost"
                 at = self._now()
@@ -94,10 +103,17 @@ class SharedCounters:
             return answer
 
     def _record(
-        self, client: str, asked_at: float, verb: str, name: str, fence: int, answer: Answer
+        self,
+        client: str,
+        asked_at: float,
+        verb: str,
+        name: str,
+        fence: int,
+        answer: Answer,
+        role: str,
     ) -> None:
-        op, value = next(self._ops), answer.value
-        begun = Event(min(asked_at, self._now()), client, "invoke", verb, op, name, fence, None)
+        op, value, at = next(self._ops), answer.value, min(asked_at, self._now())
+        begun = Event(at, client, "invoke", verb, op, name, fence, role=role)
         kind = "ok" if answer.accepted else "fail"
         detail = "" if answer.accepted else "the guard refused an old fence"
         ended = Event(self._now(), client, kind, verb, op, name, fence, value, detail)

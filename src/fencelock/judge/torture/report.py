@@ -102,6 +102,7 @@ def facts(run: Run) -> dict[str, object]:
     return {
         "library": settings.library,
         "url": run.url,
+        "lock": settings.lock,
         "seconds": settings.seconds,
         "clients": settings.clients,
         "ttl_s": settings.ttl,
@@ -129,7 +130,7 @@ def words(run: Run) -> list[tuple[str, str]]:
     settings = run.settings
     told = f"{settings.seconds:g} s, {settings.clients} clients, ttl {settings.ttl:g} s"
     lines = [
-        ("", f"{settings.library} over {run.url}"),
+        ("", f"{settings.library} over {run.url}{_what(run)}"),
         ("", f"  {told}, seed {settings.seed}: {run.tenures} tenures"),
         ("", f"  faults: {_faults(run)}"),
     ]
@@ -145,6 +146,10 @@ def words(run: Run) -> list[tuple[str, str]]:
         lines += [(outcome, f"    {checker}: {message}") for message in messages[:SHOWN]]
         lines += [(outcome, f"    {checker}: and {more} more")] if more > 0 else []
     return [*lines, *(("", line) for line in _updates(run))]
+
+
+def _what(run: Run) -> str:
+    return f", {run.settings.lock}" if run.settings.semaphore or run.settings.rw else ""
 
 
 def _faults(run: Run) -> str:

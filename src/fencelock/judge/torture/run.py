@@ -25,6 +25,17 @@ class Settings(NamedTuple):
     clients: int = 4
     ttl: float = 1.0
     seed: int = 1
+    semaphore: int = 0
+    """The limit of the semaphore that is tortured; 0 for a mutex."""
+    rw: bool = False
+    """A read/write lock is tortured."""
+
+    @property
+    def lock(self) -> str:
+        """What is tortured, in words."""
+        if self.rw:
+            return "a read/write lock"
+        return f"a semaphore of {self.semaphore}" if self.semaphore else "a mutex"
 
 
 class Progress(NamedTuple):

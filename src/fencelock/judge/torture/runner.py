@@ -21,7 +21,7 @@ from ...worlds import clock
 from ..history import Event, History
 from ..verdict import verdict
 from . import network
-from .adapters import WHO, Doubt, Failed, FencelockAdapter, LockAdapter
+from .adapters import MUTEX, WHO, Doubt, Failed, FencelockAdapter, Hold, LockAdapter, Wish
 from .client_process import ClientProcess
 from .counters import SharedCounters
 from .nemesis import ON_THE_WIRE, Nemesis
@@ -59,6 +59,7 @@ def torture(settings: Settings, watch: Callable[[Progress], None] = lambda _: No
                 f"{ours.client.url} lives in one process, and a torture needs several: name "
                 "another engine, such as sqlite:///locks.db"
             )
+        ours.describe(_all_of(settings), f"{PREFIX}share", settings.ttl, 0.0)
         return _Torture(settings, ours, engine, stack).play(watch)
 
 
@@ -75,7 +76,7 @@ class _Torture:
         self._origin = clock.now()
         self._began = 0.0
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}-"
-        groups = 1 + (settings.clients - 1) // CLIENTS_PER_NAME
+        groups = 1 + (settings.clients - 1) // (CLIENTS_PER_NAME + settings.semaphore)
         self._names = tuple(f"{self.prefix}{number + 1}" for number in range(groups))
         self._counters = SharedCounters(self._now)
         self._events: list[Event] = []
@@ -152,6 +153,8 @@ class _Torture:
             timeout=3 * max(settings.ttl, self._session) + SOON_S,
             seed=settings.seed * 7919 + number,
             origin=self._origin,
+            limit=settings.semaphore,
+            rw=settings.rw,
         )
         return ClientProcess(name, plan, self._counters)
 
@@ -177,21 +180,30 @@ class _Torture:
                 self._note(client.name, "crash", "it did not end, and was killed")
             client.kill()
         for name in self._names:
-            self._audit(name, ttl)
+            holds = [self._audit(name, ttl) for _ in range(self._settings.semaphore or 1)]
+            for hold in filter(None, holds):
+                hold.release()
 
-    def _audit(self, name: str, ttl: float) -> None:
+    def _audit(self, name: str, ttl: float) -> Hold | None:
         """A newcomer gets the lock, or something was left behind."""
+        wish, auditor = _all_of(self._settings), self._auditor
+        units, limit = wish.units
         begun = Event(self._now(), "auditor", "invoke", "acquire", 1, name)
-        kind, fence, detail = "fail", 0, "not in time"
+        begun = begun._replace(role=wish.role, units=units, limit=limit)
+        kind, fence, detail, hold = "fail", 0, "not in time", None
+        length, within = self._settings.ttl, ttl + 2 * SOON_S
         try:
-            hold = self._auditor.acquire(name, self._settings.ttl, ttl + 2 * SOON_S)
+            if wish.role:
+                hold = auditor.acquire_share(wish, name, length, within)
+            else:
+                hold = auditor.acquire(name, length, within)
         except (Doubt, Failed) as error:
-            hold, kind, detail = None, "unknown", str(error)
+            kind, detail = "unknown", str(error)
         ended = Event(self._now(), "auditor", kind, "acquire", 1, name, fence, None, detail)
         if hold is not None:
-            ended = ended._replace(kind="ok", fence=hold.fence, detail="")
-            hold.release()
+            ended = ended._replace(kind="ok", fence=hold.fence, detail="", slot=hold.slot)
         self._audits.append(History([begun, ended]))
+        return hold
 
     def _ttl(self) -> float:
         """For how long the engine keeps a lock for a client that sends nothing."""
@@ -258,6 +270,13 @@ class _Torture:
             for event in self._nemesis.events
             if event.verb == "partition"
         ]
+
+
+def _all_of(settings: Settings) -> Wish:
+    """What a newcomer wants, so as to see that nothing is left: a slot, or to be alone."""
+    if settings.semaphore:
+        return Wish("semaphore", settings.semaphore)
+    return Wish("write") if settings.rw else MUTEX
 
 
 def _name(number: int) -> str:

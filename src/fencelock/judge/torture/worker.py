@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from ...errors import EngineError, FencelockError
 from ...worlds import clock
-from .adapters import LockAdapter
+from .adapters import MUTEX, LockAdapter, Wish
 from .peers import open_adapter
 from .workload import Client, Plan
 
@@ -39,17 +39,32 @@ class ParentChannel:
     def now(self) -> float:
         return clock.now() - self._origin
 
-    def invoke(self, verb: str, name: str, fence: int = 0, timeout: float | None = None) -> int:
+    def invoke(
+        self,
+        verb: str,
+        name: str,
+        fence: int = 0,
+        timeout: float | None = None,
+        wish: Wish = MUTEX,
+    ) -> int:
         self._ops += 1
         now = self.now()
         deadline = 0.0 if timeout is None else now + timeout
-        self._event(now, "invoke", verb, self._ops, name, fence, "", deadline)
+        share = (wish.role, *wish.units, None)
+        self._event(now, "invoke", verb, self._ops, name, fence, "", deadline, share)
         return self._ops
 
     def end(
-        self, kind: str, verb: str, op: int, name: str, fence: int = 0, detail: str = ""
+        self,
+        kind: str,
+        verb: str,
+        op: int,
+        name: str,
+        fence: int = 0,
+        detail: str = "",
+        slot: int | None = None,
     ) -> None:
-        self._event(self.now(), kind, verb, op, name, fence, detail)
+        self._event(self.now(), kind, verb, op, name, fence, detail, share=("", 0, 0, slot))
 
     def note(self, verb: str, name: str, fence: int, at: float, detail: str) -> None:
         self._event(at, "note", verb, 0, name, fence, detail)
@@ -73,12 +88,12 @@ class ParentChannel:
         """Tell the parent how long the engine keeps what it has granted."""
         send(ttl=ttl)
 
-    def read(self, name: str, fence: int | None) -> int | None:
-        answer = self._request("read", name, fence, None)
+    def read(self, name: str, fence: int | None, role: str = "") -> int | None:
+        answer = self._request("read", name, fence, None, role)
         return cast("int", answer["value"]) if answer["accepted"] else None
 
-    def write(self, name: str, fence: int | None, seen: int) -> bool:
-        return bool(self._request("write", name, fence, seen)["accepted"])
+    def write(self, name: str, fence: int | None, seen: int, role: str = "") -> bool:
+        return bool(self._request("write", name, fence, seen, role)["accepted"])
 
     def stopping(self) -> bool:
         """Ask whether to go on; the answer keeps a client from running ahead of its parent."""
@@ -95,11 +110,16 @@ class ParentChannel:
         fence: int,
         detail: str,
         deadline: float = 0.0,
+        share: tuple[str, int, int, int | None] = ("", 0, 0, None),
     ) -> None:
-        send(event=[round(at, 6), kind, verb, op, name, fence, detail, round(deadline, 6)])
+        words = (kind, verb, op, name, fence, detail, round(deadline, 6), *share)
+        send(event=[round(at, 6), *words])
 
-    def _request(self, verb: str, name: str, fence: int | None, seen: int | None) -> dict[str, Any]:
-        send(request=verb, at=round(self.now(), 6), name=name, fence=fence, seen=seen)
+    def _request(
+        self, verb: str, name: str, fence: int | None, seen: int | None, role: str
+    ) -> dict[str, Any]:
+        at = round(self.now(), 6)
+        send(request=verb, at=at, name=name, fence=fence, seen=seen, role=role)
         return receive()
 
 

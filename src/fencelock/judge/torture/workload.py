@@ -2,7 +2,8 @@
 
 The work is a read-modify-write, which loses an update whenever two do it at once. It is done on two
 counters: one that checks fences and one that does not, so that a run shows what the lock alone
-would have lost. Before it writes, a client asks whether it still has the lock, as every careful
+would have lost. Each slot of a semaphore has two of its own, and whoever has a read lock only
+reads. Before it writes, a client asks whether it still has the lock, as every careful
 program does; the write then takes a moment to arrive, as every write does.
 """
 
@@ -12,7 +13,7 @@ import random
 import time
 from typing import NamedTuple, Protocol
 
-from .adapters import Doubt, Failed, Hold, LockAdapter
+from .adapters import MUTEX, Doubt, Failed, Hold, LockAdapter, Wish
 
 LONG_WORK = 0.2  # of all tenures: work that lasts up to more than a ttl
 LONG_TTLS = 1.2
@@ -20,6 +21,7 @@ SHORT_TTLS = 0.05
 ARRIVES_TTLS = 0.05
 NAP_S = 0.05  # after an engine that cannot be reached
 TRIES = 3
+WRITES = 0.4  # of all who want a read/write lock
 
 
 class Plan(NamedTuple):
@@ -35,21 +37,39 @@ class Plan(NamedTuple):
     seed: int
     origin: float
     """The reading of the clock that all processes share at which the run began."""
+    limit: int = 0
+    """Of the semaphore that is acquired, if one is."""
+    rw: bool = False
+    """A read/write lock is acquired."""
 
 
 class Recorder(Protocol):
     """Where a client writes down what it does, and how it reaches the counters."""
 
     def now(self) -> float: ...
-    def invoke(self, verb: str, name: str, fence: int = 0, timeout: float | None = None) -> int: ...
+    def invoke(
+        self,
+        verb: str,
+        name: str,
+        fence: int = 0,
+        timeout: float | None = None,
+        wish: Wish = MUTEX,
+    ) -> int: ...
     def end(
-        self, kind: str, verb: str, op: int, name: str, fence: int = 0, detail: str = ""
+        self,
+        kind: str,
+        verb: str,
+        op: int,
+        name: str,
+        fence: int = 0,
+        detail: str = "",
+        slot: int | None = None,
     ) -> None: ...
     def note(self, verb: str, name: str, fence: int, at: float, detail: str) -> None: ...
     def checked(self) -> None: ...
     def held(self, ttl: float) -> None: ...
-    def read(self, name: str, fence: int | None) -> int | None: ...
-    def write(self, name: str, fence: int | None, seen: int) -> bool: ...
+    def read(self, name: str, fence: int | None, role: str = "") -> int | None: ...
+    def write(self, name: str, fence: int | None, seen: int, role: str = "") -> bool: ...
     def stopping(self) -> bool: ...
 
 
@@ -65,21 +85,29 @@ class Client:
     def run(self) -> None:
         """Work until told to stop."""
         while not self._recorder.stopping():
-            name = self._chance.choice(self._plan.names)
-            hold = self._acquire(name)
+            name, wish = self._chance.choice(self._plan.names), self._wish()
+            hold = self._acquire(name, wish)
             if hold is None:
                 time.sleep(NAP_S * self._chance.random())
                 continue
             try:
-                self._work(name, hold)
+                self._work(name, hold, wish.role)
             finally:
-                self._leave(name, hold)
+                self._leave(name, hold, wish)
 
-    def _acquire(self, name: str) -> Hold | None:
-        recorder = self._recorder
-        op = recorder.invoke("acquire", name, timeout=self._plan.timeout)
+    def _wish(self) -> Wish:
+        if self._plan.rw:
+            return Wish("write" if self._chance.random() < WRITES else "read")
+        return Wish("semaphore", self._plan.limit) if self._plan.limit else MUTEX
+
+    def _acquire(self, name: str, wish: Wish) -> Hold | None:
+        recorder, plan, adapter = self._recorder, self._plan, self._adapter
+        op = recorder.invoke("acquire", name, timeout=plan.timeout, wish=wish)
         try:
-            hold = self._adapter.acquire(name, self._plan.ttl, self._plan.timeout)
+            if wish.role:
+                hold = adapter.acquire_share(wish, name, plan.ttl, plan.timeout)
+            else:
+                hold = adapter.acquire(name, plan.ttl, plan.timeout)
         except Doubt as doubt:
             recorder.end("unknown", "acquire", op, name, detail=str(doubt))
             return None
@@ -89,34 +117,37 @@ class Client:
         if hold is None:
             recorder.end("fail", "acquire", op, name, detail="not in time")
             return None
-        recorder.end("ok", "acquire", op, name, hold.fence)
+        recorder.end("ok", "acquire", op, name, hold.fence, slot=hold.slot)
         recorder.held(hold.ttl)
         return hold
 
-    def _work(self, name: str, hold: Hold) -> None:
-        """One read-modify-write of each counter."""
+    def _work(self, name: str, hold: Hold, role: str) -> None:
+        """One read-modify-write of each counter; a reader reads."""
         recorder, ttl = self._recorder, hold.ttl
-        plain = recorder.read(name, None)
-        guarded = recorder.read(name, hold.fence) if hold.fence else None
+        counter = name if hold.slot is None else f"{name}#{hold.slot}"
+        plain = recorder.read(counter, None)
+        guarded = recorder.read(counter, hold.fence, role) if hold.fence else None
         time.sleep(self._length(ttl))
         if why := hold.check():
             recorder.note("told", name, hold.fence, recorder.now(), why)
             return
+        if role == "read":
+            return
         recorder.checked()
         time.sleep(self._chance.uniform(0, ARRIVES_TTLS * ttl))
         if plain is not None:
-            recorder.write(name, None, plain)
+            recorder.write(counter, None, plain)
         if guarded is not None:
-            recorder.write(name, hold.fence, guarded)
+            recorder.write(counter, hold.fence, guarded, role)
 
     def _length(self, ttl: float) -> float:
         longest = LONG_TTLS if self._chance.random() < LONG_WORK else SHORT_TTLS
         return self._chance.uniform(0, longest * ttl)
 
-    def _leave(self, name: str, hold: Hold) -> None:
+    def _leave(self, name: str, hold: Hold, wish: Wish) -> None:
         recorder = self._recorder
         told = self._tell_loss(name, hold)
-        op = recorder.invoke("release", name, hold.fence)
+        op = recorder.invoke("release", name, hold.fence, wish=wish)
         kind, detail = "unknown", ""
         for _ in range(TRIES):
             try:

@@ -1,0 +1,94 @@
+"""Check what elections and schedules promise beyond the mutex that they are made of."""
+
+from __future__ import annotations
+
+from ..history import History, Operation, Violation
+from ..promises import Promises
+from .holding import grow
+from .tenures import Troubles, locks
+
+SKIPPED = "skipped"
+
+
+def one_leader(history: History, promises: Promises) -> list[Violation]:
+    """One leader for each epoch, epochs only grow, and nobody who looks sees an earlier one.
+
+    Whoever begins to look after a term was won, or after another has seen it, sees that term or a
+    later one, or that nobody leads.
+    """
+    troubles = Troubles(history, promises)
+    looks = history.operations("look")
+    found: list[Violation] = []
+    for lock in locks(history, "lock"):
+        terms = [one for one in lock.tenures if one.role == "leader"]
+        found += grow("one_leader", terms, promises, troubles)
+        here = [one for one in looks if one.name == lock.name and one.outcome == "ok" and one.fence]
+        known = [(one.granted_at, one.fence, one.events) for one in terms]
+        known += [(one.end, one.fence, one.events) for one in here]
+        for look in here:
+            before = [one for one in known if one[0] < look.begin]
+            at, epoch, events = max(before, key=lambda one: one[1], default=(0.0, 0, ()))
+            if look.fence < epoch:
+                message = (
+                    f"{look.client} saw epoch {look.fence} of {look.name!r} at {look.end:.6f} s, "
+                    f"after epoch {epoch} was known at {at:.6f} s"
+                )
+                found.append(Violation("one_leader", message, events + look.events))
+    return found
+
+
+def once_per_window(history: History, promises: Promises) -> list[Violation]:
+    """At most one run of a window ends well.
+
+    A run whose end is not known accuses nobody: who did not hear that its work was remembered was
+    told that another may do it again.
+    """
+    first: dict[tuple[str, int | None], Operation] = {}
+    found: list[Violation] = []
+    for run in history.operations("run"):
+        if run.outcome != "ok":
+            continue
+        other = first.setdefault((run.name, run.value), run)
+        if other is not run:
+            message = (
+                f"the work of {run.name!r} for window {run.value} was done by {other.client} and, "
+                f"at {run.end:.6f} s, by {run.client}"
+            )
+            found.append(Violation("once_per_window", message, other.events + run.events))
+    return found
+
+
+def skipped_when_done(history: History, promises: Promises) -> list[Violation]:
+    """Work is skipped only where it was done, or while others were at it.
+
+    It was done if a run of this window or of a later one ended well or in doubt. Whoever else tried
+    at the same time may have had the lock, and keeps it for as long as any that was given back.
+    """
+    runs, troubles = history.operations("run"), Troubles(history, promises)
+    found: list[Violation] = []
+    for one in runs:
+        if one.outcome != "fail" or one.detail != SKIPPED:
+            continue
+        others = [run for run in runs if run is not one and run.name == one.name]
+        if not any(_explains(run, one, troubles, promises) for run in others):
+            message = (
+                f"{one.client} skipped the work of {one.name!r} for window {one.value} at "
+                f"{one.end:.6f} s, which nobody had done or was doing"
+            )
+            found.append(Violation("skipped_when_done", message, one.events))
+    return found
+
+
+def _explains(run: Operation, skipped: Operation, troubles: Troubles, promises: Promises) -> bool:
+    """Whether a run may be why another was skipped."""
+    if run.begin >= skipped.end:
+        return False
+    if run.outcome != "fail" and (run.value or 0) >= (skipped.value or 0):
+        return True
+    within = promises.ttl if promises.undone_within is None else promises.undone_within
+    ended = min(run.seen, troubles.crash_after(run.client, run.begin))
+    latest = troubles.having_run(run.client, ended, within + promises.slack)
+    cut_off = troubles.between(run.client, run.begin, latest)
+    if cut_off or run.outcome in ("unknown", "open"):
+        latest += promises.ttl  # it may have given nothing back
+    return latest >= skipped.begin
