@@ -140,15 +140,17 @@ def _widths(cells: Sequence[Sequence[str]], columns: int | None) -> list[int]:
         widths.pop()
     if columns is None:
         return widths
+    heads = cells[0][: len(widths)]
     least = [
-        min(w, SHORT) if head in _ELASTIC else w for head, w in zip(cells[0], widths, strict=False)
+        min(width, SHORT) if head in _ELASTIC else width
+        for head, width in zip(heads, widths, strict=True)
     ]
     while len(least) > 1 and sum(least) + GAP * (len(least) - 1) > columns:
         least.pop()
     widths = widths[: len(least)]
     while sum(widths) + GAP * (len(widths) - 1) > columns and widths != least:
-        spare = [width - low for width, low in zip(widths, least, strict=True)]
-        widths[max(range(len(widths)), key=lambda at: (spare[at] > 0) * widths[at])] -= 1
+        longer = [at for at, low in enumerate(least) if widths[at] > low]
+        widths[max(longer, key=lambda at: (not heads[at], widths[at]))] -= 1  # words before names
     return widths
 
 

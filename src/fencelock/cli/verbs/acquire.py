@@ -11,7 +11,7 @@ from ...errors import NotAcquired
 from ...model import Grant
 from .. import codes, terminal
 from ..clock import brief
-from ..lease_token import VARIABLE, grant_of, hand_over, pack
+from ..lease_token import SLOT, VARIABLE, grant_of, hand_over, pack
 from ..options import lock_arguments, lock_request, share_arguments
 from ..signals import Signals
 
@@ -69,7 +69,9 @@ def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
             VARIABLE: lease,
         }
         if slot is not None:
-            exports["FENCELOCK_SLOT"] = str(slot)
+            exports[SLOT] = str(slot)
+        elif SLOT in os.environ:
+            terminal.out(f"unset {SLOT}")  # that of another lease
         if options.url is not None:
             exports["FENCELOCK_URL"] = options.url  # renew and release find the same engine
         for key, value in exports.items():

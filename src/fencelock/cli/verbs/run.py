@@ -14,6 +14,7 @@ from ...model import RECIPE, Scalar
 from .. import clock, codes, terminal
 from ..clock import brief, seconds
 from ..codes import BadArguments
+from ..lease_token import SLOT
 from ..options import (
     LockRequest,
     lock_arguments,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 5.0
-SLOT = "FENCELOCK_SLOT"
 REMEMBER_S = 7.0  # the engine is asked for five of them
 USAGE = "fencelock run NAME [options] -- CMD [ARG ...]"
 EPILOG = f"""\
