@@ -25,7 +25,7 @@ def told(events: list[Event]) -> list[tuple[str, str, int | None, bool]]:
 
 
 def test_an_event_of_before_reads_as_one_of_a_lock() -> None:
-    """Who makes or unpacks events by position goes on doing so."""
+    """Who makes events by position, or reads their first five fields, goes on doing so."""
     event = Event("acquired", "seat", 7, "", 0.5)
     assert event[:5] == ("acquired", "seat", 7, "", 0.5)
     assert (event.role, event.slot, event.election) == ("lock", None, False)

@@ -87,18 +87,17 @@ def _free(name: str, wanted: bool) -> str:
 
 
 def _mutex(name: str, state: State, wanted: bool) -> list[str]:
-    if not state.holders:
-        return [_free(name, wanted)]
-    (holding, *_) = state.holders
-    held = terminal.paint("led" if holding.election else "held", "yellow", wanted)
-    lines = [
-        f"{name} is {held} by {terminal.fitting(who(holding.meta))}",
-        f"  for      {brief(holding.age)}",
-        f"  left     {_left(holding)}, unless it is renewed",
-        f"  fence    {holding.fence}",
-    ]
-    if extra := words_of(holding.meta):
-        lines.append(f"  meta     {terminal.fitting(extra)}")
+    lines = [] if state.holders else [_free(name, wanted)]
+    for holding in state.holders:
+        held = terminal.paint("led" if holding.election else "held", "yellow", wanted)
+        lines += [
+            f"{name} is {held} by {terminal.fitting(who(holding.meta))}",
+            f"  for      {brief(holding.age)}",
+            f"  left     {_left(holding)}, unless it is renewed",
+            f"  fence    {holding.fence}",
+        ]
+        if extra := words_of(holding.meta):
+            lines.append(f"  meta     {terminal.fitting(extra)}")
     return lines
 
 

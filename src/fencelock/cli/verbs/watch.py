@@ -7,7 +7,7 @@ import select
 import sys
 from collections.abc import Iterator, Sequence
 
-from ...model import Holding, Kind
+from ...model import Holding
 from .. import clock, codes, terminal
 from ..clock import brief, seconds
 from ..codes import BadArguments
@@ -59,13 +59,14 @@ class _Stream:
     """One object for each change."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, Kind, int], Holding] = {}
+        self._known: dict[tuple[str, str, int], Holding] = {}
 
     def update(self, holdings: Sequence[Holding], url: str) -> None:
         for event, holding in self._changes(holdings):
             terminal.emit({"event": event, **holding_facts(holding)})
 
     def _changes(self, holdings: Sequence[Holding]) -> Iterator[tuple[str, Holding]]:
+        present: dict[tuple[str, str, int], Holding]
         present = {(one.name, one.kind, one.fence): one for one in holdings}
         for key, holding in self._known.items():
             if key not in present:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from .... import aio
 from ...._client.lock_options import READ
 from ....model import Holding, Kind, Share
 from ..check import check, expect
-from ..context import BRIEF_S, LONG_S, CheckContext, engine_of
+from ..context import BRIEF_S, LONG_S, CheckContext, Running, engine_of
 
 
 @check("shared", "scan")
@@ -75,7 +76,7 @@ async def who_waits_for_a_slot_is_shown_in_order(context: CheckContext) -> None:
     """``inspect`` shows the queue of a semaphore, first come first."""
     name, client, other = context.name(), await context.connect(), await context.connect()
     lease = await client.semaphore(name, limit=1, ttl=LONG_S).acquire()
-    jobs = []
+    jobs: list[Running[aio.Lease]] = []
     for number in range(3):
         waiting = other.semaphore(
             name, limit=1, ttl=LONG_S, timeout=context.timeout, meta={"number": number}
@@ -95,7 +96,8 @@ async def who_waits_for_a_slot_is_shown_in_order(context: CheckContext) -> None:
 async def each_kind_has_its_own_queue(context: CheckContext) -> None:
     """Who waits for a lock, a slot and a write lock of one name is shown beside its holder."""
     name, client, other = context.name(), await context.connect(), await context.connect()
-    held, jobs = [], []
+    held: list[aio.Lease] = []
+    jobs: list[Running[aio.Lease]] = []
     for number, (one, two) in enumerate(
         (
             (client.lock(name, ttl=LONG_S), other.lock(name, ttl=LONG_S)),
