@@ -176,6 +176,18 @@ def test_who_leads_is_shown(program: Program) -> None:
     assert program.run("leader", "jobs").returncode == 1
 
 
+def test_who_is_in_the_way_holds_the_same_kind(program: Program) -> None:
+    with (
+        program.client() as client,
+        client.lock("pool"),
+        client.rwlock("pool").read(),
+        client.semaphore("pool", limit=1),
+    ):
+        ran = program.answered("run", "pool", "--limit", "1", "-n", "--", "true")
+        assert ran.returncode == 75
+        assert re.search(r"held by \S+ for [^ ;]+; see", ran.stderr), ran.stderr
+
+
 def test_watch_tells_of_shares_and_of_a_writer_that_reads_on(program: Program) -> None:
     process = program.start("watch", "--interval", "20ms")
     with program.client() as client:
