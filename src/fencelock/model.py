@@ -6,7 +6,7 @@ made on the hot path and kept by the ten thousand. All durations are seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from .errors import Expired, LeaseLost, Revoked, SessionEnded, UsageError
@@ -19,6 +19,10 @@ Meta: TypeAlias = Mapping[str, Scalar]
 Safety: TypeAlias = Literal["efficiency", "correctness"]
 Loss: TypeAlias = Literal["expired", "revoked", "session"]
 Role: TypeAlias = Literal["lock", "semaphore", "read", "write"]
+Kind: TypeAlias = Literal["mutex", "semaphore", "rwlock"]
+
+KINDS: tuple[Kind, ...] = ("mutex", "semaphore", "rwlock")  # in the order in which they are listed
+RECIPE, ELECTION = "recipe", "election"  # the word of meta by which an election's lock is known
 
 LOSSES: dict[str, type[LeaseLost]] = {
     "expired": Expired,
@@ -119,6 +123,18 @@ class Holding(NamedTuple):
     """What it holds: a lock, a slot of a semaphore, a read or a write lock."""
     slot: int | None = None
     """Which slot of a semaphore."""
+    limit: int | None = None
+    """How many may hold the semaphore; None where another program holds it, and for the others."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is held in this role: kinds of one name have nothing to do with each other."""
+        return kind_of(self.role)
+
+    @property
+    def election(self) -> bool:
+        """Whether it leads: it holds its lock as the term of an election."""
+        return is_election(self.role, self.meta)
 
 
 class Waiting(NamedTuple):
@@ -129,6 +145,16 @@ class Waiting(NamedTuple):
     role: Role = "lock"
     """What it waits for."""
 
+    @property
+    def kind(self) -> Kind:
+        """In which queue it waits: each kind has its own."""
+        return kind_of(self.role)
+
+    @property
+    def election(self) -> bool:
+        """Whether it campaigns, where the engine shows the words of those who wait."""
+        return is_election(self.role, self.meta)
+
 
 class State(NamedTuple):
     """What an engine knows of one name."""
@@ -138,6 +164,20 @@ class State(NamedTuple):
     waiters: tuple[Waiting, ...] = ()
     limit: int | None = None
     """How many may hold the semaphore of this name, while it is in use."""
+
+    def of(self, kind: Kind) -> State:
+        """The same of one kind alone."""
+        return State(
+            self.name,
+            tuple(holding for holding in self.holders if holding.kind == kind),
+            tuple(waiting for waiting in self.waiters if waiting.kind == kind),
+            self.limit if kind == "semaphore" else None,
+        )
+
+    @property
+    def leader(self) -> Holding | None:
+        """Who leads, where the lock is held as the term of an election."""
+        return next((holding for holding in self.holders if holding.election), None)
 
 
 class Owed(NamedTuple):
@@ -270,6 +310,43 @@ def role_of(share: Share | None) -> Role:
     if share.kind == "semaphore":
         return "semaphore"
     return "write" if share.units == share.limit else "read"
+
+
+def share_shown(share: Share | None) -> tuple[Role, int | None, int | None]:
+    """The role, the slot and the limit that a holding shows of a share."""
+    if share is None or share.kind == "rwlock":
+        return role_of(share), None, None
+    return "semaphore", share.slot, share.limit
+
+
+def kind_of(role: Role) -> Kind:
+    """What a role is a part of."""
+    if role == "lock":
+        return "mutex"
+    return "semaphore" if role == "semaphore" else "rwlock"
+
+
+def is_election(role: Role, meta: Meta) -> bool:
+    """Whether a lock is held or wanted in order to lead."""
+    return role == "lock" and meta.get(RECIPE) == ELECTION
+
+
+def in_order(holdings: Iterable[Holding]) -> list[Holding]:
+    """Holders as they are listed: by name and kind, slots by number, others by their fences."""
+    return sorted(
+        holdings,
+        key=lambda one: (
+            one.name,
+            KINDS.index(one.kind),
+            FENCE_MAX if one.slot is None else one.slot,
+            one.fence,
+        ),
+    )
+
+
+def queues_in_order(waiters: Iterable[Waiting]) -> list[Waiting]:
+    """Waiters as they are listed: one queue after the other, each first come first."""
+    return sorted(waiters, key=lambda one: KINDS.index(one.kind))
 
 
 def limits_differ(name: str, theirs: int, ours: int) -> UsageError:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .model import Role
+
 
 class Event(NamedTuple):
     """Something that happened to a name."""
@@ -21,6 +23,12 @@ class Event(NamedTuple):
     detail: str = ""
     seconds: float | None = None
     """How long it took: the wait of an acquire, the hold of a release or a loss."""
+    role: Role = "lock"
+    """What is held: a lock, a slot of a semaphore, a read or a write lock."""
+    slot: int | None = None
+    """Which slot of a semaphore."""
+    election: bool = False
+    """Whether the lock is held in order to lead."""
 
 
 _sink: Callable[[str], object] | None = None

@@ -59,6 +59,20 @@ def test_no_traceback_for_want_of_a_stdout(words: str, program: Program) -> None
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("words", ["--help", "--version", "run --help", "ls --help", ""])
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_help_that_could_not_be_printed_is_a_failure(
+    words: str, buffered: str, program: Program
+) -> None:
+    program.environment["PYTHONUNBUFFERED"] = buffered
+    ran = with_output(program, ">/dev/full", *words.split())
+    assert (ran.returncode, ran.stderr) == (
+        125,
+        "fencelock: stdout cannot be written: No space left on device\n",
+    )
+    assert with_output(program, ">&-", *words.split()).returncode == 0
+
+
 class ImpatientClient:
     """A client whose close is met by a second signal, and ends some time after it."""
 

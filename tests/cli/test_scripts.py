@@ -66,7 +66,7 @@ def test_a_lease_is_given_as_an_argument_or_by_the_environment(program: Program)
 
 def test_acquire_tells_programs_all_they_need(program: Program) -> None:
     facts = program.json("acquire", "a", "--ttl", "1m")
-    assert set(facts) == {"schema", "url", "name", "fence", "ttl_s", "lease"}
+    assert set(facts) == {"schema", "url", "name", "fence", "slot", "ttl_s", "lease"}
     assert program.run("acquire", "a", "-n", "-E", "9").returncode == 9
     assert program.json("show", "a")["holders"][0]["meta"]["pid"] == os.getpid()
     assert program.run("release", facts["lease"]).returncode == 0

@@ -41,6 +41,20 @@ def test_the_live_line_tells_place_and_holder(program: Program, typing: Start) -
     assert "\r\x1b[K" + "ran at last" in shown, "the line is gone before the command speaks"
 
 
+def test_the_live_line_counts_holders_and_places_of_its_own_kind(
+    program: Program, typing: Start
+) -> None:
+    with program.client() as client, client.lock("seat"):
+        readers = [client.rwlock("seat").read().acquire() for _ in range(3)]
+        lock = typing("run", "seat", "--", "true")
+        lock.see("place 1 of 1")
+        writer = typing("run", "seat", "--write", "--", "true")
+        writer.see("place 1 of 1", "and 2 others")
+        for reader in readers:
+            reader.release()
+        writer.see("[ended with 0]")
+
+
 def test_there_is_no_line_when_nobody_reads_or_wants_it(program: Program, typing: Start) -> None:
     with program.client() as client, client.lock("seat"):
         quiet = typing("run", "seat", "-q", "-w", "1s", "--", "true")

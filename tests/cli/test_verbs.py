@@ -14,7 +14,8 @@ import pytest
 from fencelock.cli.main import VERBS
 from tests.cli.program import COMMAND, Program, end, line
 
-HOLDING = {"name", "fence", "ttl_s", "age_s", "remaining_s", "meta"}
+SHARE = {"kind", "role", "slot", "limit", "election"}
+HOLDING = {"name", "fence", "ttl_s", "age_s", "remaining_s", "meta"} | SHARE
 
 
 def test_ls_lists_what_is_held_under_a_prefix(program: Program) -> None:
@@ -24,7 +25,7 @@ def test_ls_lists_what_is_held_under_a_prefix(program: Program) -> None:
         assert all(set(lock) == HOLDING for lock in facts["locks"])
         assert program.run("ls", "-q").stdout.split() == ["a", "b:1", "b:2"]
         head, *rows = program.run("ls", "b:").stdout.splitlines()
-        assert head.split() == ["NAME", "HOLDER", "FOR", "LEFT", "FENCE"]
+        assert head.split() == ["NAME", "AS", "HOLDER", "FOR", "LEFT", "FENCE"]
         assert [row.split()[0] for row in rows] == ["b:1", "b:2"]
     ran = program.run("ls")
     assert (ran.returncode, ran.stdout) == (0, "")
@@ -41,7 +42,7 @@ def test_show_tells_holder_and_queue(program: Program) -> None:
         assert (facts["name"], facts["held"]) == ("a", True)
         assert facts["holders"][0]["fence"] == lease.fence
         assert set(facts["holders"][0]) == HOLDING
-        assert set(facts["waiters"][0]) == {"age_s", "meta"}
+        assert set(facts["waiters"][0]) == {"kind", "role", "election", "age_s", "meta"}
         assert facts["waiters"][0]["meta"]["pid"] == process.pid
         words = program.run("show", "a").stdout
         assert f"{os.getpid()}" in words

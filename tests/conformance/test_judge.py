@@ -21,7 +21,7 @@ from fencelock.recipes import several
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from fencelock.world import sleep
-from tests.conformance.broken import holding, lingering, ordering, sharing, showing
+from tests.conformance.broken import holding, lingering, listing, ordering, sharing, showing
 
 TIMEOUT_S = 0.7  # a defect is waited for in vain: do not wait long
 
@@ -91,10 +91,12 @@ DEFECTS: dict[type[Engine], str] = {
     showing.ScansByPattern: "scan_lists_names_by_prefix",
     showing.ScansTheDead: "scan_shows_what_holders_shows",
     showing.ShowsTheOwner: "nobody_sees_the_owner",
-    showing.ShowsNoWords: "holders_shows_who_holds meta_has_a_limit",
+    showing.ShowsNoWords: "holders_shows_who_holds meta_has_a_limit a_leader_is_shown_as_one",
     showing.ShowsShortWords: "meta_has_a_limit",
     showing.ShowsTheDead: "an_expired_holder_is_not_shown",
-    showing.ShowsTheQueueBackwards: "waiters_are_shown_in_order",
+    showing.ShowsTheQueueBackwards: """
+        waiters_are_shown_in_order who_waits_for_a_slot_is_shown_in_order
+        readers_and_a_waiting_writer_are_shown""",
     showing.RevokesWithoutAWord: "a_revoked_holder_is_told",
     showing.RevokesNothing: "revoking_a_free_lock_says_so a_revoked_holder_is_told",
     showing.RevokesAndForgetsTheFence: "fences_grow_across_revocation",
@@ -111,6 +113,14 @@ DEFECTS: dict[type[Engine], str] = {
     sharing.DowngradesByReleasing: "a_writer_becomes_a_reader_without_a_gap",
     sharing.OneKindForAll: "kinds_have_nothing_in_common",
     sharing.ShowsLocksOnly: "shared_holders_and_waiters_are_shown",
+    listing.ScansLocksOnly: "scan_lists_every_share",
+    listing.ScansWithoutLimits: "scan_lists_every_share",
+    listing.ShowsAllAsReaders: """
+        readers_and_a_waiting_writer_are_shown each_kind_has_its_own_queue""",
+    listing.ShowsWritersOnly: "readers_and_a_waiting_writer_are_shown",
+    listing.ShowsTheQueueOfLocks: "each_kind_has_its_own_queue",
+    listing.ShowsWhatWasGranted: "a_downgraded_writer_is_shown_reading",
+    listing.ShowsDeadShares: "an_expired_share_is_not_shown",
     sharing.RevokesTheFirst: "all_shares_of_a_name_are_revoked",
     sharing.ReleasesAnyShare: "a_share_is_released_by_its_owner_alone",
     sharing.RemembersTheLast: "what_is_remembered_only_grows",

@@ -246,3 +246,21 @@ def test_an_earlier_run_is_not_overwritten(start: Start, tmp_path: Path) -> None
     assert demo.returncode == 1
     assert "is not empty" in errors
     assert (tmp_path / "seats.db").read_text() == "precious"
+
+
+def test_ctrl_c_while_the_demo_is_loaded_says_nothing(tmp_path: Path) -> None:
+    """A module of the library that takes its time stands for a slow disk."""
+    (tmp_path / "argparse.py").write_text("import time\nprint('loads', flush=True)\ntime.sleep(60)")
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    with subprocess.Popen(
+        DEMO,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        read_until(demo, "loads")
+        demo.send_signal(signal.SIGINT)
+        output, errors = demo.communicate(timeout=DEADLINE_S)
+    assert (output, errors) == ("", "")
+    assert demo.returncode == -signal.SIGINT

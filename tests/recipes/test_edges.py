@@ -42,6 +42,45 @@ def test_a_window_has_a_length(client: fencelock.Client, every: Any) -> None:
         client.once("job", every=every)
 
 
+@pytest.mark.parametrize(
+    ("describe", "longest"),
+    [
+        (lambda client, name: client.barrier(name, 2), 504),
+        (lambda client, name: client.latch(name, 2), 506),
+        (lambda client, name: client.once(name, every=60), 507),
+        (lambda client, name: client.election(name), 512),
+    ],
+    ids=["barrier", "latch", "once", "election"],
+)
+def test_names_are_as_long_as_the_page_says(
+    client: fencelock.Client, describe: Callable[[fencelock.Client, str], Any], longest: int
+) -> None:
+    assert describe(client, "x" * longest).name == "x" * longest
+    with pytest.raises(fencelock.UsageError, match="at most 512 bytes"):
+        describe(client, "x" * (longest + 1))
+
+
+@pytest.mark.parametrize(
+    ("meta", "shown"),
+    [
+        ({"a": "x" * 4087}, False),  # 4096 bytes as JSON: there is no room for a word of ours
+        ({"recipe": "pancakes"}, False),
+        ({"zone": "b"}, True),
+    ],
+    ids=["full", "taken", "usual"],
+)
+def test_an_election_leaves_the_words_of_its_caller_alone(
+    client: fencelock.Client, meta: dict[str, str], shown: bool
+) -> None:
+    election = client.election("jobs", meta=meta)
+    with election as term:
+        assert meta.items() <= term.meta.items()
+        assert (client.inspect("jobs").leader is not None) is shown
+        leader = election.leader()
+        assert leader is not None
+        assert leader.fence == term.fence
+
+
 @pytest.mark.parametrize("count", [0, -1, True, 1.5, "3", 10**9])
 def test_parties_and_counts_are_whole_numbers(client: fencelock.Client, count: Any) -> None:
     with pytest.raises(fencelock.UsageError, match="parties must be an integer from 1 to"):

@@ -97,6 +97,68 @@ def test_waiting_for_what_one_holds_oneself_is_said(
     assert "which it holds itself" in caplog.text
 
 
+def test_another_slot_may_be_waited_for(
+    client: fencelock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody else has the other one: that wait ends."""
+    semaphore = client.semaphore("seat", limit=2)
+    others: list[fencelock.Lease] = []
+    thread = threading.Thread(target=lambda: others.append(semaphore.acquire()))
+    thread.start()
+    thread.join(SOON)
+    with semaphore, client.lock("seat"), caplog.at_level(logging.WARNING):
+        assert semaphore.try_acquire(timeout=0.01) is None
+    assert caplog.text == ""
+    others[0].release()
+
+
+def test_waiting_for_a_slot_beside_all_of_one_s_own_is_said(
+    client: fencelock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    semaphore = client.semaphore("seat", limit=2)
+    with semaphore, semaphore, caplog.at_level(logging.WARNING):
+        assert semaphore.try_acquire(timeout=0.01) is None
+    assert "whose 2 slot(s) it holds all by itself: release that lease first" in caplog.text
+    assert "reentrant" not in caplog.text, "a semaphore has no such option"
+
+
+def test_reading_again_behind_a_writer_that_waits_is_said(
+    client: fencelock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The writer waits for the first read lock, and the second read lock waits for the writer."""
+    lock = client.rwlock("seat")
+    with lock.read():
+        writer = threading.Thread(target=lambda: lock.write().acquire(timeout=SOON).release())
+        writer.start()
+        while not client.inspect("seat").waiters:
+            pass
+        with caplog.at_level(logging.WARNING):
+            assert lock.read().try_acquire(timeout=0.01) is None
+    writer.join(SOON)
+    assert "it waits for 'seat', which it holds itself: release that lease first" in caplog.text
+
+
+def test_kinds_of_one_name_are_not_waited_for_by_each_other(
+    client: fencelock.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = threading.Event()
+    over = threading.Event()
+
+    def write() -> None:
+        with client.rwlock("seat").write():
+            held.set()
+            over.wait(SOON)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    held.wait(SOON)
+    with client.lock("seat"), caplog.at_level(logging.WARNING):
+        assert client.rwlock("seat").read().try_acquire(timeout=0.01) is None
+    over.set()
+    writer.join(SOON)
+    assert caplog.text == ""
+
+
 def test_a_blocking_client_that_waits_in_an_event_loop_is_told(
     client: fencelock.Client, caplog: pytest.LogCaptureFixture
 ) -> None:

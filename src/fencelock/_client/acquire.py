@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Sequence
 
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
 from ..world import GRACE_S, Signal, World, sleep
 from . import policy
+from .hold_state import HoldState
 from .pending import Pending, grace, taken_back, unconfirmed, unwatch
 
 
@@ -250,6 +252,29 @@ async def _give_back(engine: Engine, request: Request) -> None:
         raise OutcomeUnknown(
             f"a grant that came too late could not be given back: {error}"
         ) from error
+
+
+def own_blocker(request: Request, holds: Sequence[HoldState]) -> str:
+    """How a thread or task keeps itself out of what it waits for; nothing where it need not.
+
+    Who has a slot of a semaphore may wait for another one, unless it has them all.
+    """
+    name, share, about = request.name, request.share, request.meta
+    kind = None if share is None else share.kind
+    own = [
+        hold
+        for hold in holds
+        if hold.grant.name == name
+        and hold.meta == about
+        and (hold.grant.share.kind if hold.grant.share else None) == kind
+    ]
+    if len(own) < (share.limit if share is not None and kind == "semaphore" else 1):
+        return ""
+    held = "which it holds itself"
+    if kind == "semaphore":
+        held = f"whose {len(own)} slot(s) it holds all by itself"
+    instead = ", or acquire with reentrant=True" if share is None else ""
+    return f"it waits for {name!r}, {held}: release that lease first{instead}"
 
 
 def too_late(request: Request) -> Unavailable:

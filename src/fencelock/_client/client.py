@@ -25,6 +25,8 @@ from ..model import (
     State,
     Traits,
     granted,
+    in_order,
+    queues_in_order,
     wished,
 )
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
@@ -256,7 +258,7 @@ class Core(Generic[L]):
                         waitlist.attempts.pop(owner, None)
                         return answer
                     if not self._hinted:
-                        self._hint(name, about)
+                        self._hint(request)
                 answer = await acquire.wait_for_lock(
                     world, engine, waitlist, pending, request, timeout, limit, answer
                 )
@@ -277,8 +279,7 @@ class Core(Generic[L]):
             if reentrant:
                 self._remember(world.who(), name, lease)
             if observe.subscribers:
-                waited = world.now() - started
-                observe.emit(observe.Event("acquired", name, grant.fence, seconds=waited))
+                observe.emit(hold.event("acquired", seconds=world.now() - started))
             waitlist.attempts.pop(owner, None)
             return lease
         except BaseException as error:
@@ -345,19 +346,16 @@ class Core(Generic[L]):
         else:
             self.pending.go_on()
 
-    def _hint(self, name: str, about: str) -> None:
+    def _hint(self, request: Request) -> None:
         """Say once what a wait that would never end looks like from here."""
         why, holds = self.world.stalls(), self.keeper.holds
         if len(holds) > MANY:
             return
-        if not why and holds and any(t.grant.name == name and t.meta == about for t in list(holds)):
-            why = (
-                f"it waits for {name!r}, which it holds itself: release that lease first, or "
-                "acquire with reentrant=True"
-            )
+        if not why and holds:
+            why = acquire.own_blocker(request, list(holds))
         if why:
             self._hinted = True
-            observe.warn(f"a blocking call ({about}): {why}")
+            observe.warn(f"a blocking call ({request.meta}): {why}")
 
     def _share_times(self, grant: Grant) -> Grant:
         """Let grants of nearly the same moment share its numbers, which are then as old as the
@@ -423,12 +421,14 @@ class Core(Generic[L]):
     async def inspect(self, name: str) -> State:
         with self.world.until(NO_LIMIT):
             await self.ready()
-            return await self.engine.inspect(name)
+            state = await self.engine.inspect(name)
+        waiters = tuple(queues_in_order(state.waiters))
+        return state._replace(holders=tuple(in_order(state.holders)), waiters=waiters)
 
     async def scan(self, prefix: str) -> list[Holding]:
         with self.world.until(NO_LIMIT):
             await self.ready()
-            return await self.engine.scan(prefix)
+            return in_order(await self.engine.scan(prefix))
 
     async def revoke(self, name: str, reason: str) -> bool:
         with self.world.until(NO_LIMIT):

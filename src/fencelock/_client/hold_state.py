@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from ..errors import LeaseLost
-from ..model import LOSSES, Grant, Loss, Role, role_of, shown
+from ..model import LOSSES, Grant, Loss, Role, is_election, role_of, shown
+from ..observe import Event
+from .holder_meta import read_meta
 from .validation import TTL_MIN_S
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class HoldState:
         "released",
         "renewals",
         "renews",
+        "since",
         "ttl",
     )
 
@@ -103,6 +106,8 @@ class HoldState:
     ) -> None:
         self.grant = grant
         self.ttl = grant.ttl
+        self.since = grant.asked_at
+        """When it was asked for; the grant that a renewal brings is younger."""
         self.meta = meta
         self.renews = renews
         self.rare: dict[str, object] | None = None
@@ -154,6 +159,12 @@ class HoldState:
             f"it was not renewed within its ttl of {self.ttl:g} s: "
             "the process was stopped, or its interpreter or event loop was blocked"
         )
+
+    def event(self, kind: str, detail: str = "", seconds: float | None = None) -> Event:
+        """Make the event of what happened to it, for whoever subscribed."""
+        name, _, fence, _, _, _, share = self.grant
+        slot, leads = share and share.slot, is_election(self.role, read_meta(self.meta))
+        return Event(kind, name, fence, detail, seconds, self.role, slot, leads)
 
     def lost_error(self, loss: Loss, reason: str) -> LeaseLost:
         """The error that tells of a loss; the reason may be what another client wrote."""

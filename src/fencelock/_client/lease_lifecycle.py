@@ -102,10 +102,8 @@ class LeaseLifecycle:
             gone = engine.why_gone(hold.grant)
             hold.loss = hold.lost_error(gone.loss, gone.reason)
         if observe.subscribers:
-            held_s = world.now() - hold.grant.asked_at
-            name, fence = hold.grant.name, hold.grant.fence
             detail = PRESUMED if hold.presumed else ""
-            observe.emit(observe.Event("released", name, fence, detail, held_s))
+            observe.emit(hold.event("released", detail, world.now() - hold.since))
         return freed
 
     def _forget(self, hold: HoldState) -> None:

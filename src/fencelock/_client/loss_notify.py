@@ -68,7 +68,7 @@ def tell_loss(world: World, notifier: Notifier, hold: HoldState, error: LeaseLos
             world.spawn(call_back(hold), "fencelock-on-lost")
         except Exception as failure:
             notifier.tell(partial(_not_told, hold, failure))
-    event = observe.Event("lost", error.name, error.fence, error.reason)
+    event = hold.event("lost", error.reason, world.now() - hold.since)
     notifier.tell(partial(observe.warn, str(error)), partial(observe.emit, event))
 
 
@@ -90,19 +90,15 @@ def tell_failure(notifier: Notifier, holds: Sequence[HoldState], error: Exceptio
         f"{len(holds)} lease(s) could not be renewed and are tried again while they last, "
         f"{holds[0].grant.name!r} among them: {error}"
     )
-    events = [
-        observe.Event("renew_failed", hold.grant.name, hold.grant.fence, str(error))
-        for hold in holds
-        if observe.subscribers
-    ]
+    subscribed = holds if observe.subscribers else ()
+    events = [hold.event("renew_failed", str(error)) for hold in subscribed]
     notifier.tell(partial(observe.warn, message), partial(_emit, events))
 
 
 def tell_unreleased(hold: HoldState, error: Exception) -> None:
     """Tell that a body ended well and the engine did not confirm the release of its lock."""
     observe.warn(f"the work under the lock has ended well, but {error}")
-    name, fence = hold.grant.name, hold.grant.fence
-    observe.emit(observe.Event("release_failed", name, fence, str(error)))
+    observe.emit(hold.event("release_failed", str(error)))
 
 
 def _emit(events: Sequence[observe.Event]) -> None:
@@ -111,6 +107,5 @@ def _emit(events: Sequence[observe.Event]) -> None:
 
 
 def _not_told(hold: HoldState, error: Exception) -> None:
-    name, fence = hold.grant.name, hold.grant.fence
-    observe.warn(f"the holder of {name!r} could not be told of its loss: {error!r}")
-    observe.emit(observe.Event("callback_failed", name, fence, repr(error)))
+    observe.warn(f"the holder of {hold.grant.name!r} could not be told of its loss: {error!r}")
+    observe.emit(hold.event("callback_failed", repr(error)))

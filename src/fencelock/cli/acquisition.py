@@ -19,7 +19,8 @@ from .options import LockRequest, connected
 from .signals import Interrupted, Late, Signals
 
 if TYPE_CHECKING:
-    from ..sync import Client, Lease
+    from .._client.lock_options import HoldOptions
+    from ..sync import Client, Lease, Lock
 
 SHOW_AFTER_S = 0.3  # a wait this short needs no words
 EVERY_S = 0.5
@@ -81,23 +82,33 @@ def check_portable(client: Client, what: str) -> None:
 def obtain(client: Client, request: LockRequest, signals: Signals, renew: bool = True) -> Lease:
     """Wait for the lock; a signal ends that, and closing the client leaves nothing behind."""
     started = clock.now()
-    lock = client.lock(
-        request.name,
-        ttl=request.ttl,
-        timeout=request.timeout,
-        renew=renew,
-        meta=request.meta,
-        on_lost=lambda _: signals.wake(),
-    )
+    lock = _described(client, request, renew, signals)
     try:
         with WaitStatus(client, request, not request.quiet and request.timeout != 0):
             lease = signals.call(lock.acquire, label="acquire")
     except NotAcquired as error:
         waited = clock.now() - started
-        words = signals.call(lambda: _busy(client, request.name, waited), label="inspect")
+        words = signals.call(lambda: _busy(client, request, waited), label="inspect")
         raise NotAcquired(words, name=request.name) from error
     signals.settle()  # closing the client releases what it holds
     return lease
+
+
+def _described(client: Client, request: LockRequest, renew: bool, signals: Signals) -> Lock:
+    """The lock, the semaphore or the side of a read/write lock that is wanted."""
+    options: HoldOptions = {
+        "ttl": request.ttl,
+        "timeout": request.timeout,
+        "renew": renew,
+        "meta": request.meta,
+        "on_lost": lambda _: signals.wake(),
+    }
+    if request.limit is not None:
+        return client.semaphore(request.name, limit=request.limit, **options)
+    if request.role == "lock":
+        return client.lock(request.name, min_hold=request.min_hold, **options)
+    both = client.rwlock(request.name, **options)
+    return both.read() if request.role == "read" else both.write()
 
 
 def report_busy(error: NotAcquired, request: LockRequest, json: bool) -> int:
@@ -129,7 +140,7 @@ class WaitStatus:
 
     def __init__(self, client: Client, request: LockRequest, wanted: bool) -> None:
         self._client = client
-        self._name = request.name
+        self._request = request
         self._pid = request.meta.get("pid", os.getpid())
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
@@ -150,7 +161,7 @@ class WaitStatus:
         wait = SHOW_AFTER_S
         while not self._done.wait(wait):
             try:
-                state = self._client.inspect(self._name)
+                state = self._client.inspect(self._request.name).of(self._request.kind)
             except FencelockError:
                 break  # the wait itself will say what is wrong
             if self._done.is_set():
@@ -167,8 +178,16 @@ def describe(state: State, waited: float, pid: Scalar) -> str:
     mine = [position for position, one in enumerate(state.waiters, 1) if one.meta.get("pid") == pid]
     if mine:
         words.append(f"place {mine[0]} of {len(state.waiters)}")
-    words += [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
-    return ", ".join(words)
+    return ", ".join([*words, *held_by(state)])
+
+
+def held_by(state: State) -> list[str]:
+    """Name the first who holds it and count the others; nothing when nobody does."""
+    if not state.holders:
+        return []
+    first, others = state.holders[0], len(state.holders) - 1
+    words = f"held by {who(first.meta)} for {brief(first.age)}"
+    return [words + (f" and {others} other{'s' * (others > 1)}" if others else "")]
 
 
 def who(meta: Meta) -> str:
@@ -177,15 +196,16 @@ def who(meta: Meta) -> str:
     return f"{name} ({meta['command']})" if meta.get("command") else name
 
 
-def _busy(client: Client, name: str, waited: float) -> str:
+def _busy(client: Client, request: LockRequest, waited: float) -> str:
     """Describe who is in the way, and how to see more."""
     import shlex
 
+    name = request.name
     words = [f"could not acquire {name!r}" + (f" in {brief(waited)}" if waited >= 0.05 else "")]
     try:
-        state = client.inspect(name)
+        state = client.inspect(name).of(request.kind)
     except FencelockError:
         state = State(name)  # the lock is not ours: that much is certain
-    words += [f"held by {who(h.meta)} for {brief(h.age)}" for h in state.holders[:1]]
+    words += held_by(state)
     words += [f"{len(state.waiters)} waiting"] if state.waiters else []
     return f"{', '.join(words)}; see: fencelock show {shlex.quote(name)}"

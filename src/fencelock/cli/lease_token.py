@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..sync import Client, Lease
 
 VARIABLE = "FENCELOCK_LEASE"
+SLOT = "FENCELOCK_SLOT"
 
 pack = lease_token.pack
 

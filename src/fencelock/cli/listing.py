@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ..model import Holding, Meta, Waiting
+from ..model import ELECTION, RECIPE, Holding, Meta, State, Waiting
 from . import terminal
 from .acquisition import who
 from .clock import brief
 
+SHORT = 8  # the least that is left of a cell that is shortened
+GAP = 2
+_ELASTIC = ("NAME", "HOLDER", "WAITER", "")  # columns that a narrow terminal shortens
 _OWN_WORDS = {"host", "pid", "thread", "task", "command"}
 
 
@@ -17,6 +20,11 @@ def holding_facts(holding: Holding) -> dict[str, object]:
     """One holder for programs."""
     return {
         "name": holding.name,
+        "kind": holding.kind,
+        "role": holding.role,
+        "slot": holding.slot,
+        "limit": holding.limit,
+        "election": holding.election,
         "fence": holding.fence,
         "ttl_s": round(holding.ttl, 6),
         "age_s": round(holding.age, 6),
@@ -27,28 +35,128 @@ def holding_facts(holding: Holding) -> dict[str, object]:
 
 def waiting_facts(waiting: Waiting) -> dict[str, object]:
     """One waiter for programs."""
-    return {"age_s": round(waiting.age, 6), "meta": dict(waiting.meta)}
+    return {
+        "kind": waiting.kind,
+        "role": waiting.role,
+        "election": waiting.election,
+        "age_s": round(waiting.age, 6),
+        "meta": dict(waiting.meta),
+    }
 
 
 def words_of(meta: Meta) -> str:
     """What the holder itself added with --meta."""
-    return " ".join(f"{key}={value}" for key, value in meta.items() if key not in _OWN_WORDS)
+    return " ".join(
+        f"{key}={value}"
+        for key, value in meta.items()
+        if key not in _OWN_WORDS and (key, value) != (RECIPE, ELECTION)
+    )
+
+
+def held_as(holding: Holding) -> str:
+    """In which way a name is held, in a word or two."""
+    if holding.role == "semaphore":
+        number = "?" if holding.slot is None else holding.slot
+        return f"slot {number}" + (f" of {holding.limit}" if holding.limit else "")
+    if holding.role == "lock":
+        return "leader" if holding.election else "lock"
+    return "reader" if holding.role == "read" else "writer"
 
 
 def holdings_table(holdings: Sequence[Holding]) -> list[str]:
     """Holders for people, with a head."""
+    rows = [(holding.name, held_as(holding), *_cells(holding)) for holding in holdings]
+    return table(("NAME", "AS", "HOLDER", "FOR", "LEFT", "FENCE", ""), rows)
+
+
+def slots_table(state: State) -> list[str]:
+    """The holders of one semaphore for people."""
+    rows = [("?" if h.slot is None else str(h.slot), *_cells(h)) for h in state.holders]
+    return table(("SLOT", "HOLDER", "FOR", "LEFT", "FENCE", ""), rows)
+
+
+def readers_table(state: State) -> list[str]:
+    """The holders of one read/write lock for people."""
+    rows = [(held_as(holding), *_cells(holding)) for holding in state.holders]
+    return table(("AS", "HOLDER", "FOR", "LEFT", "FENCE", ""), rows)
+
+
+def queue_table(state: State) -> list[str]:
+    """The waiters of one queue for people; those of a read/write lock want one or the other."""
+    wanted = any(waiting.kind == "rwlock" for waiting in state.waiters)
     rows = [
-        (h.name, who(h.meta), brief(h.age), brief(h.remaining), str(h.fence), words_of(h.meta))
-        for h in holdings
+        (
+            str(position),
+            *([waiting.role] if wanted else []),
+            who(waiting.meta),
+            brief(waiting.age),
+            words_of(waiting.meta),
+        )
+        for position, waiting in enumerate(state.waiters, 1)
     ]
-    return table(("NAME", "HOLDER", "FOR", "LEFT", "FENCE", ""), rows)
+    return table(("PLACE", *(["TO"] if wanted else []), "WAITER", "FOR", ""), rows)
+
+
+def _cells(holding: Holding) -> tuple[str, ...]:
+    left = brief(holding.remaining)
+    if is_endless(holding):
+        left = "no end"
+    return (
+        who(holding.meta),
+        brief(holding.age),
+        left,
+        str(holding.fence),
+        words_of(holding.meta),
+    )
+
+
+def is_endless(holding: Holding) -> bool:
+    """Whether another program holds it by a key without expiry."""
+    return not holding.ttl and holding.meta.get("expiry") == "none"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, as wide as their cells."""
-    cells = [list(head), *(list(row) for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+    """Rows in columns, as wide as their cells.
+
+    On a terminal that is too narrow long cells are shortened, and if that is not enough the last
+    columns are left out.
+    """
     stream = sys.stdout
+    cells = [list(head), *(list(row) for row in rows)]
+    widths = _widths(cells, terminal.size(stream)[0] if terminal.is_terminal(stream) else None)
+    gap = " " * GAP
+    lines = [
+        gap.join(shortened(c, w).ljust(w) for c, w in zip(row, widths, strict=False)).rstrip()
+        for row in cells
+    ]
     lines = [terminal.printable(line, stream) for line in lines]
     return [terminal.paint(lines[0], "bold", terminal.colors(stream)), *lines[1:]]
+
+
+def _widths(cells: Sequence[Sequence[str]], columns: int | None) -> list[int]:
+    """How wide each column is that is shown."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if not widths[-1]:
+        widths.pop()
+    if columns is None:
+        return widths
+    heads = cells[0][: len(widths)]
+    least = [
+        min(width, SHORT) if head in _ELASTIC else width
+        for head, width in zip(heads, widths, strict=True)
+    ]
+    while len(least) > 1 and sum(least) + GAP * (len(least) - 1) > columns:
+        least.pop()
+    widths = widths[: len(least)]
+    while sum(widths) + GAP * (len(widths) - 1) > columns and widths != least:
+        longer = [at for at, low in enumerate(least) if widths[at] > low]
+        widths[max(longer, key=lambda at: (not heads[at], widths[at]))] -= 1  # words before names
+    return widths
+
+
+def shortened(text: str, width: int) -> str:
+    """The text in so many characters: its beginning and its end."""
+    if len(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"

@@ -91,6 +91,10 @@ class Parser(argparse.ArgumentParser):
         """What may be given, for completion."""
         return [action for action in self._actions if action.option_strings]
 
+    def _print_message(self, message: str, file: object = None) -> None:
+        """Print what was asked for: that it cannot be written is an error, unlike in argparse."""
+        terminal.lines([message.rstrip("\n")])
+
     def error(self, message: str) -> NoReturn:
         raise BadArguments(f"{message} ({self.hint}see {self.prog} --help)")
 

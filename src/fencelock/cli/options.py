@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._client.validation import check_name, check_prefix, check_ttl
+from .._client.validation import LIMIT_MAX, check_linger, check_name, check_prefix, check_ttl
 from ..errors import UsageError
-from ..model import Scalar
+from ..model import Kind, Role, Scalar, kind_of
 from . import codes
 from .clock import seconds
 from .codes import BadArguments
@@ -28,6 +28,14 @@ class LockRequest(NamedTuple):
     busy_code: int
     """The exit code when the lock is not acquired in time."""
     quiet: bool
+    role: Role = "lock"
+    limit: int | None = None
+    """How many may hold it at a time, of a semaphore."""
+    min_hold: float | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.role)
 
 
 def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> None:
@@ -49,10 +57,27 @@ def lock_arguments(parser: argparse.ArgumentParser, lowest_code: int = 1) -> Non
     add("-q", "--quiet", action="store_true", help="print errors only")
 
 
+def share_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add in which way a name is locked, where several may hold it."""
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument(
+        "--limit",
+        metavar="N",
+        type=number_of(1, LIMIT_MAX),
+        help="a semaphore: at most N hold NAME at a time",
+    )
+    ways.add_argument("--read", action="store_true", help="hold NAME together with other readers")
+    ways.add_argument("--write", action="store_true", help="hold NAME beside no reader or writer")
+
+
 def lock_request(options: argparse.Namespace, **meta: Scalar) -> LockRequest:
-    """Read what ``lock_arguments`` asks for."""
+    """Read what ``lock_arguments`` and ``share_arguments`` ask for."""
     if options.nonblock and options.wait is not None:
         raise BadArguments("-n does not wait and -w does: give one of them")
+    limit, role = getattr(options, "limit", None), _role(options)
+    hold_at_least = optional(getattr(options, "hold_at_least", None))
+    if hold_at_least is not None and role != "lock":
+        raise BadArguments("--hold-at-least is for plain locks: leave out --limit, --read, --write")
     return LockRequest(
         name=name_of(options.name),
         ttl=check_ttl(seconds(options.ttl), "--ttl"),
@@ -60,7 +85,18 @@ def lock_request(options: argparse.Namespace, **meta: Scalar) -> LockRequest:
         meta={**meta, **meta_of(options.meta)},
         busy_code=options.conflict_exit_code,
         quiet=options.quiet,
+        role=role,
+        limit=limit,
+        min_hold=None if hold_at_least is None else check_linger(hold_at_least, "--hold-at-least"),
     )
+
+
+def _role(options: argparse.Namespace) -> Role:
+    if getattr(options, "limit", None) is not None:
+        return "semaphore"
+    if getattr(options, "read", False):
+        return "read"
+    return "write" if getattr(options, "write", False) else "lock"
 
 
 def name_of(text: str) -> str:

@@ -36,6 +36,7 @@ from ..model import (
     limits_differ,
     next_fence,
     role_of,
+    share_shown,
     units_of,
 )
 from ..world import Signal, World
@@ -285,6 +286,6 @@ class MemoryEngine(Engine):
             for r in records.values():
                 if r.claimed:
                     age, left, meta = now - r.since, r.expires_at - now, json.loads(r.meta)
-                    role, slot = role_of(r.share), r.share and r.share.slot
-                    holdings.append(Holding(key[1], r.fence, r.ttl, age, left, meta, role, slot))
+                    share = share_shown(r.share)
+                    holdings.append(Holding(key[1], r.fence, r.ttl, age, left, meta, *share))
         return holdings

@@ -2,7 +2,8 @@
 
 A term is a lease, and its fence is the epoch: it grows with every term, so that a guard at the
 resource refuses a leader that was frozen and does not know of its successor. Who leads is read from
-the holder of the lock, so an election is what others see of a lock of that name.
+the holder of the lock, so an election is what others see of a lock of that name. A word of its meta
+tells listings that it is one; nothing is decided by it.
 
 * Whoever has won or resigned announces it. That is a hint for those who observe: they look at the
   holder, now and then without a hint, and at the end of the time that the leader had left.
@@ -11,13 +12,16 @@ the holder of the lock, so an election is what others see of a lock of that name
 
 from __future__ import annotations
 
+import json
 from typing import TypeVar
 
 from .. import observe
 from .._client import policy
 from .._client.facade import Cores, LeaseBase
+from .._client.lock_options import LockSpec
+from .._client.validation import META_BYTES_MAX
 from ..errors import LeaseLost, OutcomeUnknown, StaleFence, Unavailable
-from ..model import Holding
+from ..model import ELECTION, RECIPE, Holding
 from ..world import sleep
 from .board import Board, Observer
 
@@ -76,6 +80,12 @@ class LeaderElection:
     def watch(self) -> LeaderWatch:
         """Watch who leads."""
         return LeaderWatch(self.board, self._ttl)
+
+
+def as_election(spec: LockSpec) -> LockSpec:
+    """The lock of an election: listings show it as one, if the word fits beside the caller's."""
+    words = {RECIPE: ELECTION, **spec.meta}
+    return spec._replace(meta=words) if len(json.dumps(words)) <= META_BYTES_MAX else spec
 
 
 def leader_of(holders: tuple[Holding, ...]) -> Holding | None:

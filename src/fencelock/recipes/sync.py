@@ -15,7 +15,7 @@ from ..errors import FencelockError, OutcomeUnknown, Unavailable
 from ..model import Holding
 from ..worlds.threads import drive
 from .barrier import Rendezvous, slots_name
-from .election import LeaderElection, is_succeeded
+from .election import LeaderElection, as_election, is_succeeded
 from .facade import RecipeBase
 from .latch import CountDown
 from .once import Schedule, Turn
@@ -39,8 +39,8 @@ class Election(RecipeBase):
 
     def __init__(self, lock: Lock) -> None:
         super().__init__(lock.name)
-        self._lock = lock
         cores, spec = lock._cores, lock._spec  # pyright: ignore[reportPrivateUsage]
+        self._lock = type(lock)(cores, as_election(spec))
         self._election = LeaderElection(cores, spec.name, spec.ttl)
 
     def campaign(self, *, timeout: float | Literal["default"] | None = "default") -> Lease:

@@ -30,6 +30,7 @@ from .kill_plan import KillPlan, Watch
 QUIT_S = 1.0  # how long a watchdog may take to go home
 OVER_S = 2.0  # a command that was killed is gone within this, or the ttl has to end
 OVER_TICK_S = 0.02
+KEEP_MIN_S = 0.1  # the shortest rest of a hold that a ttl can express
 ALONE_S = 0.1  # without a wrapper, see this often whether all is over
 
 
@@ -125,12 +126,13 @@ class _Guard:
         self._spawning = False
         self._group = 0
         self._lease = ""
+        self._keep_until = 0.0
         self._quit = False
 
     def main(self) -> None:
         self._watch_command()
         if not self._quit and self._lease and self._command_is_over():
-            _release(self._lease)
+            _release(self._lease, self._keep_until - clock.now())
 
     def _watch_command(self) -> None:
         while not self._quit and (self._orders >= 0 or self._has_work()):
@@ -179,6 +181,8 @@ class _Guard:
                 return [signal.SIGKILL]  # it began after the end
         elif word == "lease":
             self._lease = value
+        elif word == "keep":
+            self._keep_until = float(value)
         elif word == "until":
             self._watch.until = float(value)
         elif word == "lost":
@@ -204,11 +208,15 @@ class _Guard:
             pass  # the wrapper is gone
 
 
-def _release(lease: str) -> None:
-    """Run ``fencelock release`` as a program: we were forked before there was any engine."""
+def _release(lease: str, keep_s: float) -> None:
+    """Run ``fencelock release`` as a program: we were forked before there was any engine.
+
+    What is to be kept from others for longer is renewed for the rest of that time instead.
+    """
     import json
     import sys
 
     null = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in (0, 1, 2)]
-    command = [sys.executable, "-m", "fencelock", "release"]
+    words = ["release"] if keep_s <= 0 else ["renew", "--ttl", f"{max(keep_s, KEEP_MIN_S):.3f}"]
+    command = [sys.executable, "-m", "fencelock", *words]
     os.posix_spawn(sys.executable, command, {**os.environ, **json.loads(lease)}, file_actions=null)

@@ -11,8 +11,8 @@ from ...errors import NotAcquired
 from ...model import Grant
 from .. import codes, terminal
 from ..clock import brief
-from ..lease_token import VARIABLE, grant_of, hand_over, pack
-from ..options import lock_arguments, lock_request
+from ..lease_token import SLOT, VARIABLE, grant_of, hand_over, pack
+from ..options import lock_arguments, lock_request, share_arguments
 from ..signals import Signals
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ lock. With --shell a failure is printed too, as (exit CODE), so that eval does n
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     lock_arguments(parser)
+    share_arguments(parser)
     parser.add_argument("--shell", action="store_true", help="print exports for a POSIX shell")
 
 
@@ -56,10 +57,10 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
-    lease = pack(grant)
+    lease, slot = pack(grant), grant.share and grant.share.slot
     if options.json:
-        facts = {"name": grant.name, "fence": grant.fence, "ttl_s": grant.ttl, "lease": lease}
-        terminal.emit({"url": client.url, **facts})
+        facts = {"name": grant.name, "fence": grant.fence, "slot": slot, "ttl_s": grant.ttl}
+        terminal.emit({"url": client.url, **facts, "lease": lease})
     elif options.shell:
         exports = {
             "FENCELOCK_NAME": grant.name,
@@ -67,6 +68,10 @@ def _print(options: argparse.Namespace, client: Client, grant: Grant) -> None:
             "FENCELOCK_TTL": f"{grant.ttl:g}",
             VARIABLE: lease,
         }
+        if slot is not None:
+            exports[SLOT] = str(slot)
+        elif SLOT in os.environ:
+            terminal.out(f"unset {SLOT}")  # that of another lease
         if options.url is not None:
             exports["FENCELOCK_URL"] = options.url  # renew and release find the same engine
         for key, value in exports.items():

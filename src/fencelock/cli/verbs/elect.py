@@ -9,8 +9,10 @@ import time
 from typing import NoReturn
 
 from ...errors import OutcomeUnknown, Unavailable
+from ...model import ELECTION
 from .. import codes, terminal
 from ..options import lock_arguments
+from ..run.status import Status
 from . import run
 
 AGAIN = "FENCELOCK_CAMPAIGN"
@@ -32,13 +34,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of run, but those that would let a command outlive its term."""
     lock_arguments(parser)
     run.command_arguments(parser)
-    parser.set_defaults(skip_ok=False, once_per=None, on_lost="term")
+    parser.set_defaults(skip_ok=False, once_per=None, on_lost="term", recipe=ELECTION)
 
 
 def main(options: argparse.Namespace) -> int:
     """Lead, run the command, and campaign again when the term was lost."""
     again = os.environ.pop(AGAIN, None) is not None
-    status = run.Status(run.status_fd(options), options.name)
+    status = Status(run.status_fd(options), options.name)
     try:
         code = run.conduct(options, status)
     except (Unavailable, OutcomeUnknown) as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ... import observe
 from ...errors import NotAcquired
 from .. import codes, terminal
-from ..options import lock_arguments, lock_request
+from ..options import lock_arguments, lock_request, share_arguments
 from ..signals import Signals
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ stdin to release it. Exit code {codes.LOST}: the lease was lost.
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     lock_arguments(parser)
+    share_arguments(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -39,7 +40,8 @@ def main(options: argparse.Namespace) -> int:
             check_excludes(client, options)
             lease = obtain(client, request, signals)
             if options.json:
-                terminal.emit({"event": "held", "name": lease.name, "fence": lease.fence})
+                facts = {"name": lease.name, "fence": lease.fence, "slot": lease.slot}
+                terminal.emit({"event": "held", **facts})
             else:
                 terminal.out(f"held {lease.name} {lease.fence}")
             if terminal.is_terminal(sys.stdin) and not request.quiet:

@@ -25,8 +25,8 @@ def main(options: argparse.Namespace) -> int:
             locks = [holding_facts(holding) for holding in holdings]
             terminal.emit({"url": client.url, "prefix": prefix, "locks": locks})
         elif options.quiet:
-            for holding in holdings:
-                terminal.out(holding.name)
+            for name in dict.fromkeys(holding.name for holding in holdings):
+                terminal.out(name)
         elif holdings:
             terminal.lines(holdings_table(holdings))
         else:

@@ -7,10 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..._client.validation import check_reason
-from ...model import Holding
+from ...model import Holding, State
 from .. import codes, terminal
-from ..acquisition import who
-from ..clock import brief
+from ..acquisition import held_by
 from ..codes import BadArguments
 from ..listing import holding_facts
 from ..options import connected, name_of
@@ -38,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
         raise BadArguments("revoke asks before it acts, and nobody is there to answer: pass --yes")
     with connected(options) as client:
         holders = client.holders(name)
-        if holders and not options.yes and not _agrees(holders[0]):
+        if holders and not options.yes and not _agrees(State(name, tuple(holders))):
             terminal.say("nothing was revoked")
             return codes.DECLINED
         revoked = bool(holders) and client.revoke(name, reason)
@@ -46,9 +45,8 @@ def main(options: argparse.Namespace) -> int:
     return codes.OK
 
 
-def _agrees(holding: Holding) -> bool:
-    held = f"held by {who(holding.meta)} for {brief(holding.age)}"
-    question = f"{holding.name!r} is {held}. Take it away? [y/N] "
+def _agrees(state: State) -> bool:
+    question = f"{state.name!r} is {held_by(state)[0]}. Take it away? [y/N] "
     sys.stderr.write(terminal.printable(question, sys.stderr))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -59,6 +57,6 @@ def _tell(json: bool, client: Client, name: str, holders: list[Holding], revoked
         facts = [holding_facts(holding) for holding in holders]
         terminal.emit({"url": client.url, "name": name, "revoked": revoked, "holders": facts})
     elif revoked:
-        terminal.say(f"revoked {name!r}, which was held by {who(holders[0].meta)}")
+        terminal.say(f"revoked {name!r}, which was {held_by(State(name, tuple(holders)))[0]}")
     else:
         terminal.say(f"nobody holds {name!r}")

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import observe
 from ...engines import default_url
 from ...errors import FencelockError, NotAcquired, OutcomeUnknown, UsageError
+from ...model import RECIPE, Scalar
 from .. import clock, codes, terminal
 from ..clock import brief, seconds
 from ..codes import BadArguments
-from ..options import LockRequest, lock_arguments, lock_request, number_of, optional
+from ..lease_token import SLOT
+from ..options import (
+    LockRequest,
+    lock_arguments,
+    lock_request,
+    number_of,
+    optional,
+    share_arguments,
+)
 from ..run.child import CannotRun
 from ..run.kill_plan import KillPlan, margin
+from ..run.status import Status
 from ..run.supervisor import Outcome, Supervisor
 from ..run.watchdog import Watchdog
 from ..signals import Interrupted, Late, Signals
@@ -33,8 +43,16 @@ the ttl (100ms to 1s) before its end, and TERM a grace before that, by a
 watchdog process of its own. The command finds
 FENCELOCK_NAME, FENCELOCK_FENCE, FENCELOCK_TTL, FENCELOCK_URL and
 FENCELOCK_ENGINE (the URL without its password, for logs) in its environment,
-and in FENCELOCK_LEASE_FD the number of a pipe that reaches EOF when the lease
-is lost.
+in FENCELOCK_LEASE_FD the number of a pipe that reaches EOF when the lease is
+lost, and with --limit in FENCELOCK_SLOT which of the slots 0 to N-1 it has.
+
+A semaphore (--limit), a read/write lock (--read, --write) and a plain lock of
+one name have nothing to do with each other. Give all users of a semaphore the
+same limit.
+
+With --hold-at-least others are kept out for that long from the grant on, also
+if the command ends and fencelock has exited. The engine must be one whose locks
+outlive a process.
 
 With --once-per, one of any number of machines runs the command in each window
 of that length, counted on the clock of each machine since 1970. The others
@@ -67,7 +85,13 @@ class RunRequest(NamedTuple):
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options, spelled as by flock(1) where it has them."""
     lock_arguments(parser, lowest_code=0)
+    share_arguments(parser)
     add = parser.add_argument
+    add(
+        "--hold-at-least",
+        metavar="DUR",
+        help="keep others out for this long, also if the command ends earlier",
+    )
     add("--skip-ok", action="store_true", help="exit with 0 when the lock is not acquired in time")
     add(
         "--once-per",
@@ -80,6 +104,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="term",
         help="when the lease is lost: term (default), kill, warn, signal:NAME",
     )
+    parser.set_defaults(recipe=None)
     command_arguments(parser)
 
 
@@ -100,11 +125,14 @@ def command_arguments(parser: argparse.ArgumentParser) -> None:
 def read(options: argparse.Namespace) -> RunRequest:
     """Check everything that can be checked without an engine."""
     command = _command(options)
-    lock = lock_request(options, command=os.path.basename(command[0])[:80])
+    about: dict[str, Scalar] = {"command": os.path.basename(command[0])[:80]}
+    if options.recipe is not None:
+        about[RECIPE] = options.recipe
+    lock = lock_request(options, **about)
     if options.skip_ok:
         lock = lock._replace(busy_code=codes.OK)
-    if options.once_per is not None and options.conflict_exit_code != codes.NOT_ACQUIRED:
-        raise BadArguments("--once-per exits with 0 when another runs the command: leave out -E")
+    if options.once_per is not None:
+        _check_once(options, lock)
     grace = min(GRACE_S, lock.ttl / 4) if options.grace is None else seconds(options.grace)
     return RunRequest(
         lock=lock._replace(quiet=options.quiet or options.json),
@@ -116,6 +144,17 @@ def read(options: argparse.Namespace) -> RunRequest:
         verbose=options.verbose,
         once_per=optional(options.once_per),
     )
+
+
+def _check_once(options: argparse.Namespace, lock: LockRequest) -> None:
+    """Refuse what would mean something else within a window."""
+    if options.conflict_exit_code != codes.NOT_ACQUIRED:
+        raise BadArguments("--once-per exits with 0 when another runs the command: leave out -E")
+    if lock.role != "lock" or lock.min_hold is not None:
+        raise BadArguments(
+            "--once-per has one run the command in each window by a plain lock: leave out "
+            "--limit, --read, --write and --hold-at-least"
+        )
 
 
 def status_fd(options: argparse.Namespace) -> int | None:
@@ -210,6 +249,9 @@ class _Run:
                 if isinstance(lease, int):
                     return lease
                 if client.traits.portable:  # else it ends with us
+                    if self._request.lock.min_hold:
+                        until = clock.now() + self._request.lock.min_hold
+                        self._watchdog.tell(f"keep {until}")
                     self._watchdog.tell(f"lease {self._heritage(lease)}")
                 return self._hold(lease, client.url)
         except Interrupted as interrupted:
@@ -245,7 +287,7 @@ class _Run:
         if self._turn is not None and not self._turn.is_due():
             self._release(lease, told=False)
             return self._skip("was done in this window")
-        self._status.fence = lease.fence
+        self._status.fence, self._status.slot = lease.fence, lease.slot
         self._note(f"acquired {lease.name!r}, fence {lease.fence}, in {brief(self._status.wait_s)}")
         return lease
 
@@ -306,8 +348,10 @@ class _Run:
 
     def _environment(self, lease: Lease, engine: str) -> dict[str, str]:
         """The command's, who may lock by the same engine: with its password, as we know it."""
+        slot = {} if lease.slot is None else {SLOT: str(lease.slot)}
         return {
-            **os.environ,
+            **{key: value for key, value in os.environ.items() if key != SLOT},
+            **slot,
             "FENCELOCK_NAME": lease.name,
             "FENCELOCK_FENCE": str(lease.fence),
             "FENCELOCK_TTL": f"{lease.ttl:g}",
@@ -371,49 +415,3 @@ class _Turn:
                 "the engine does not answer: that the command has ended well may not be written "
                 "down, and another may run it again"
             ) from None
-
-
-class Status:
-    """The one JSON object that ``--status-fd`` asks for, filled in as things happen."""
-
-    def __init__(self, descriptor: int | None, name: str) -> None:
-        self._descriptor = descriptor
-        self._name = name
-        self.outcome = "failed"
-        self.wait_s = 0.0
-        self.held_s = 0.0
-        self.fence: int | None = None
-        self.renewals = 0
-        self.lost_reason: str | None = None
-        self.child_code: int | None = None
-        self.error: str | None = None
-
-    def ran(self, outcome: Outcome) -> None:
-        """The command ran and ended."""
-        self.child_code = outcome.code
-        self.lost_reason = outcome.lost_reason
-        self.outcome = "lost" if outcome.stopped else "timed_out" if outcome.timed_out else "ran"
-
-    def write(self, code: int) -> None:
-        """Write the object, if somebody wants it."""
-        if self._descriptor is None:
-            return
-        import json
-
-        facts = {
-            "schema": 1,
-            "name": self._name,
-            "outcome": self.outcome,
-            "wait_s": round(self.wait_s, 6),
-            "held_s": round(self.held_s, 6),
-            "fence": self.fence,
-            "renewals": self.renewals,
-            "lost_reason": self.lost_reason,
-            "child_code": self.child_code,
-            "exit_code": code,
-            "error": self.error,
-        }
-        try:
-            os.write(self._descriptor, json.dumps(facts).encode() + b"\n")
-        except OSError:
-            pass  # whoever wanted it is gone

@@ -59,20 +59,23 @@ class _Stream:
     """One object for each change."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], Holding] = {}
+        self._known: dict[tuple[str, str, int], Holding] = {}
 
     def update(self, holdings: Sequence[Holding], url: str) -> None:
         for event, holding in self._changes(holdings):
             terminal.emit({"event": event, **holding_facts(holding)})
 
     def _changes(self, holdings: Sequence[Holding]) -> Iterator[tuple[str, Holding]]:
-        present = {(holding.name, holding.fence): holding for holding in holdings}
+        present: dict[tuple[str, str, int], Holding]
+        present = {(one.name, one.kind, one.fence): one for one in holdings}
         for key, holding in self._known.items():
             if key not in present:
                 yield "freed", holding
         for key, holding in present.items():
             if key not in self._known:
                 yield "held", holding
+            elif self._known[key].role != holding.role:
+                yield "changed", holding  # a writer reads on
         self._known = present
 
 
@@ -86,7 +89,9 @@ class _Table(_Stream):
     def update(self, holdings: Sequence[Holding], url: str) -> None:
         columns, lines = terminal.size(sys.stdout)
         title = f"{url}  {len(holdings)} held" + (f" under {self._prefix!r}" * bool(self._prefix))
-        rows = holdings_table(holdings)[: max(lines - 3, 1)] if holdings else ["nothing is held"]
+        rows = holdings_table(holdings) if holdings else ["nothing is held"]
+        if len(rows) > (room := max(lines - 3, 2)):
+            rows = [*rows[: room - 1], f"and {len(rows) - room + 1} more"]
         text = [terminal.printable(title, sys.stdout)[: columns - 1], "", *rows]
         sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in text) + "\x1b[J")
         sys.stdout.flush()

@@ -20,6 +20,8 @@ from .share_keys import ShareKey, is_downgraded, read_share_key
 PAGE = 500
 UNLEASED: Meta = {"note": "a key without a lease: it stays until somebody deletes it"}
 
+_MUTEX: tuple[Role, None, None] = ("lock", None, None)
+
 
 class Shared(NamedTuple):
     """A contender for a semaphore or a read/write lock."""
@@ -106,7 +108,7 @@ class Listing:
         self, name: str, shared: list[Shared], leases: dict[int, replies.LeaseReply]
     ) -> list[Holding | None]:
         return [
-            self._holding(name, one.pair, leases[one.pair.lease], one.role, one.key.slot)
+            self._holding(name, one.pair, leases[one.pair.lease], one)
             for one in shared
             if one.holds
         ]
@@ -116,17 +118,17 @@ class Listing:
         name: str,
         pair: replies.KeyValue,
         lease: replies.LeaseReply,
-        role: Role = "lock",
-        slot: int | None = None,
+        shared: Shared | None = None,
     ) -> Holding | None:
         age, meta = age_and_meta(pair.value, self._world.wall_us())
+        share = _MUTEX if shared is None else (shared.role, shared.key.slot, shared.key.limit)
         if not pair.lease:
-            return Holding(name, pair.created, 0.0, age, 0.0, UNLEASED, role, slot)
+            return Holding(name, pair.created, 0.0, age, 0.0, UNLEASED, *share)
         if lease.ttl < 0:
             return None  # it has ended since the key was read
         ttl = float(lease.granted_ttl)
         remaining = min(lease.ttl + 1.0, ttl)  # etcd rounds down: at most this
-        return Holding(name, pair.created, ttl, age, remaining, meta, role, slot)
+        return Holding(name, pair.created, ttl, age, remaining, meta, *share)
 
     async def _leases(self, pairs: list[replies.KeyValue]) -> dict[int, replies.LeaseReply]:
         return {lease: await self._lease(lease) for lease in {pair.lease for pair in pairs}}

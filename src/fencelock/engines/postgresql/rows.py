@@ -20,7 +20,10 @@ def holding(row: Row) -> Holding:
     )
     if not share:
         return seen
-    return seen._replace(slot=None if share[0] is None else int(share[0]), role=role(share[1]))
+    slot, as_what, limit = share
+    if as_what != b"semaphore":
+        return seen._replace(role=role(as_what))
+    return seen._replace(role="semaphore", slot=integer(slot), limit=integer(limit))
 
 
 def waiting(row: Row) -> Waiting:

@@ -117,7 +117,8 @@ class _Sight:
             if claimed == "1":
                 age, ttl = max(0, self._now_ms - int(since)) / 1000, int(ttl_ms) / 1000
                 role, number = self._role(units), int(slot) if slot.isdigit() else None
-                shown = (age, left_ms / 1000, json.loads(meta), role, number)
+                limit = self.limit if self._kind == "semaphore" else None
+                shown = (age, left_ms / 1000, json.loads(meta), role, number, limit)
                 holdings.append(Holding(name, int(fence), ttl, *shown))
         return holdings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ...model import Holding, Share, State, Waiting, role_of
+from ...model import Holding, Share, State, Waiting, role_of, share_shown
 from .wire.database import Database
 
 # The kind of a row: 0 for a lock; for the others what their keys begin with (shares.py).
@@ -57,14 +57,14 @@ def holdings(database: Database, now: float, prefix: str) -> list[Holding]:
 
 def _holding(row: tuple[Any, ...], now: float) -> Holding:
     name, kind, fence, ttl, since, expires_at, meta, units, capacity, slot = row
-    role = role_of(_share(kind, units, capacity))
-    return Holding(name, fence, ttl, now - since, expires_at - now, json.loads(meta), role, slot)
+    share = share_shown(_share(kind, units, capacity, slot))
+    return Holding(name, fence, ttl, now - since, expires_at - now, json.loads(meta), *share)
 
 
-def _share(kind: int, units: int, capacity: int) -> Share | None:
+def _share(kind: int, units: int, capacity: int, slot: int | None = None) -> Share | None:
     if not kind:
         return None
-    return Share("semaphore" if kind == 1 else "rwlock", units, capacity)
+    return Share("semaphore" if kind == 1 else "rwlock", units, capacity, slot)
 
 
 def journal_and_fence(database: Database, now: float) -> tuple[str, int]:

@@ -204,8 +204,10 @@ class Inspection:
     def _holding(self, name: str, contender: Contender) -> Holding:
         _, data, stat, role, _ = contender
         ttl, meta = self._read(data)
-        fence, slot = read_fence(data, stat.czxid), paths.slot(contender.child)
-        return Holding(name, fence, ttl, self._age(stat), ttl, meta, role, slot)
+        seen = Holding(name, read_fence(data, stat.czxid), ttl, self._age(stat), ttl, meta, role)
+        if role != "semaphore":
+            return seen
+        return seen._replace(slot=paths.slot(contender.child), limit=paths.limit(contender.child))
 
     def _read(self, data: bytes) -> tuple[float, Any]:
         return read_data(data, self._connection.ttl_max)

@@ -34,6 +34,7 @@ _PROMISES = (
     "contract",
     "queueing",
     "sharing",
+    "listing",
     "remembering",
     "lingering",
     "several",
