@@ -2,8 +2,8 @@
 
 Units that are free, of a name that nobody waits for, are taken by one packet with two statements
 and given back by another. Everything else is one packet, too. Each is a transaction that locks the
-row of the name first, so that all who change a name, its shares or its queue come one after the
-other; the server runs it to its end even if the client that sent it freezes.
+row of the name, so that all who change a name, its shares or its queue come one after the other;
+the server runs it to its end even if the client that sent it freezes.
 
 * A statement sees what was committed before it began (READ COMMITTED), and so, once the row of the
   name is locked, all that others did to the name.
@@ -64,18 +64,32 @@ class ShareSql:
             "o": text(request.owner),
             "units": share.units,
             "limit": share.limit,
-            "slot": self._sql["slot"] if share.kind == "semaphore" else "NULL",
+            "slot": self._sql["lowest_slot"] if share.kind == "semaphore" else "NULL",
             "ttl": micros(request.ttl),
             "meta": known(request.meta),
         }
 
     def take(self, request: Request, share: Share) -> str:
-        """Take free units of a name that nobody waits for; ``read_take`` reads the replies."""
-        return self._sql["take"] % self._wish(request, share)
+        """Take free units of a name that nobody waits for; ``read_take`` reads the replies.
 
-    def give_back(self, key: str, owner: str) -> str:
-        """Give units back that nobody waits for; the third reply affects a row, or none."""
-        return self._sql["give_back"] % {"n": known(key), "o": text(owner)}
+        The server refuses it (``RowRefused``) when it is not so simple.
+        """
+        wish = self._wish(request, share)
+        given = self._sql["given_slot"] % wish if share.kind == "semaphore" else "NULL"
+        return self._sql["take"] % {**wish, "given": given}
+
+    def give_back(self, key: str, owner: str, share: Share) -> str:
+        """Give units back that nobody waits for.
+
+        The second reply affects a row if they were held, and the third if nobody waits.
+        """
+        slot = "NULL" if share.slot is None else share.slot
+        return self._sql["give_back"] % {
+            "n": known(key),
+            "o": text(owner),
+            "units": share.units,
+            "slot": slot,
+        }
 
     def acquire(self, request: Request, share: Share, inbox: str) -> str:
         """Settle the name, join its queue, and take what is free if it is our turn.
@@ -168,11 +182,9 @@ def _of_all_kinds(name: str) -> str:
     return ",".join(text(letter + name) for letter in LETTERS.values())
 
 
-def read_take(replies: list[Reply], share: Share) -> tuple[int, Share] | None:
-    """The fence and the share, or None when they were not so simply free."""
+def read_take(replies: list[Reply], share: Share) -> tuple[int, Share]:
+    """The fence and the share that were taken."""
     _, named, shared, _ = replies
-    if not shared.affected:
-        return None
     return named.insert_id, share._replace(slot=shared.insert_id - 1 if shared.insert_id else None)
 
 

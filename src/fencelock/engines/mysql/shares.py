@@ -36,7 +36,7 @@ from ...model import (
 )
 from ...world import World
 from . import lease_sql, share_sql
-from .errors import AlreadyThere
+from .errors import RowRefused
 from .lease_sql import LeaseSql
 from .listener import Listener
 from .settings import Settings
@@ -107,10 +107,10 @@ class Shares:
         if request.queue:
             inbox, notified = self.listener.inbox, self.listener.was_notified(request.owner)
         elif (quiet := self._quiet.get(key)) is not None:
+            if request.waits and not quiet:
+                return Busy(LOOK_S)  # it comes again at once, to join the queue
             if quiet and (taken := await self._take(request, share)):
                 return granted(request.name, request.owner, taken[0], request.ttl, now, taken[1])
-            if request.waits:
-                return Busy(LOOK_S)  # it comes again at once, to join the queue
         turn, is_more = None, True
         while turn is None or (is_more and not turn.fence):
             now = self._world.now()
@@ -132,7 +132,7 @@ class Shares:
         """Take what is free and nobody waits for; None when it is not so simple."""
         try:
             replies = await self._pool.query(self._sql.take(request, share))
-        except AlreadyThere:  # it holds a share: no response came when it was taken
+        except RowRefused:  # not so many are free, or no response came when they were taken
             return None
         return share_sql.read_take(replies, share)
 
@@ -181,13 +181,14 @@ class Shares:
 
     async def leave(self, name: str, owner: str, share: Share) -> bool:
         """Leave the queue and give back what is held; say whether anything was."""
-        key = key_of(name, share)
-        if self._quiet.get(key):
-            replies = await self._pool.query(self._sql.give_back(key, owner))
-            if replies[2].affected:
+        key, given = key_of(name, share), False
+        if self._quiet.get(key) and (share.kind == "rwlock" or share.slot is not None):
+            _, removed, freed, _ = await self._pool.query(self._sql.give_back(key, owner, share))
+            given = removed.affected > 0
+            if freed.affected:
                 await self.clean_up(self._world.now())
                 return True
-        return await self._take_out(key, self._sql.leave(key, owner), self._pool)
+        return await self._take_out(key, self._sql.leave(key, owner), self._pool) or given
 
     async def _take_out(self, key: str, sql: str, pool: Pool) -> bool:
         left = share_sql.read_left(await pool.query(sql, wakes=True))

@@ -58,15 +58,16 @@ INSERT IGNORE INTO {t}_fence VALUES (1, 0);
 -- table: share_names
 -- Semaphores and read/write locks: a row for each name in use, and for a while after. Here and in
 -- the two tables below a name begins with s for a semaphore, with r for a read/write lock. It has
--- capacity units, of which free are; no slot below low_slot is free, and given is the one that was
--- given last. queued says that somebody waits. No share of it ends before ends_at.
+-- capacity units, of which free are; slots has a 1 for each slot that is held, up to the highest
+-- that was, and given is the one that was given last. queued says that somebody waits. No share of
+-- it ends before ends_at.
 CREATE TABLE IF NOT EXISTS {t}_share_names (
   name VARBINARY(513) NOT NULL PRIMARY KEY,
   capacity INT NOT NULL,
   free INT NOT NULL,
   fence BIGINT NOT NULL,
+  slots MEDIUMBLOB NOT NULL,
   given INT,
-  low_slot INT NOT NULL,
   queued TINYINT NOT NULL,
   ends_at BIGINT NOT NULL,
   used_at BIGINT NOT NULL

@@ -11,32 +11,38 @@ GREATEST(s.expires_at,COALESCE(r.expires_at,0))
 -- part: columns
 (name,owner,units,slot,fence,ttl,since,expires_at,claimed,meta)
 
--- part: slot
--- The lowest free slot, for the row n of a name; it is searched from low_slot.
-IF(EXISTS(SELECT 1 FROM {t}_shares s WHERE s.name=n.name AND s.slot=n.low_slot),
-  (SELECT s.slot+1 FROM {t}_shares s WHERE s.name=n.name AND s.slot>=n.low_slot AND NOT EXISTS (
-    SELECT 1 FROM {t}_shares x WHERE x.name=s.name AND x.slot=s.slot+1) ORDER BY s.slot LIMIT 1),
-  n.low_slot)
+-- part: lowest_slot
+-- The lowest free slot, for the row n of a name.
+LOCATE('0',CONCAT(n.slots,'0'))-1
+
+-- part: given_slot
+LAST_INSERT_ID((SELECT given FROM {t}_share_names WHERE name=%(n)s)+1)-1
 
 -- packet: take
 -- Assignments are made from left to right and see each other. The insert ids are the fence, and the
--- slot + 1. An error when the owner holds a share already.
+-- slot + 1. The table refuses a row without an owner, and a second one of the same owner: then
+-- nothing was taken.
 START TRANSACTION;
 UPDATE {t}_share_names n SET n.fence=LAST_INSERT_ID(GREATEST(n.fence+1,{now})),n.given=%(slot)s,
-  n.low_slot=COALESCE(n.given+1,0),n.free=n.free-%(units)s,
+  n.slots=IF(n.given<LENGTH(n.slots),INSERT(n.slots,n.given+1,1,'1'),
+    CONCAT(n.slots,IF(n.given IS NULL,'','1'))),n.free=n.free-%(units)s,
   n.ends_at=LEAST(n.ends_at,{now}+%(ttl)s),n.used_at={now}
   WHERE n.name=%(n)s AND n.queued=0 AND n.capacity=%(limit)s AND n.free>=%(units)s
   AND n.ends_at>{now};
-INSERT INTO {t}_shares {columns} SELECT n.name,%(o)s,%(units)s,LAST_INSERT_ID(n.given+1)-1,n.fence,
-  %(ttl)s,{now},{now}+%(ttl)s,1,%(meta)s FROM {t}_share_names n WHERE n.name=%(n)s AND ROW_COUNT()=1;
+INSERT INTO {t}_shares (owner,fence,slot,name,units,ttl,since,expires_at,claimed,meta)
+  VALUES(IF(ROW_COUNT()=1,%(o)s,NULL),LAST_INSERT_ID(),%(given)s,%(n)s,%(units)s,%(ttl)s,{now},
+  {now}+%(ttl)s,1,%(meta)s);
 COMMIT
 
 -- packet: give_back
+-- The one packet that locks the row of the share first, and that of the name only if it had it. If
+-- somebody waits, the units stay taken until the name is settled.
 START TRANSACTION;
-UPDATE {t}_share_names n STRAIGHT_JOIN {t}_shares s ON s.name=n.name AND s.owner=%(o)s
-  SET n.free=n.free+s.units,n.low_slot=LEAST(n.low_slot,COALESCE(s.slot,0)),n.used_at={now}
-  WHERE n.name=%(n)s AND n.queued=0 AND s.claimed=1 AND s.expires_at>{now};
-DELETE FROM {t}_shares WHERE name=%(n)s AND owner=%(o)s AND ROW_COUNT()=1;
+DELETE FROM {t}_shares WHERE name=%(n)s AND owner=%(o)s AND claimed=1 AND expires_at>{now}
+  AND units=%(units)s AND slot<=>%(slot)s;
+UPDATE {t}_share_names SET free=free+%(units)s,used_at={now},
+  slots=COALESCE(INSERT(slots,%(slot)s+1,1,'0'),slots)
+  WHERE name=%(n)s AND queued=0 AND ROW_COUNT()=1;
 COMMIT
 
 -- part: deaf
@@ -61,6 +67,12 @@ UPDATE {gone} g STRAIGHT_JOIN {t}_share_queue h ON h.owner=g.owner AND h.name=%(
 DELETE s FROM {gone} g STRAIGHT_JOIN {t}_shares s ON s.name=%(n)s AND s.owner=g.owner
   LEFT JOIN {t}_renewals r ON r.owner=s.owner WHERE {end}<={now}
 
+-- part: slots
+-- Written anew from who holds them: as many zeros before each as there are free slots.
+COALESCE((SELECT GROUP_CONCAT(REPEAT('0',x.gap),'1' ORDER BY x.slot SEPARATOR '') FROM (
+  SELECT s.slot,s.slot-COALESCE(LAG(s.slot) OVER (ORDER BY s.slot),-1)-1 AS gap FROM {t}_shares s
+  WHERE s.name=%(n)s AND s.slot IS NOT NULL) x),'')
+
 -- part: hand_on
 -- What is free goes to those who come first, as long as it suffices for all up to them. The slot
 -- and the fence are drawn when it is claimed.
@@ -81,7 +93,7 @@ UPDATE {t}_share_names n SET
   n.free=n.capacity-(SELECT COALESCE(SUM(s.units),0) FROM {t}_shares s WHERE s.name=n.name),
   n.ends_at=GREATEST({now}+{protected_us},
     (SELECT COALESCE(MIN({end}),{never}) FROM {held} WHERE s.name=n.name)),
-  n.queued=EXISTS(SELECT 1 FROM {t}_share_queue q WHERE q.name=n.name)
+  n.queued=EXISTS(SELECT 1 FROM {t}_share_queue q WHERE q.name=n.name),n.slots={slots}
   WHERE n.name=%(n)s
 
 -- part: handed
@@ -99,13 +111,17 @@ KILL QUERY IS_USED_LOCK(CONCAT('{wakeup_lock}',%(inbox)s))
 -- part: wake_first
 KILL QUERY IS_USED_LOCK(CONCAT('{wakeup_lock}',@inbox))
 
+-- part: room
+SET SESSION group_concat_max_len=1000000
+
 -- packet: acquire
+{room};
 START TRANSACTION;
-INSERT INTO {t}_share_names (name,capacity,free,fence,low_slot,queued,ends_at,used_at)
-  VALUES(%(n)s,%(limit)s,%(limit)s,GREATEST({now},(SELECT fence FROM {t}_fence)+1),0,0,{never},{now})
-  ON DUPLICATE KEY UPDATE low_slot=0,used_at={now};
+INSERT INTO {t}_share_names (name,capacity,free,fence,slots,queued,ends_at,used_at)
+  VALUES(%(n)s,%(limit)s,%(limit)s,GREATEST({now},(SELECT fence FROM {t}_fence)+1),'',0,{never},{now})
+  ON DUPLICATE KEY UPDATE used_at={now};
 {expire};
-UPDATE {t}_share_names n SET n.fence=GREATEST(n.fence+1,{now}),n.given=%(slot)s,
+UPDATE {t}_share_names n SET n.fence=GREATEST(n.fence+1,{now}),n.slots={slots},n.given=%(slot)s,
   n.capacity=IF(EXISTS(SELECT 1 FROM {t}_shares s WHERE s.name=n.name)
     OR EXISTS(SELECT 1 FROM {t}_share_queue q WHERE q.name=n.name),n.capacity,%(limit)s)
   WHERE n.name=%(n)s;
@@ -134,7 +150,7 @@ COMMIT;
 {wake_first}
 
 -- part: row
-UPDATE {t}_share_names SET low_slot=0,used_at={now} WHERE name=%(n)s
+UPDATE {t}_share_names SET used_at={now} WHERE name=%(n)s
 
 -- part: end_of_turn
 {hand_on};
@@ -146,6 +162,7 @@ COMMIT;
 
 -- packet: leave
 -- With %(most)s=0 it leaves what it has claimed as it is.
+{room};
 START TRANSACTION;
 {row};
 SELECT COUNT(*) INTO @held FROM {held}
@@ -159,6 +176,7 @@ DELETE FROM {t}_shares WHERE name=%(n)s AND owner=%(o)s AND claimed<=%(most)s;
 SELECT MIN(name) INTO @name FROM {t}_share_queue WHERE owner=%(o)s
 
 -- packet: revoke
+{room};
 START TRANSACTION;
 {row};
 {expire};
