@@ -76,23 +76,17 @@ class LeaseEngine(MysqlEngine):
         traits = LeaseEngine.traits._replace(shared=server.has_window_functions)
         if server.durable:
             return traits
-        return traits._replace(
-            safety="efficiency",
-            durable=False,
-            advice="set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants",
-        )
+        advice = "set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants"
+        return traits._replace(safety="efficiency", durable=False, advice=advice)
 
     async def close(self) -> None:
-        await self._listener.close()
-        await self._shares.close()
-        await self._observers.close()
-        self._pool.close()
-        self._renewals.close()
+        for part in (self._listener, self._shares, self._observers):
+            await part.close()
+        self.close_nowait()
 
     def close_nowait(self) -> None:
-        self._listener.close_nowait()
-        self._shares.close_nowait()
-        self._observers.close_nowait()
+        for part in (self._listener, self._shares, self._observers):
+            part.close_nowait()
         self._pool.close()
         self._renewals.close()
 
@@ -179,9 +173,9 @@ class LeaseEngine(MysqlEngine):
         if not shares:
             return await self._renew(grants)
         locks = [grant for grant in grants if grant.share is None]
-        extended = iter(await self._shares.renew(shares))
-        others = iter(await self._renew(locks) if locks else ())
-        return [next(others if grant.share is None else extended) for grant in grants]
+        answers = await self._shares.renew(shares) + (await self._renew(locks) if locks else [])
+        by_owner = dict(zip([grant.owner for grant in shares + locks], answers, strict=True))
+        return [by_owner[grant.owner] for grant in grants]
 
     async def _renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
@@ -278,8 +272,6 @@ class LeaseEngine(MysqlEngine):
         (reply,) = await self._pool.query(self._sql.scan(prefix))
         holders = [*map(lease_sql.read_holding, reply.rows), *await self._shares.scan(prefix)]
         return sorted(holders, key=lambda one: one.name)
-
-    # Remember and observe
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         await self._memos.remember(name, item, number, keep)
