@@ -208,7 +208,7 @@ class Engine(ABC):
     def _forgetful(self) -> Unsupported:
         return Unsupported(
             f"{self.address.public} remembers nothing after a process is gone: use "
-            "sqlite, redis, postgresql or another engine whose traits say ``remembers``"
+            "sqlite, redis, postgresql, mysql or another engine whose traits say ``remembers``"
         )
 
     async def revoke(self, name: str, reason: str) -> bool:

@@ -93,9 +93,7 @@ RECIPES = {"shared", "remembers", "observe"}
 NOT_PROMISED = {
     "memory": {"durable", "portable"},
     "sqlite push=no": {"observe"},
-    "mariadb": RECIPES,
     "mariadb mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
-    "mysql": RECIPES,
     "mysql mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "postgresql": set(),
     "postgresql push=no": {"push", "observe"},

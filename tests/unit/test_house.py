@@ -49,6 +49,7 @@ RECIPES = [
     "postgresql/advisory.py",
     "postgresql/row.py",
     "mysql/lease.py",
+    "mysql/shares.py",
     "mysql/advisory.py",
     "zookeeper/engine.py",
     "zookeeper/queue.py",

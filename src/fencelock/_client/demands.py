@@ -14,7 +14,7 @@ def check(engine: Engine, traits: Traits, spec: LockSpec) -> None:
     if spec.share is not None and not traits.shared:
         raise Unsupported(
             f"{url} has no locks that several can hold, and a {spec.share.kind} was asked for: "
-            "use sqlite, redis, etcd, zookeeper, or postgresql with mode=lease"
+            "use sqlite, redis, etcd, zookeeper, or postgresql and mysql with mode=lease"
         )
     if spec.linger is not None:
         _check_linger(engine, traits, spec.linger)

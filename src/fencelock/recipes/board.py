@@ -31,7 +31,7 @@ def demand_memory(cores: Cores, what: str) -> None:
     if not cores.traits.remembers:
         raise Unsupported(
             f"{cores.address.public} remembers nothing after a process is gone, and {what} was "
-            "asked for: use sqlite, redis, postgresql or another engine whose traits say "
+            "asked for: use sqlite, redis, postgresql, mysql or another engine whose traits say "
             "``remembers``"
         )
 

@@ -17,6 +17,7 @@ from ...errors import (
 from .wire.codec import ServerError
 
 DEADLOCK, LOCK_WAIT = 1213, 1205
+BAD_ROW = {1048, 1062}  # a value is missing, or the key is taken
 NO_TABLE, NO_DATABASE = 1146, 1049
 INTERRUPTED = {1317, 1969, 3024}
 
@@ -57,6 +58,10 @@ _LATER = {
 }
 
 
+class RowRefused(EngineError):
+    """A table did not take a row."""
+
+
 def refused(error: ServerError, where: str, denied: str = "") -> EngineError:
     """The error for what the server has refused to do; ``denied`` is advice on missing rights."""
     text = f"{where} refused: {error.message} ({error.code})"
@@ -64,6 +69,8 @@ def refused(error: ServerError, where: str, denied: str = "") -> EngineError:
         if error.code in table:
             advice = (denied if kind is Denied else "") or table[error.code]
             return kind(f"{text}; nothing happened. Advice: {advice}")
+    if error.code in BAD_ROW:
+        return RowRefused(f"{text}; nothing happened")
     if error.code in INTERRUPTED:
         return Unavailable(f"{text}; nothing happened. Try again")
     return EngineError(f"{text}; nothing happened")

@@ -8,17 +8,20 @@ given back by one; whatever is unusual is decided by one packet that locks the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...engine import Address, Engine, Verification
 from ...errors import FencelockError
-from ...model import Busy, Gone, Grant, Holding, Request, State, Traits, granted, renewed
+from ...model import Busy, Gone, Grant, Holding, Request, Share, State, Traits, granted, renewed
 from ...world import Signal, World
 from . import lease_sql
 from .engine import MysqlEngine
 from .lease_sql import LeaseSql
 from .listener import Listener
+from .memos import Memos
+from .observers import Observers
 from .server import Server
+from .shares import Shares
 from .wire.pool import Pool
 
 LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
@@ -33,7 +36,15 @@ class LeaseEngine(MysqlEngine):
     """Locks as rows."""
 
     traits = Traits(
-        "correctness", "network", fence=True, fifo=True, push=True, durable=True, portable=True
+        "correctness",
+        "network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
+        shared=True,
+        remembers=True,
     )
 
     @classmethod
@@ -52,6 +63,9 @@ class LeaseEngine(MysqlEngine):
         self._pool = Pool(world, settings, wire, settings.pool, orderly=True)
         self._renewals = Pool(world, settings, wire, 1)
         self._listener = Listener(world, settings, wire, self._sql, self._decline)
+        self._shares = Shares(world, settings, wire, self._sql, self._pool, self._renewals)
+        self._memos = Memos(self._pool, settings.table, self._shares.have_tables)
+        self._observers = Observers(world, self._memos)
         self._contended: dict[str, bool] = {}
         """Names that others wait for, too; True where the flag of the queue was seen up."""
         self._known_until: dict[str, float] = {}
@@ -59,27 +73,28 @@ class LeaseEngine(MysqlEngine):
         self._clean_up_at = world.now() + CLEAN_UP_S
 
     def traits_on(self, server: Server) -> Traits:
+        traits = LeaseEngine.traits._replace(shared=server.has_window_functions)
         if server.durable:
-            return LeaseEngine.traits
-        return LeaseEngine.traits._replace(
-            safety="efficiency",
-            durable=False,
-            advice="set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants",
-        )
+            return traits
+        advice = "set innodb_flush_log_at_trx_commit=1: without it a power cut forgets grants"
+        return traits._replace(safety="efficiency", durable=False, advice=advice)
 
     async def close(self) -> None:
-        await self._listener.close()
-        self._pool.close()
-        self._renewals.close()
+        for part in (self._listener, self._shares, self._observers):
+            await part.close()
+        self.close_nowait()
 
     def close_nowait(self) -> None:
-        self._listener.close_nowait()
+        for part in (self._listener, self._shares, self._observers):
+            part.close_nowait()
         self._pool.close()
         self._renewals.close()
 
     # Acquire
 
     async def acquire(self, request: Request) -> Grant | Busy:
+        if request.share is not None:
+            return await self._shares.acquire(request, request.share)
         name, now, notified = request.name, self.world.now(), False
         if not request.queue:
             if request.waits and name in self._contended:
@@ -135,10 +150,13 @@ class LeaseEngine(MysqlEngine):
     # Wait
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        self._listener.watch(request.owner, signal)
+        self._listener_of(request).watch(request.owner, signal)
 
     async def unwatch(self, request: Request) -> None:
-        self._listener.unwatch(request.owner)
+        self._listener_of(request).unwatch(request.owner)
+
+    def _listener_of(self, request: Request) -> Listener:
+        return self._listener if request.share is None else self._shares.listener
 
     async def _decline(self, owner: str) -> None:
         """Give back at once what was handed to an owner of ours that waits no more."""
@@ -151,6 +169,15 @@ class LeaseEngine(MysqlEngine):
     # Renew
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        shares = [grant for grant in grants if grant.share is not None]
+        if not shares:
+            return await self._renew(grants)
+        locks = [grant for grant in grants if grant.share is None]
+        answers = await self._shares.renew(shares) + (await self._renew(locks) if locks else [])
+        by_owner = dict(zip([grant.owner for grant in shares + locks], answers, strict=True))
+        return [by_owner[grant.owner] for grant in grants]
+
+    async def _renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         replies = await self._renewals.query(self._sql.renew(grants))
         await self._clean_up(now)
@@ -159,17 +186,21 @@ class LeaseEngine(MysqlEngine):
     # Release
 
     async def end_in(self, grant: Grant, seconds: float) -> bool:
+        if grant.share is not None:
+            return await self._shares.end_in(grant, seconds)
         # A renewal only lengthens what the row of the lock says.
         (reply,) = await self._pool.query(self._sql.end_in(grant, seconds))
         return reply.affected > 0
 
     async def release(self, grant: Grant) -> bool:
-        return await self._leave(grant.name, grant.owner)
+        return await self._leave(grant.name, grant.owner, grant.share)
 
     async def withdraw(self, request: Request) -> None:
-        await self._leave(request.name, request.owner)
+        await self._leave(request.name, request.owner, request.share)
 
-    async def _leave(self, name: str, owner: str) -> bool:
+    async def _leave(self, name: str, owner: str, share: Share | None) -> bool:
+        if share is not None:
+            return await self._shares.leave(name, owner, share)
         if name not in self._contended:
             (reply,) = await self._pool.query(self._sql.release(name, owner))
             if reply.affected:
@@ -226,20 +257,43 @@ class LeaseEngine(MysqlEngine):
         replies = await self._pool.query(self._sql.revoke(name, reason), wakes=True)
         held, next_owner = lease_sql.read_revoke(replies)
         self._listener.notify(next_owner)
-        return held
+        return await self._shares.revoke(name, reason) or held
 
     async def inspect(self, name: str) -> State:
         holders, waiting = await self._pool.query(self._sql.state(name))
-        return State(
+        state = State(
             name,
             tuple(map(lease_sql.read_holding, holders.rows)),
             tuple(map(lease_sql.read_waiting, waiting.rows)),
         )
+        return await self._shares.inspect(state)
 
     async def scan(self, prefix: str) -> list[Holding]:
         (reply,) = await self._pool.query(self._sql.scan(prefix))
-        return [lease_sql.read_holding(row) for row in reply.rows]
+        holders = [*map(lease_sql.read_holding, reply.rows), *await self._shares.scan(prefix)]
+        return sorted(holders, key=lambda one: one.name)
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        await self._memos.remember(name, item, number, keep)
+        await self._shares.clean_up(self.world.now())
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        return await self._memos.recall(name)
+
+    async def forget(self, name: str) -> None:
+        await self._memos.forget(name)
+
+    async def announce(self, name: str) -> None:
+        await self._memos.announce(name)
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        await self._observers.observe(name, signal)
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        self._observers.unobserve(name, signal)
 
     def verification(self, grant: Grant) -> Verification:
+        if grant.share is not None:
+            return self._shares.verification(grant)
         name, owner = grant.name.encode(), grant.owner.encode()
         return Verification(self._sql.verification, (name, owner, owner))

@@ -13,13 +13,13 @@ be sent (another account, another node of a cluster, a caller that died) the nex
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 from ...errors import FencelockError
 from ...world import Job, Signal, World, sleep
 from ..waiters import Waiters
 from .errors import INTERRUPTED
-from .lease_sql import LeaseSql
 from .settings import Settings
 from .wire.codec import ServerError
 from .wire.connection import Connection, Wire
@@ -27,6 +27,18 @@ from .wire.connection import Connection, Wire
 NAP_S = 0.25  # how long a death, or a wake-up that could not be sent, can go unnoticed
 CLOSE_S = 2.0
 SPIN_S = 0.002  # a pause while those who were notified do what they have to
+
+
+class ListenerSql(Protocol):
+    """The packets of a listener: ``LeaseSql`` has them for locks, ``ShareSql`` for shares."""
+
+    def listener_setup(self, inbox: str) -> str: ...
+
+    def listen(self, inbox: str, nap_s: float) -> str: ...
+
+    def listen_for(self, owner: str, nap_s: float) -> str: ...
+
+    def heartbeat(self, inbox: str, owners: Sequence[str]) -> str: ...
 
 
 class Listener:
@@ -37,7 +49,7 @@ class Listener:
         world: World,
         settings: Settings,
         wire: Wire,
-        sql: LeaseSql,
+        sql: ListenerSql,
         decline: Callable[[str], Awaitable[None]],
     ) -> None:
         self._world = world

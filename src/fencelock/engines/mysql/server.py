@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...errors import Misconfigured
 from .errors import NO_DATABASE, NO_TABLE, refused
 from .settings import Settings
-from .tables import DATABASE, NEEDED, missing_tables
+from .tables import DATABASE, NEEDED, missing_tables, probe
 from .wire.codec import ServerError
 from .wire.connection import Connection
 
@@ -57,6 +57,11 @@ class Server(NamedTuple):
         return self.variables.get("innodb_flush_log_at_trx_commit", "1") == "1"
 
     @property
+    def has_window_functions(self) -> bool:
+        """Whether it knows window functions and SKIP LOCKED, which shares need."""
+        return self.version >= ((10, 6) if self.is_mariadb else (8, 0, 1))
+
+    @property
     def is_cluster(self) -> bool:
         """Whether several nodes take writes, each with row locks and sessions of its own."""
         group = self.variables.get("group_replication_group_name", "")
@@ -84,10 +89,9 @@ def _refuse_old(server: Server, settings: Settings) -> None:
 
 async def _have_tables(connection: Connection, settings: Settings, server: Server) -> None:
     needed = [n for n in NEEDED[settings.mode] if n != "sequence" or server.is_mariadb]
-    probe = ";".join(f"SELECT 1 FROM {settings.table}_{name} LIMIT 0" for name in needed)
     advice = ACCESS if settings.mode == "advisory" else ""
     try:
-        await connection.query(probe, settings.request_timeout)
+        await connection.query(probe(needed, settings.table), settings.request_timeout)
     except ServerError as error:
         if error.code not in (NO_TABLE, NO_DATABASE):
             raise refused(error, settings.where, advice) from error

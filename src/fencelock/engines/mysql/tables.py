@@ -7,6 +7,7 @@ Moments are microseconds of the server's clock since 1970, in UTC whatever the t
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...errors import Misconfigured
@@ -23,6 +24,7 @@ _TABLES = sections(Path(__file__).parent / "sql" / "schema.sql")
 
 NEEDED = {
     "lease": ("locks", "renewals", "waiters", "revoked", "fence"),
+    "shares": ("share_names", "shares", "share_queue", "memos", "changes"),
     "advisory": ("holders", "fence", "fences", "sequence"),
 }
 
@@ -30,14 +32,19 @@ NEEDED = {
 def schema(table: str = TABLE) -> str:
     """All tables as SQL text for a migration; it can be run again."""
     prefix = check_table(table)
-    own = [_make(name, prefix) for name in NEEDED["lease"]]
+    own = [_make(name, prefix) for name in (*NEEDED["lease"], *NEEDED["shares"])]
     return "\n".join([*own, _advisory()])
 
 
-def missing_tables(mode: str, table: str) -> str:
-    """What a mode needs, as one packet."""
-    needed = "".join(_make(name, table) for name in NEEDED[mode])
-    if mode == "advisory":
+def probe(needed: Sequence[str], table: str) -> str:
+    """One packet that fails unless these tables are there, and may be read."""
+    return ";".join(f"SELECT 1 FROM {table}_{name} LIMIT 0" for name in needed)
+
+
+def missing_tables(what: str, table: str) -> str:
+    """What a mode needs, or what shares need besides, as one packet."""
+    needed = "".join(_make(name, table) for name in NEEDED[what])
+    if what == "advisory":
         needed = _advisory()
     return "".join(line for line in needed.splitlines(True) if not line.startswith("--")).strip()
 

@@ -55,6 +55,77 @@ CREATE TABLE IF NOT EXISTS {t}_fence (
 ) ENGINE=InnoDB;
 INSERT IGNORE INTO {t}_fence VALUES (1, 0);
 
+-- table: share_names
+-- Semaphores and read/write locks: a row for each name in use, and for a while after. Here and in
+-- the two tables below a name begins with s for a semaphore, with r for a read/write lock. It has
+-- capacity units, of which free are; slots has a 1 for each slot that is held, up to the highest
+-- that was, and given is the one that was given last. queued says that somebody waits. No share of
+-- it ends before ends_at.
+CREATE TABLE IF NOT EXISTS {t}_share_names (
+  name VARBINARY(513) NOT NULL PRIMARY KEY,
+  capacity INT NOT NULL,
+  free INT NOT NULL,
+  fence BIGINT NOT NULL,
+  slots MEDIUMBLOB NOT NULL,
+  given INT,
+  queued TINYINT NOT NULL,
+  ends_at BIGINT NOT NULL,
+  used_at BIGINT NOT NULL
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
+
+-- table: shares
+-- Who holds how many units of such a name. What was handed over and is not claimed has no fence yet.
+CREATE TABLE IF NOT EXISTS {t}_shares (
+  name VARBINARY(513) NOT NULL,
+  owner VARBINARY(64) NOT NULL,
+  units INT NOT NULL,
+  slot INT,
+  fence BIGINT NOT NULL,
+  ttl BIGINT NOT NULL,
+  since BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  claimed TINYINT NOT NULL,
+  meta VARBINARY(8192) NOT NULL,
+  PRIMARY KEY (name, owner),
+  UNIQUE KEY by_slot (name, slot)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
+
+-- table: share_queue
+-- Who waits for units of such a name, in the order of their places.
+CREATE TABLE IF NOT EXISTS {t}_share_queue (
+  owner VARBINARY(64) NOT NULL,
+  name VARBINARY(513) NOT NULL,
+  place BIGINT NOT NULL AUTO_INCREMENT,
+  units INT NOT NULL,
+  inbox VARBINARY(64) NOT NULL,
+  ttl BIGINT NOT NULL,
+  since BIGINT NOT NULL,
+  seen_at BIGINT NOT NULL,
+  lapsed TINYINT NOT NULL,
+  meta VARBINARY(8192) NOT NULL,
+  PRIMARY KEY (owner, name),
+  KEY by_place (place),
+  KEY by_name (name, place),
+  KEY by_inbox (inbox)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
+
+-- table: memos
+-- What is remembered for a name: all its items, until the latest of their ends.
+CREATE TABLE IF NOT EXISTS {t}_memos (
+  name VARBINARY(512) NOT NULL,
+  item VARBINARY(512) NOT NULL,
+  number BIGINT NOT NULL,
+  until BIGINT NOT NULL,
+  PRIMARY KEY (name, item)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
+
+-- table: changes
+-- When a name was last announced, for those who observe it.
+CREATE TABLE IF NOT EXISTS {t}_changes (
+  name VARBINARY(512) NOT NULL PRIMARY KEY,
+  number BIGINT NOT NULL
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC;
+
 -- table: holders
 -- mode=advisory: what a session holds by GET_LOCK, for whoever asks.
 CREATE TABLE IF NOT EXISTS {t}_holders (
