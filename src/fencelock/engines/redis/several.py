@@ -50,7 +50,7 @@ class Several:
             return None
         if isinstance(answer[0], int):
             number, holder = answer
-            return requests[number].name, refused(LOOK_S, None, False, holder.decode())
+            return requests[int(number)].name, refused(LOOK_S, None, False, holder.decode())
         return [
             granted(request.name, request.owner, int(fence), request.ttl, now)
             for request, fence in zip(requests, answer, strict=True)
