@@ -20,6 +20,9 @@ SLOW = {
     "engines/redis/test_deadlines.py": "a server that hangs in the midst of each call",
     "engines/redis/test_interrupts.py": "storms of exceptions of signal handlers",
     "engines/redlock/test_storm.py": "many faults at once",
+    "engines/test_several.py::test_an_acquire_of_several_cancelled_at_any_await_leaves_nothing": (
+        "every engine, await and way to be cancelled"
+    ),
     "engines/test_outages.py": "a queue of every engine over an outage",
     "engines/test_signals.py": "an exception at each of some hundred moments of a call",
     "engines/zookeeper/test_ensemble.py": "three servers, and what they do without a leader",
@@ -63,6 +66,11 @@ DOUBLED = {
 ``unit``, where no test starts a server."""
 
 
+QUICK_SHARES = {"memory", "sqlite"}
+"""Where the hazards of shares are always shown, beside those of locks, within one process; the
+other engines and other processes are left to ``make test-all``."""
+
+
 def is_slow(item: pytest.Item) -> bool:
     """Whether a test is left out of ``make test``."""
     file, _, name = item.nodeid.removeprefix("tests/").partition("::")
@@ -71,8 +79,10 @@ def is_slow(item: pytest.Item) -> bool:
     if file.startswith("unit/"):
         return False
     callspec = getattr(item, "callspec", None)
-    given = callspec.params.values() if callspec is not None else ()
-    return any(isinstance(one, str) and _is_doubled(one) for one in given)
+    given = callspec.params if callspec is not None else {}
+    if given.get("what", "lock") != "lock" and given.get("url") not in QUICK_SHARES:
+        return True
+    return any(isinstance(one, str) and _is_doubled(one) for one in given.values())
 
 
 def _is_doubled(given: str) -> bool:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from .errors import Misconfigured, Unsupported
-from .model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
+from .model import Busy, Finding, Gone, Grant, Holding, Request, State, Together, Traits
 from .world import Signal, World
 
 RENAMED = {"patience": "request_timeout"}
@@ -136,6 +136,24 @@ class Engine(ABC):
     @abstractmethod
     async def release(self, grant: Grant) -> bool:
         """Give the lock back; False when it was no longer ours."""
+
+    async def acquire_all(self, requests: Sequence[Request]) -> Together:
+        """Take several mutexes in one step and one round trip: all of them, or nothing.
+
+        They come in the order of their names' bytes; each has an owner that asks for the first
+        time, and none is to be queued. A name that somebody holds or queues for is busy: the first
+        such name is the answer, with what ``acquire`` would say of it. None: nothing was granted,
+        and whoever wants to know more calls ``acquire`` for each. That is all that an engine says
+        that cannot do it in one step.
+        """
+        return None
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool] | None:
+        """Give several mutexes back in one round trip, with the answers of ``release``.
+
+        None: nothing was done; call ``release`` for each.
+        """
+        return None
 
     async def end_in(self, grant: Grant, seconds: float) -> bool:
         """Have a grant end in so many seconds, however long its ttl; False if it is not ours."""

@@ -101,6 +101,11 @@ class Busy(NamedTuple):
     """Meta of the present holder as JSON text, for messages."""
 
 
+Together: TypeAlias = list[Grant] | tuple[str, Busy] | None
+"""What became of a wish for several names at once: all grants, or nothing. Then it is the first
+name that is busy; or None, where the engine cannot tell in one step."""
+
+
 class Gone(NamedTuple):
     """The answer to a renewal that found no record of ours."""
 

@@ -17,11 +17,19 @@ from fencelock.engine import Engine
 from fencelock.engines.memory import MemoryEngine
 from fencelock.errors import EngineError, Unavailable
 from fencelock.model import Busy, Grant, Request
-from fencelock.recipes import several
+from fencelock.recipes import several as recipe
 from fencelock.testing import conformance
 from fencelock.testing.conformance import Broken, Flavor
 from fencelock.world import sleep
-from tests.conformance.broken import holding, lingering, listing, ordering, sharing, showing
+from tests.conformance.broken import (
+    holding,
+    lingering,
+    listing,
+    ordering,
+    several,
+    sharing,
+    showing,
+)
 
 TIMEOUT_S = 0.7  # a defect is waited for in vain: do not wait long
 
@@ -53,6 +61,7 @@ DEFECTS: dict[type[Engine], str] = {
     holding.WithdrawsNothing: """
         withdraw_leaves_the_queue withdraw_gives_back_a_grant acquire_raises_when_time_is_up
         a_waiter_that_timed_out_is_gone an_unanswered_try_is_unknown_and_undone
+        an_unanswered_request_for_several_is_taken_back
         a_waiter_of_a_silent_engine_times_out a_cancellation_does_not_wait_for_a_silent_engine""",
     holding.WithdrawsNothingSlowly: "a_cancelled_acquire_leaves_no_orphan",
     holding.WithdrawsTheGrantOnly: """
@@ -128,6 +137,14 @@ DEFECTS: dict[type[Engine], str] = {
     sharing.ForgetsWithTheBriefest: "what_is_kept_briefly_does_not_shorten_the_rest",
     sharing.RemembersWithoutCase: "names_remember_their_own",
     sharing.AnnouncesToItself: "observers_are_told",
+    several.TakesWhatIsFree: "several_locks_are_all_or_none nothing_is_granted_if_one_is_busy",
+    several.TakesWhatIsHeld: "several_locks_are_all_or_none nothing_is_granted_if_one_is_busy",
+    several.NamesTheLast: "nothing_is_granted_if_one_is_busy",
+    several.ReleasesTheFirst: "several_locks_are_all_or_none",
+    several.ReleasesTheFirstInDeed: """
+        several_locks_are_all_or_none several_are_released_each_by_its_own_grant""",
+    several.ReleasesAllInWords: "several_are_released_each_by_its_own_grant",
+    several.ReleasesAllOfTheNames: "several_are_released_each_by_its_own_grant",
     lingering.KnowsItsOwnOnly: "a_lease_can_be_handed_over",
     lingering.EndsAtOnce: "a_shortest_hold_outlasts_its_release",
     lingering.KeepsForASecond: "a_lost_lock_is_kept_for_its_delay",
@@ -206,21 +223,21 @@ DEFECTS_ABOVE: dict[str, tuple[Any, str, Callable[..., object]]] = {
     "a_wrong_ttl_does_not_touch_a_lease": (fencelock.sync, "check_ttl", _accept),
     "a_closed_client_says_so": (Core, "ready", _be_ready),
     "a_reader_cannot_become_a_writer": (Core, "refuse_upgrade", _accept),
-    "several_locks_are_all_or_none": (several, "release_all", _keep_all),
-    "the_order_of_names_does_not_deadlock": (several, "in_order", _as_named),
+    "several_locks_are_all_or_none": (recipe, "release_all", _keep_all),
+    "the_order_of_names_does_not_deadlock": (recipe, "in_order", _as_named),
     "the_loss_of_one_is_the_loss_of_all": (LeaseLifecycle, "leave", _leave_quietly),
-    "wrong_names_of_several_are_refused": (several, "in_order", _as_named),
+    "wrong_names_of_several_are_refused": (recipe, "in_order", _as_named),
     "a_waiter_survives_a_short_outage": (acquire, "_acquire", _give_up),
 }
 
 
 @pytest.mark.parametrize("name", DEFECTS_ABOVE)
 def test_a_broken_core_is_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    judge(name, timeout=5.0)
+    judge(name, several.OneByOne, timeout=5.0)
     where, what, defect = DEFECTS_ABOVE[name]
     monkeypatch.setattr(where, what, defect)
     with pytest.raises(Exception):  # noqa: B017, PT011  # how it is noticed does not matter
-        judge(name, timeout=5.0)
+        judge(name, several.OneByOne, timeout=5.0)
 
 
 def test_every_check_can_fail() -> None:

@@ -11,6 +11,7 @@ from fencelock.testing.faulty import Faults
 from tests.faults import engines
 from tests.faults.crew import Crew
 from tests.faults.flavors import FLAVORS
+from tests.faults.held import WHATS, What, whats
 from tests.faults.network import Network, through_a_proxy
 
 
@@ -26,7 +27,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture, needs in engines.FIXTURES.items():
         if fixture in metafunc.fixturenames:
             file = metafunc.definition.path.name
-            metafunc.parametrize(fixture, engines.suitable(needs | marked, file), indirect=True)
+            over = engines.suitable(needs | marked, file)
+            if "what" in metafunc.fixturenames:
+                pairs = [(engine, what) for engine in over for what in whats(engine)]
+                metafunc.parametrize((fixture, "what"), pairs, indirect=True)
+            else:
+                metafunc.parametrize(fixture, over, indirect=True)
 
 
 @pytest.fixture(params=FLAVORS)
@@ -39,6 +45,12 @@ def flavor(request: pytest.FixtureRequest) -> str:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Each engine."""
     return engines.fresh(request.param, tmp_path)
+
+
+@pytest.fixture
+def what(request: pytest.FixtureRequest) -> What:
+    """What is locked: a mutex, and where the engine has them, shares."""
+    return WHATS[request.param]
 
 
 @pytest.fixture

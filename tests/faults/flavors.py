@@ -12,7 +12,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from fencelock import aio, sync
@@ -242,11 +242,11 @@ _AWAITED = {
     "acquire", "close", "holders", "inspect", "release", "renew", "revoke", "scan", "try_acquire",
     "wait",
 }  # fmt: skip
-_MAKERS = {"lock", "semaphore", "rwlock", "read", "write"}
+_MAKERS = {"lock", "locks", "semaphore", "rwlock", "read", "write"}
 
 
 class _Dressed:
-    """A blocking client, lock, lease or loss with the manners of an asyncio one."""
+    """A blocking client, lock, lease or loss with the manners of an asyncio one; or several."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -262,6 +262,12 @@ class _Dressed:
     def __bool__(self) -> bool:
         return bool(self._inner)
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._inner)
+
+    def __getitem__(self, name: str) -> _Dressed:
+        return _Dressed(self._inner[name])
+
     async def __aenter__(self) -> _Dressed:
         return _Dressed(self._inner.__enter__())
 
@@ -272,7 +278,7 @@ class _Dressed:
 def _awaited(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     async def call(*args: Any, **options: Any) -> Any:
         answer = method(*args, **options)
-        return _Dressed(answer) if isinstance(answer, sync.Lease) else answer
+        return _Dressed(answer) if isinstance(answer, sync.Lease | sync.Leases) else answer
 
     return call
 

@@ -9,9 +9,14 @@ from contextlib import asynccontextmanager
 from fencelock import AcquireTimeout, aio
 from fencelock.testing import faulty
 from fencelock.testing.faulty import Faults
+from tests.faults.held import WHATS, Company, What
 from tests.faults.stepping import CancelAt
 
 DELAYS = {"no delay": 0.0, "a slow engine": 0.003}
+
+
+LOCK = WHATS["lock"]
+ALONE = Company(set())
 
 
 @asynccontextmanager
@@ -25,13 +30,16 @@ async def clients(url: str, delay: float) -> AsyncIterator[tuple[aio.Client, aio
         faults.heal()
 
 
-async def assert_nothing_is_left(fresh: aio.Client, where: str) -> None:
-    """A fresh client gets the lock at once, and nobody stands in the queue."""
+async def assert_nothing_is_left(
+    fresh: aio.Client, where: str, what: What = LOCK, company: Company = ALONE
+) -> None:
+    """A fresh client gets the lock at once, or what it keeps out; nobody stands in the queue."""
     state = await fresh.inspect("seat")
-    assert (state.holders, state.waiters) == ((), ()), where
-    lease = await fresh.lock("seat").try_acquire()
-    assert lease is not None, where
-    assert await lease.release() is True
+    assert (company.holders(state), state.waiters) == ([], ()), where
+    for lock in {what.kind: what.of(fresh), what.rival_kind: what.rival(fresh)}.values():
+        lease = await lock.try_acquire()
+        assert lease is not None, where
+        assert await lease.release() is True
 
 
 class Sweep:

@@ -12,23 +12,26 @@ from fencelock import aio
 from fencelock.testing import faulty
 from fencelock.testing.faulty import Faults
 from tests.faults.flavors import SOON
+from tests.faults.held import What
 from tests.faults.stepping import WAYS, CancelAt
 from tests.faults.sweeps import DELAYS, Sweep, assert_nothing_is_left, clients
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("delay", DELAYS)
-def test_an_acquire_cancelled_at_any_await_leaves_no_orphan(url: str, delay: str, way: str) -> None:
+def test_an_acquire_cancelled_at_any_await_leaves_no_orphan(
+    url: str, what: What, delay: str, way: str
+) -> None:
     """H09: the lock is free, so the engine may have granted it in the very moment of the cancel."""
 
     async def main() -> None:
-        async with clients(url, DELAYS[delay]) as (slow, fresh):
+        async with clients(url, DELAYS[delay]) as (slow, fresh), what.company(fresh) as company:
 
             class Free(Sweep):
                 async def after(self, where: str) -> None:
-                    await assert_nothing_is_left(fresh, where)
+                    await assert_nothing_is_left(fresh, where, what, company)
 
-            awaits = await Free(slow.lock("seat", ttl=60), way).run()
+            awaits = await Free(what.of(slow, ttl=60), way).run()
             assert awaits > 0 or (url.startswith("memory") and not DELAYS[delay])
 
     asyncio.run(main())
@@ -36,22 +39,25 @@ def test_an_acquire_cancelled_at_any_await_leaves_no_orphan(url: str, delay: str
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("delay", DELAYS)
-def test_a_waiter_cancelled_at_any_await_leaves_the_queue(url: str, delay: str, way: str) -> None:
+def test_a_waiter_cancelled_at_any_await_leaves_the_queue(
+    url: str, what: What, delay: str, way: str
+) -> None:
     """H09: cancelled while queued, up to the end of its own timeout. The holder is not touched."""
 
     async def main() -> None:
-        async with clients(url, DELAYS[delay]) as (slow, fresh):
-            holder = await fresh.lock("seat").acquire()
+        async with clients(url, DELAYS[delay]) as (slow, fresh), what.company(fresh) as company:
+            holder = await what.rival(fresh).acquire()
 
             class Queued(Sweep):
                 async def after(self, where: str) -> None:
                     state = await fresh.inspect("seat")
                     assert state.waiters == (), where
-                    assert [held.fence for held in state.holders] == [holder.fence], where
+                    held = [holding.fence for holding in company.holders(state)]
+                    assert held == [holder.fence], where
 
-            assert await Queued(slow.lock("seat", ttl=60, timeout=0.02), way).run() > 0
+            assert await Queued(what.of(slow, ttl=60, timeout=0.02), way).run() > 0
             assert await holder.release()
-            await assert_nothing_is_left(fresh, "at the end")
+            await assert_nothing_is_left(fresh, "at the end", what, company)
 
     asyncio.run(main())
 
@@ -60,25 +66,25 @@ def test_a_waiter_cancelled_at_any_await_leaves_the_queue(url: str, delay: str, 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("delay", DELAYS)
 def test_a_waiter_cancelled_while_the_lock_is_handed_to_it_leaves_no_orphan(
-    url: str, delay: str, way: str
+    url: str, what: What, delay: str, way: str
 ) -> None:
     """H09: the holder releases as soon as the waiter is queued: the lock may be the waiter's."""
 
     async def main() -> None:
-        async with clients(url, DELAYS[delay]) as (slow, fresh):
+        async with clients(url, DELAYS[delay]) as (slow, fresh), what.company(fresh) as company:
 
             class HandedOver(Sweep):
                 async def before(self) -> None:
-                    self.holder = await fresh.lock("seat", ttl=60).acquire()
+                    self.holder = await what.rival(fresh, ttl=60).acquire()
                     self.releasing = asyncio.create_task(release_when_queued(fresh, self.holder))
 
                 async def after(self, where: str) -> None:
                     self.releasing.cancel()
                     await asyncio.wait({self.releasing})
                     await self.holder.release()
-                    await assert_nothing_is_left(fresh, where)
+                    await assert_nothing_is_left(fresh, where, what, company)
 
-            assert await HandedOver(slow.lock("seat", ttl=60), way).run() > 0
+            assert await HandedOver(what.of(slow, ttl=60), way).run() > 0
 
     asyncio.run(main())
 
@@ -125,12 +131,12 @@ async def limited(limit: str, work: Coroutine[Any, Any, aio.Lease], seconds: flo
 @pytest.mark.parametrize("delay", DELAYS)
 @pytest.mark.parametrize("ending", ["release", "block"])
 def test_a_release_cancelled_at_any_await_still_releases(
-    url: str, delay: str, way: str, ending: str
+    url: str, what: What, delay: str, way: str, ending: str
 ) -> None:
     """H11: cancelled in ``release()`` or on the way out of ``async with``: the lock is free."""
 
     async def main() -> None:
-        async with clients(url, DELAYS[delay]) as (slow, fresh):
+        async with clients(url, DELAYS[delay]) as (slow, fresh), what.company(fresh) as company:
 
             async def release(lease: aio.Lease) -> None:
                 if ending == "release":
@@ -141,14 +147,15 @@ def test_a_release_cancelled_at_any_await_still_releases(
 
             place = 0
             for place in range(100):
-                lease = await slow.lock("seat", ttl=60).acquire()
+                lease = await what.of(slow, ttl=60).acquire()
                 step = CancelAt(release(lease), place, way)
                 try:
                     await step.run()
                 except asyncio.CancelledError:
                     assert step.hit
                 assert not lease
-                await assert_nothing_is_left(fresh, f"cancelled {way} at await no. {place}")
+                where = f"cancelled {way} at await no. {place}"
+                await assert_nothing_is_left(fresh, where, what, company)
                 if not step.hit:
                     break
             assert place > 0

@@ -13,54 +13,73 @@ from fencelock.worlds import clock
 from tests.faults.crew import Actor, Crew
 from tests.faults.engines import store_of
 from tests.faults.flavors import SOON, Lab, run
+from tests.faults.held import What
 
 
 @pytest.mark.needs("waiters")
 def test_the_lock_of_a_killed_holder_comes_free_when_its_lease_ends(
-    flavor: str, shared_url: str, crew: Crew
+    flavor: str, shared_url: str, what: What, crew: Crew
 ) -> None:
     """H21: SIGKILL. Whoever waits gets the lock when the lease is over, and not before."""
+    beside = company(crew, flavor, shared_url, what)
     holder, waiter = crew.actor(flavor, shared_url), crew.actor(flavor, shared_url)
-    held = holder.acquire("seat", ttl=1.2)
-    waiting = waiter.queue("seat", 1)
+    held = holder.acquire("seat", what=what.kind, ttl=1.2)
+    waiting = waiter.queue("seat", 1, what=what.rival_kind)
     last = holder.ask("status", name="seat")
     holder.kill()
     taken = waiting.result()
     assert taken["at"] >= last["valid_until"]
     assert taken["fence"] > held["fence"]
+    assert taken["slot"] == held["slot"]
+    assert waiter.ask("inspect", name="seat") == {"holders": 1 + len(beside), "waiters": 0}
+    for actor in (*beside, waiter):
+        assert actor.ask("release", name="seat") is True
 
 
 def test_the_lock_of_a_killed_holder_is_free_for_a_newcomer(
-    flavor: str, shared_url: str, crew: Crew
+    flavor: str, shared_url: str, what: What, crew: Crew
 ) -> None:
     """H21: nobody waited, and nobody has tidied up: the next one who asks gets it."""
+    company(crew, flavor, shared_url, what)
     holder, newcomer = crew.actor(flavor, shared_url), crew.actor(flavor, shared_url)
-    held = holder.acquire("seat", ttl=0.3, renew=False)
+    held = holder.acquire("seat", what=what.kind, ttl=0.3, renew=False)
     holder.kill()
-    taken = newcomer.acquire("seat", timeout=None)
+    taken = newcomer.acquire("seat", what=what.rival_kind, timeout=None)
     assert taken["fence"] > held["fence"]
+    assert taken["slot"] == held["slot"]
     assert taken["at"] >= held["valid_until"]
+
+
+def company(crew: Crew, flavor: str, url: str, what: What) -> list[Actor]:
+    """Those who hold the name beside what the test is about."""
+    actors = [crew.actor(flavor, url) for _ in range(what.beside)]
+    for actor in actors:
+        actor.acquire("seat", what=what.rival_kind, ttl=60)
+    return actors
 
 
 @pytest.mark.needs("waiters")
 def test_a_waiter_killed_while_it_is_woken_does_not_keep_the_lock(
-    flavor: str, shared_url: str, crew: Crew
+    flavor: str, shared_url: str, what: What, crew: Crew
 ) -> None:
     """H22: the head of the queue is frozen, the lock is handed to it, then it is killed.
 
     The next one gets the lock: after the dead one's ttl at the latest, and where the head has to
     come for it, long before.
     """
+    company(crew, flavor, shared_url, what)
     holder, dying, heir = (crew.actor(flavor, shared_url) for _ in range(3))
-    held = holder.acquire("seat", ttl=60)
-    dying.queue("seat", 1, ttl=store_of(shared_url).dead_waiter_ttl)
-    waiting = heir.queue("seat", 2, ttl=60)
+    held = holder.acquire("seat", what=what.rival_kind, ttl=60)
+    dying.queue("seat", 1, what=what.kind, ttl=store_of(shared_url).dead_waiter_ttl)
+    waiting = heir.queue("seat", 2, what=what.kind, ttl=60)
     dying.freeze()
     assert holder.ask("release", name="seat") is True
     dying.kill()
     assert waiting.result()["fence"] > held["fence"]
     assert heir.ask("release", name="seat") is True
-    assert holder.acquire("seat")["held"]  # at once: the dead one is not waited for again
+    # The dead one is not waited for again, but as a reader beside the heir, until its lease ends.
+    wait = SOON if what.kind == "reader" else 0
+    assert holder.acquire("seat", what=what.rival_kind, timeout=wait)["held"]
 
 
 def test_a_waiter_frozen_while_it_is_woken_is_passed_over_and_keeps_its_place(

@@ -7,23 +7,27 @@ import pytest
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable
 from fencelock.testing.faulty import Faults
 from tests.faults.flavors import Lab, run
+from tests.faults.held import What
+from tests.faults.sweeps import assert_nothing_is_left
 
 
 @pytest.mark.parametrize("message", ["request", "reply"])
 def test_an_acquire_whose_answer_is_lost_is_granted_once(
-    flavor: str, url: str, faults: Faults, message: str
+    flavor: str, url: str, what: What, faults: Faults, message: str
 ) -> None:
     """H13: the lost request or reply is asked for again, by the same owner."""
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(url, faults), await lab.connect(url)
-        lose(faults, message, 1, "acquire")
-        lease = await client.lock("seat", ttl=60).acquire(timeout=0)
-        assert len(faults.seen("acquire", "lost")) == 1
-        (holding,) = await other.holders("seat")
-        assert holding.fence == lease.fence
-        assert await lease.release() is True
-        assert await other.holders("seat") == []
+        async with what.company(other) as company:
+            lose(faults, message, 1, "acquire")
+            lease = await what.of(client, ttl=60).acquire(timeout=0)
+            assert len(faults.seen("acquire", "lost")) == 1
+            (holding,) = company.holders(await other.inspect("seat"))
+            assert holding.fence == lease.fence
+            assert await what.rival(other).try_acquire() is None
+            assert await lease.release() is True
+            assert company.holders(await other.inspect("seat")) == []
 
     run(flavor, scenario)
 
@@ -31,18 +35,17 @@ def test_an_acquire_whose_answer_is_lost_is_granted_once(
 @pytest.mark.parametrize("message", ["request", "reply"])
 @pytest.mark.parametrize("timeout", [0, None])
 def test_an_acquire_that_is_never_answered_fails_cleanly(
-    flavor: str, url: str, faults: Faults, message: str, timeout: float | None
+    flavor: str, url: str, what: What, faults: Faults, message: str, timeout: float | None
 ) -> None:
     """H13: no answer at all. The attempt is taken back, and the error says that nothing is held."""
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(url, faults), await lab.connect(url)
-        lose(faults, message, 1000, "acquire")
-        with pytest.raises(Unavailable, match="nothing is held"):
-            await client.lock("seat", ttl=60).acquire(timeout=timeout)
-        lease = await other.lock("seat").acquire(timeout=0)
-        assert (await other.inspect("seat")).waiters == ()
-        await lease.release()
+        async with what.company(other) as company:
+            lose(faults, message, 1000, "acquire")
+            with pytest.raises(Unavailable, match="nothing is held"):
+                await what.of(client, ttl=60).acquire(timeout=timeout)
+            await assert_nothing_is_left(other, "after the error", what, company)
 
     run(flavor, scenario)
 
@@ -70,17 +73,18 @@ def test_an_acquire_that_cannot_even_be_taken_back_says_until_when(
 @pytest.mark.needs("order", "waiters")
 @pytest.mark.needs("place")
 def test_a_waiter_whose_answers_are_lost_keeps_its_place(
-    flavor: str, url: str, faults: Faults
+    flavor: str, url: str, what: What, faults: Faults
 ) -> None:
     """H13: the reply to joining the queue is lost, and asking again does not send it to the end."""
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(url, faults), await lab.connect(url)
-        holder = await other.lock("seat").acquire()
+        crowd = [await what.rival(other).acquire(timeout=0) for _ in range(1 + what.beside)]
         order: list[str] = []
 
         async def wait(name: str, by: object) -> None:
-            lock = (client if by is client else other).lock("seat", meta={"who": name})
+            wants = what.of if by is client else what.rival
+            lock = wants(client if by is client else other, meta={"who": name})
             async with await lock.acquire(timeout=10):
                 order.append(name)
 
@@ -95,32 +99,34 @@ def test_a_waiter_whose_answers_are_lost_keeps_its_place(
         state = await other.inspect("seat")
         assert [waiter.meta["who"] for waiter in state.waiters] == ["first", "second"]
         await lab.until(lambda: len(faults.seen("acquire", "lost")) == 2, "both answers lost")
-        await holder.release()
+        await crowd[0].release()
         await first.result()
         await second.result()
         assert order == ["first", "second"]
+        for lease in crowd[1:]:
+            await lease.release()
 
     run(flavor, scenario)
 
 
 @pytest.mark.parametrize("message", ["request", "reply"])
 def test_a_release_whose_answer_is_lost_is_a_release(
-    flavor: str, url: str, faults: Faults, message: str
+    flavor: str, url: str, what: What, faults: Faults, message: str
 ) -> None:
     """H14: never "somebody took it": it was released, by us."""
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
         client, other = await lab.connect(url, faults), await lab.connect(url)
-        async with client.lock("seat", ttl=60, on_lost=told.append) as lease:
+        async with what.of(client, ttl=60, on_lost=told.append) as lease:
             lose(faults, message, 1, "release")
         assert len(faults.seen("release", "lost")) == 1
         assert lease.reason is None
         assert not told
-        taken = await other.lock("seat").acquire(timeout=0)
+        taken = await what.rival(other).acquire(timeout=0)
 
         lose(faults, message, 1, "release")
-        lease = await client.lock("other", ttl=60).acquire()
+        lease = await what.of(client, "other", ttl=60).acquire()
         assert await lease.release() is True
         assert await other.holders("other") == []
         await taken.release()
@@ -202,13 +208,13 @@ def test_a_renewal_whose_answer_is_lost_keeps_the_lease(
 
 
 def test_an_early_renewal_whose_answer_is_lost_is_the_callers_to_know(
-    flavor: str, url: str, faults: Faults
+    flavor: str, url: str, what: What, faults: Faults
 ) -> None:
     """H15: ``renew()`` says unknown, and the lease is what it was before."""
 
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(url, faults)
-        lease = await client.lock("seat", ttl=60).acquire()
+        lease = await what.of(client, ttl=60).acquire()
         faults.lose_replies(1, "renew")
         with pytest.raises(OutcomeUnknown):
             await lease.renew()

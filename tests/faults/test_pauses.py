@@ -15,6 +15,7 @@ from fencelock.testing.faulty import Faults
 from fencelock.worlds import clock
 from tests.faults.crew import Crew, Refused
 from tests.faults.flavors import Lab, make_due, run
+from tests.faults.held import What
 from tests.faults.resource import Resource
 
 # A process that is stopped in the midst of a renewal cannot tell that from an answer that was late.
@@ -22,15 +23,18 @@ WHY_FROZEN = r"^Expired: .* is lost: .*(process was stopped|renewal was not answ
 
 
 def test_a_frozen_holder_learns_its_loss_and_harms_nobody(
-    flavor: str, shared_url: str, crew: Crew, tmp_path: Path
+    flavor: str, shared_url: str, what: What, crew: Crew, tmp_path: Path
 ) -> None:
     """H01: SIGSTOP past the ttl. Another takes over with a higher fence, and its lease is safe."""
     resource = Resource(tmp_path / "resource")
     frozen, other = crew.actor(flavor, shared_url), crew.actor(flavor, shared_url)
-    old = frozen.acquire("seat", ttl=0.6)
+    for _ in range(what.beside):
+        crew.actor(flavor, shared_url).acquire("seat", what=what.rival_kind, ttl=60)
+    old = frozen.acquire("seat", what=what.kind, ttl=0.6)
     frozen.freeze()
-    new = other.acquire("seat", ttl=30, timeout=None)
+    new = other.acquire("seat", what=what.rival_kind, ttl=30, timeout=None)
     assert new["fence"] > old["fence"]
+    assert new["slot"] == old["slot"]
     assert new["at"] >= old["valid_until"]
     other.ask("write", name="seat", path=str(tmp_path / "resource"), value="new")
     frozen.thaw()
@@ -41,7 +45,7 @@ def test_a_frozen_holder_learns_its_loss_and_harms_nobody(
         frozen.ask("write", name="seat", path=str(tmp_path / "resource"), value="old")
     assert frozen.insist("release", name="seat") is False
     assert other.ask("status", name="seat")["held"]
-    assert other.ask("inspect", name="seat") == {"holders": 1, "waiters": 0}
+    assert other.ask("inspect", name="seat") == {"holders": 1 + what.beside, "waiters": 0}
     assert resource.value() == "new"
 
 

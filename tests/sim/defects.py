@@ -126,7 +126,7 @@ def free_whoever_holds_it(patch: Patch) -> None:
     """Release and withdraw look at the name and not at the owner."""
     leave = Store.leave
 
-    def careless(self: Store, key: memory.Key, owner: str, now: float) -> bool:
+    def careless(self: Store, key: units.Key, owner: str, now: float) -> bool:
         name = self.names.get(key)
         return leave(self, key, next(iter(name.records), owner) if name else owner, now)
 
@@ -161,7 +161,7 @@ def hand_on_to_the_dead(patch: Patch) -> None:
     """A waiter that does not answer is handed the lock again and again."""
     hand_on = Store.hand_on
 
-    def patient(self: Store, key: memory.Key, name: Any, now: float) -> Any:
+    def patient(self: Store, key: units.Key, name: Any, now: float) -> Any:
         for waiter in name.queue.values():
             waiter.lapsed = False
         return hand_on(self, key, name, now)

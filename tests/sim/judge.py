@@ -19,8 +19,7 @@ from fencelock.engines.units import CLAIM_S
 
 if TYPE_CHECKING:
     from fencelock._client.hold_state import HoldState
-    from fencelock.engines.memory import Key
-    from fencelock.engines.units import Name, Record
+    from fencelock.engines.units import Key, Name, Record
     from fencelock.model import Request
     from tests.sim.memory_run import Client, MemoryRun
 

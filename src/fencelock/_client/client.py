@@ -73,7 +73,7 @@ class Core(Generic[L]):
     ) -> None:
         self.world = world
         self._make_engine = make_engine
-        self._make_lease = lease
+        self.make_lease = lease
         self._inherited: list[LeaseLifecycle] = []
         self._mutex = world.mutex()
         self._opening: Callable[[], _Opening | None] = lambda: None
@@ -86,13 +86,13 @@ class Core(Generic[L]):
         self._begin()
 
     def _begin(self) -> None:
-        self._waitlist = acquire.Waitlist()
-        self._about = HolderMeta(self.world)
+        self.waitlist = acquire.Waitlist()
+        self.about = HolderMeta(self.world)
         engine = self._make_engine()
         self.lifecycle = LeaseLifecycle(self.world, engine)
         self.engine, self.keeper = engine, self.lifecycle.keeper
         self.pending = self.lifecycle.pending
-        self.keeper.chore = partial(self._waitlist.adopt, self.pending)
+        self.keeper.chore = partial(self.waitlist.adopt, self.pending)
         self.generation = self.lifecycle.generation  # last: from here on all of it is of use
 
     @property
@@ -137,9 +137,9 @@ class Core(Generic[L]):
 
     async def _let_go(self) -> None:
         deadline = self.world.now() + CLOSE_S
-        self._waitlist.close()
-        self._waitlist.adopt(self.pending)
-        while self._waitlist.attempts and self.world.now() < deadline - CLOSE_S / 2:
+        self.waitlist.close()
+        self.waitlist.adopt(self.pending)
+        while self.waitlist.attempts and self.world.now() < deadline - CLOSE_S / 2:
             await sleep(self.world, ENDING_S)  # those who waited take their attempts back
         for hold in [*self.keeper.held(), *self.lifecycle.abandoned]:
             self.engine.mark_failed(hold.grant)  # its body has not ended well, or not at all
@@ -227,7 +227,7 @@ class Core(Generic[L]):
         started = world.now()
         limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
-            await self._ready_by(limit)
+            await self.ready_by(limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
         name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, linger = spec
@@ -237,10 +237,10 @@ class Core(Generic[L]):
             return lease
         if max_hold is not None and max_hold < ttl:
             ttl = max_hold
-        about, owner = self._about.text(meta), world.owner()
+        about, owner = self.about.text(meta), world.owner()
         kept = ttl if linger is None else ttl + linger.delay
         request = wished(name, owner, kept, about, timeout != 0, key, share)
-        engine, keeper, waitlist, pending = self.engine, self.keeper, self._waitlist, self.pending
+        engine, keeper, waitlist, pending = self.engine, self.keeper, self.waitlist, self.pending
         hold: HoldState | None = None
         attempt = acquire.Attempt()
         waitlist.attempts[owner] = (request, weakref.ref(attempt, waitlist.gone.append))
@@ -272,7 +272,7 @@ class Core(Generic[L]):
             hold = HoldState(grant, about, renew, hold_until, on_lost, self.generation)
             if linger is not None or share is READ:
                 self._note(hold, spec)
-            lease = self._make_lease(self, hold)  # from here on its collection is seen
+            lease = self.make_lease(self, hold)  # from here on its collection is seen
             if waitlist.closed:
                 waitlist.check()
             keeper.add(hold)
@@ -284,7 +284,7 @@ class Core(Generic[L]):
             return lease
         except BaseException as error:
             if hold is not None or not isinstance(error, FencelockError):
-                await self._undo(request, hold, limit)
+                await self.undo(request, hold, limit)
             waitlist.attempts.pop(owner, None)
             raise
         finally:
@@ -302,7 +302,7 @@ class Core(Generic[L]):
         """The grant as its holder may believe in it, where the engine keeps it for longer."""
         grant = granted(grant.name, grant.owner, grant.fence, ttl, grant.asked_at, grant.share)
         if grant.valid_until <= self.world.now():
-            await self._undo(request, None, limit)
+            await self.undo(request, None, limit)
             raise acquire.too_late(request._replace(ttl=ttl))
         return grant
 
@@ -317,7 +317,7 @@ class Core(Generic[L]):
                     " release the read lock first, and look again at what it read"
                 )
 
-    async def _ready_by(self, limit: float) -> None:
+    async def ready_by(self, limit: float) -> None:
         try:
             with self.world.until(limit):
                 await self.ready()
@@ -326,7 +326,7 @@ class Core(Generic[L]):
                 f"the engine was not reached in time ({error}); nothing was asked for"
             ) from error
 
-    async def _undo(self, request: Request, hold: HoldState | None, limit: float) -> None:
+    async def undo(self, request: Request, hold: HoldState | None, limit: float) -> None:
         """Take back an attempt that has failed: the engine may have granted what nobody gets.
 
         Whatever it failed by: a cancellation, an exception of a signal handler, no thread left.
@@ -335,11 +335,11 @@ class Core(Generic[L]):
         if hold is not None:
             self.keeper.retire(hold)
         self.world.unbound()
-        if request.owner in self._waitlist.attempts:
+        if request.owner in self.waitlist.attempts:
             await self.pending.withdraw(
                 request,
                 grace(self.world, limit),
-                self._waitlist.attempts,
+                self.waitlist.attempts,
                 doubted=True,
                 watched=True,
             )
@@ -392,7 +392,7 @@ class Core(Generic[L]):
         name, owner, fence, ttl, _, _, share = grant
         grant = granted(name, owner, fence, ttl, self.world.now(), share)
         hold = HoldState(grant, "{}", False, None, None, self.generation)
-        return self._make_lease(self, hold)
+        return self.make_lease(self, hold)
 
     async def resume(self, token: str) -> L:
         """Hold and renew what another process handed over; raise LeaseLost if it is gone."""

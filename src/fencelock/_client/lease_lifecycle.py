@@ -8,6 +8,7 @@ acquires, and nothing knows whose client it is.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from .. import observe
@@ -23,7 +24,7 @@ from .lease_token import pack
 from .lock_options import READ
 from .loss_notify import tell_unreleased
 from .pending import Pending
-from .release import free, free_again, give_back, release_later, settle
+from .release import free, free_again, free_all, give_back, release_later, settle
 
 PRESUMED = "a request had no answer, and asked again the lock was gone: released, or revoked before"
 
@@ -102,8 +103,49 @@ class LeaseLifecycle:
             gone = engine.why_gone(hold.grant)
             hold.loss = hold.lost_error(gone.loss, gone.reason)
         if observe.subscribers:
-            detail = PRESUMED if hold.presumed else ""
-            observe.emit(hold.event("released", detail, world.now() - hold.since))
+            self._emit_released(hold)
+        return freed
+
+    def _emit_released(self, hold: HoldState) -> None:
+        detail = PRESUMED if hold.presumed else ""
+        observe.emit(hold.event("released", detail, self.world.now() - hold.since))
+
+    async def release_all(self, holds: Sequence[HoldState]) -> list[bool] | None:
+        """Give several locks back in one request, where the engine can.
+
+        None, and nothing is done, unless all of them hold and none is out of the common: then each
+        is to be released by itself.
+        """
+        if len(holds) < 2 or self.engine.commits or not all(map(self._is_plain, holds)):
+            return None
+        try:
+            return await self._release_all(holds)
+        except FencelockError:
+            raise
+        except BaseException:  # of a signal handler: see release()
+            for hold in holds:
+                self.release_later(hold)
+            raise
+
+    def _is_plain(self, hold: HoldState) -> bool:
+        usual = hold.count == 1 and hold.before_release is None and not hold.min_until
+        return usual and self.loss(hold) is None and not hold.released
+
+    async def _release_all(self, holds: Sequence[HoldState]) -> list[bool]:
+        world, engine = self.world, self.engine
+        began = world.now()
+        with world.until(NO_LIMIT if world.cancels else began + policy.RELEASE_S):
+            held = [self.keeper.retire(hold) for hold in holds]
+            for hold in holds:
+                self._forget(hold)
+            work = free_all(world, engine, self.pending, holds, began)
+            freed = await world.shield(work, engine.plain)
+        for hold, was_held, was_freed in zip(holds, held, freed, strict=True):
+            if hold.loss is None and not was_freed and was_held:
+                gone = engine.why_gone(hold.grant)
+                hold.loss = hold.lost_error(gone.loss, gone.reason)
+            if observe.subscribers:
+                self._emit_released(hold)
         return freed
 
     def _forget(self, hold: HoldState) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from ..engine import Engine
@@ -31,6 +32,38 @@ async def free(
         return await free_again(world, engine, pending, hold, began, error)
     if hold.rare is not None:
         settle(pending, hold)
+    return freed
+
+
+async def free_all(
+    world: World, engine: Engine, pending: Pending, holds: Sequence[HoldState], began: float
+) -> list[bool]:
+    """Release several holds in one request, where the engine can; ``began`` is now.
+
+    All are tried. What could not be confirmed is raised once that was done.
+    """
+    answers: list[bool] | None = None
+    error: BaseException | None = None
+    try:
+        answers = await engine.release_all([hold.grant for hold in holds])
+    except BaseException as raised:
+        error = raised
+    if answers is not None:
+        return answers
+    freed, failure = list[bool](), None
+    for hold in holds:
+        try:
+            if error is None:
+                freed.append(await free(world, engine, pending, hold, began))
+            else:
+                freed.append(await free_again(world, engine, pending, hold, began, error))
+        except BaseException as raised:
+            failure = failure or raised
+    try:
+        if failure is not None:
+            raise failure
+    finally:
+        del error, failure  # their tracebacks have this frame
     return freed
 
 

@@ -28,8 +28,8 @@ from ..model import (
     Grant,
     Holding,
     Request,
-    Share,
     State,
+    Together,
     Traits,
     Waiting,
     granted,
@@ -40,10 +40,9 @@ from ..model import (
     units_of,
 )
 from ..world import Signal, World
-from .units import Name, Record, Waiter
+from .units import KINDS, Key, Name, Record, Waiter, key_of
 
 LOOK_S = 0.5  # the slow look that makes up for a push that never came
-KINDS = ("lock", "semaphore", "rwlock")
 
 
 class Memo(NamedTuple):
@@ -51,14 +50,6 @@ class Memo(NamedTuple):
 
     items: dict[str, int]
     until: float
-
-
-Key = tuple[str, str]
-"""The kind of a name and the name: names of different kinds have nothing in common."""
-
-
-def key_of(name: str, share: Share | None) -> Key:
-    return ("lock" if share is None else share.kind, name)
 
 
 class Store:
@@ -171,6 +162,20 @@ class MemoryEngine(Engine):
         if first is None:  # it fits, and somebody who waits comes first
             return Busy(LOOK_S, position, request.queue)
         return Busy(min(first.expires_at - now, LOOK_S), position, request.queue, first.meta)
+
+    async def acquire_all(self, requests: Sequence[Request]) -> Together:
+        now, store = self.world.now(), self.store
+        with store.mutex:
+            for request in requests:
+                name = store.current(key_of(request.name, None), now)
+                if name is not None and not (name.free and name.first(now) is None):
+                    return request.name, self._busy(request, name, now)
+            grants = list[Grant]()
+            for request in requests:
+                name = store.names.setdefault(key_of(request.name, None), Name(1))
+                fence = store.give(name, request, now, claimed=True).fence
+                grants.append(granted(request.name, request.owner, fence, request.ttl, now))
+            return grants
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()

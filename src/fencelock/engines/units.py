@@ -6,6 +6,14 @@ from ..model import Request, Share, units_of
 
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead
+KINDS = ("lock", "semaphore", "rwlock")
+
+Key = tuple[str, str]
+"""The kind of a name and the name: names of different kinds have nothing in common."""
+
+
+def key_of(name: str, share: Share | None) -> Key:
+    return ("lock" if share is None else share.kind, name)
 
 
 class Record:

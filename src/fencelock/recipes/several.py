@@ -1,7 +1,9 @@
 """Acquire several locks: all or none, in one order for everybody, with one loss for all.
 
-* The order is that of the names' bytes, whatever order a caller names them in: of two who want the
-  same locks one gets the first of them, and the other waits for it with empty hands.
+* All that are free are acquired in one step, where the engine can do that.
+* Who has to wait asks for one after another. The order is that of the names' bytes, whatever order
+  a caller names them in: of two who want the same locks one gets the first of them, and the other
+  waits for it with empty hands.
 * One timeout covers all. What was acquired is kept by the keeper meanwhile, and given back in
   reverse if one cannot be acquired.
 """
@@ -13,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .._client import policy
+from .._client.attempt_all import attempt_all, is_plain
 from .._client.facade import Cores, LeaseBase
 from .._client.hold_state import HoldState
 from .._client.lock_options import LockSpec
@@ -58,9 +61,15 @@ async def acquire_all(
 ) -> list[L] | tuple[str, Busy]:
     """Acquire all within the timeout, or none: then say which one could not be acquired."""
     deadline = policy.deadline(core.world.now(), timeout)
-    leases: list[L] = []
+    specs, leases = _told_once(specs), list[L]()
     try:
-        for spec in _told_once(specs):
+        if len(specs) > 1 and is_plain(specs[0]):
+            at_once = await attempt_all(core, specs, timeout)
+            if isinstance(at_once, list):
+                leases = at_once
+            elif at_once is not None and timeout == 0:
+                return at_once
+        for spec in specs if not leases else ():
             rest = None if deadline is None else max(0.0, deadline - core.world.now())
             answer = await core.attempt(spec, rest)
             if isinstance(answer, Busy):
@@ -79,10 +88,13 @@ async def acquire_all(
 
 
 async def release_all(core: Core[L], leases: Sequence[L]) -> bool:
-    """Give all back, the last one first; True when each was still ours.
+    """Give all back, at once or the last one first; True when each was still ours.
 
     All are tried. What could not be confirmed goes on in the background, and is raised.
     """
+    answers = await core.lifecycle.release_all([hold_of(lease) for lease in leases])
+    if answers is not None:
+        return all(answers)
     freed, failure = True, None
     for lease in reversed(leases):
         try:
@@ -104,6 +116,15 @@ async def release_later(core: Core[L], leases: Sequence[L]) -> None:
     else:
         for lease in leases:
             core.lifecycle.release_later(hold_of(lease))
+
+
+async def leave_all(core: Core[L], leases: Sequence[L]) -> None:
+    """Give back at once what can be, before each lease is left by itself: that has nothing to do
+    then, or says what went wrong."""
+    try:
+        await core.lifecycle.release_all([hold_of(lease) for lease in leases])
+    except FencelockError:
+        pass
 
 
 def is_any_lost(leases: LeasesBase[L]) -> bool:

@@ -13,6 +13,7 @@ from .several import (
     LocksBase,
     acquire_all,
     is_any_lost,
+    leave_all,
     release_all,
     wait_any_lost,
 )
@@ -91,6 +92,7 @@ class Leases(LeasesBase["Lease"]):
         stack = AsyncExitStack()
         for lease in self.values():
             stack.push_async_exit(lease)
+        stack.push_async_callback(leave_all, self.core, list(self.values()))  # the first to run
         await stack.__aexit__(kind, error, traceback)
 
 

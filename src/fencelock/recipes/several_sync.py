@@ -16,6 +16,7 @@ from .several import (
     acquire_all,
     hold_of,
     is_any_lost,
+    leave_all,
     release_all,
     wait_any_lost,
 )
@@ -94,6 +95,7 @@ class Leases(LeasesBase["Lease"]):
         stack = ExitStack()
         for lease in self.values():
             stack.push(lease)
+        stack.callback(lambda: drive(leave_all(self.core, list(self.values()))))  # the first to run
         try:
             stack.__exit__(kind, error, traceback)
         except FencelockError:

@@ -25,7 +25,7 @@ from .. import aio, engines, sync
 from .._client.client import Core
 from ..engine import Engine, Verification
 from ..errors import OutcomeUnknown, Unavailable
-from ..model import Busy, Finding, Gone, Grant, Holding, Request, State
+from ..model import Busy, Finding, Gone, Grant, Holding, Request, State, Together
 from ..world import Signal, World, sleep
 
 T = TypeVar("T")
@@ -200,6 +200,14 @@ class FaultyEngine(Engine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         return await self._call("acquire", [request.name], partial(self.inner.acquire, request))
+
+    async def acquire_all(self, requests: Sequence[Request]) -> Together:
+        names = [request.name for request in requests]
+        return await self._call("acquire", names, partial(self.inner.acquire_all, requests))
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool] | None:
+        names = [grant.name for grant in grants]
+        return await self._call("release", names, partial(self.inner.release_all, grants))
 
     async def end_in(self, grant: Grant, seconds: float) -> bool:
         return await self._call("release", [grant.name], partial(self.inner.end_in, grant, seconds))

@@ -180,7 +180,7 @@ async def until_waiting(lab: Lab, client: aio.Client) -> None:
 
     The servers know earlier; and what breaks before it has heard so is its first try, which fails.
     """
-    await lab.until(lambda: client._core._waitlist.signals, "the waiter to wait")
+    await lab.until(lambda: client._core.waitlist.signals, "the waiter to wait")
 
 
 async def until_served(lab: Lab, client: aio.Client) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from fencelock import FencelockError, LeaseLost, aio
 from fencelock.worlds import clock
 from tests.faults.flavors import Lab, make_due, make_end, run
+from tests.faults.held import wanted
 from tests.faults.resource import Resource
 from tests.grace import lengthen_grace
 
@@ -36,12 +37,12 @@ class Actor:
         self.leases: dict[str, aio.Lease] = {}
 
     async def acquire(
-        self, name: str, *, timeout: float | None = 0, **options: Any
+        self, name: str, *, what: str = "lock", timeout: float | None = 0, **options: Any
     ) -> dict[str, Any] | None:
         def lost(loss: LeaseLost) -> None:
             say(event="lost", name=name, kind=type(loss).__name__, reason=loss.reason)
 
-        lock = self.client.lock(name, on_lost=lost, **options)
+        lock = wanted(self.client, what, name, on_lost=lost, **options)
         lease = await lock.acquire(timeout=timeout)
         self.leases[name] = lease
         granted = await self.status(name)
@@ -60,6 +61,7 @@ class Actor:
             "at": now,
             "held": bool(lease),
             "fence": lease.fence,
+            "slot": lease.slot,
             "reason": lease.reason,
             "valid_until": now + lease.remaining(),
             "renewals": lease._hold.renewals,

@@ -1,6 +1,8 @@
-"""Takes locks over and over and says when it was sure to hold them: ``… stormer FLAVOR URL SEED``.
+"""Takes locks over and over and says when it was sure to hold them.
 
-Each line says: at some moment between ``from`` and ``to`` I held this name with this fence.
+``python -m tests.faults.workers.stormer FLAVOR URL SEED KIND...``: the kinds are those of
+``held.wanted``, one of which is chosen each time. Each line says: at some moment between ``from``
+and ``to`` I held this name with this fence, in this role and slot.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 from fencelock import AcquireTimeout, LeaseLost, Unavailable
 from fencelock.worlds import clock
 from tests.faults.flavors import Lab, run
+from tests.faults.held import wanted
 
 TRIES = 10
 
@@ -38,13 +41,15 @@ async def work(lab: Lab) -> None:
     say(event="ready")
     while True:
         try:
-            async with client.lock(f"seat:{chance.randrange(2)}", ttl=0.3, timeout=5) as lease:
+            name, kind = f"seat:{chance.randrange(2)}", chance.choice(sys.argv[4:])
+            async with wanted(client, kind, name, ttl=0.3, timeout=5) as lease:
                 while chance.random() < 0.7:
                     began_at, left = clock.now(), lease.remaining()
                     ended_at = clock.now()
                     if ended_at < began_at + left:
-                        facts = {"name": lease.name, "fence": lease.fence}
-                        say(event="held", **facts, **{"from": began_at, "to": ended_at})
+                        facts = {"name": lease.name, "fence": lease.fence, "slot": lease.slot}
+                        times = {"from": began_at, "to": ended_at}
+                        say(event="held", role=lease.role, **facts, **times)
                     await lab.let_pass(chance.random() * 0.01)
         except AcquireTimeout:
             say(event="timeout")

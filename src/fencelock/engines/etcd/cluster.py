@@ -9,7 +9,7 @@ the wire's.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ...engine import Address
 from ...errors import (
@@ -20,7 +20,7 @@ from ...errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from ...model import Busy, Grant, Request
+from ...model import Request
 from ...wires.grpc.connection import OnEnd, OnMessage
 from ...wires.grpc.server import Metadata
 from ...wires.grpc.status import RpcError
@@ -30,6 +30,8 @@ from ..options import REQUEST_TIMEOUT_S, common, tls
 from .messages import replies, requests
 from .messages.requests import AUTHENTICATE, RANGE, TXN, WATCH
 from .wire import WORK
+
+T = TypeVar("T")
 
 PORT = 2379
 OPTIONS = common("prefix", "request_timeout", "tls", "ca", "cert", "key")
@@ -66,7 +68,7 @@ class LeaseGone(EngineError):
     """The etcd lease has ended, so all keys on it are gone; nothing happened."""
 
 
-async def go_on(request: Request, step: Coroutine[Any, Any, Grant | Busy]) -> Grant | Busy:
+async def go_on(request: Request, step: Coroutine[Any, Any, T]) -> T:
     """Take a further step for an owner whose key is there.
 
     One who waits stays where it is when that fails; for anybody else "nothing happened" would not

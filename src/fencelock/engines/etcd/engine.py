@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from ...engine import Address, Engine
 from ...errors import EngineError
-from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Traits
+from ...model import Busy, Finding, Gone, Grant, Holding, Request, State, Together, Traits
 from ...world import Signal, World
 from .cluster import OPTIONS, Cluster, LeaseGone, go_on
 from .contention import Contention
@@ -33,6 +33,7 @@ from .queue import Ahead, Queue
 from .renewal import Renewal
 from .rwlock import RWLocks
 from .semaphore import Semaphores
+from .several import Several
 from .watch import Watches
 
 CROWDED = 8  # a lock that was wanted by others is expected to be for so many times
@@ -73,6 +74,7 @@ class EtcdEngine(Engine):
             "rwlock": RWLocks(self._contention),
             "semaphore": Semaphores(self._contention),
         }
+        self._several = Several(self._contention, self._cluster, self._leases, self._keys)
         self._memos = Memos(world, self._cluster, self._keys)
 
     async def open(self) -> None:
@@ -230,6 +232,12 @@ class EtcdEngine(Engine):
         if own is not None:
             self._own_keys.forget(own)
         return freed
+
+    async def acquire_all(self, requests: Sequence[Request]) -> Together:
+        return await self._several.acquire(requests)
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool] | None:
+        return await self._several.release(grants)
 
     async def watch(self, request: Request, signal: Signal) -> None:
         """Set the signal whenever this owner should look again."""

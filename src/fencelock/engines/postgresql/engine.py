@@ -41,13 +41,16 @@ class PostgresqlEngine(Engine):
 
     async def open(self) -> None:
         """Reach the database, and make there what is missing."""
-        from .tables import fence_counter, shares, store  # text that most clients never need
+        from .tables import fence_counter, several, shares, store  # text that few clients need
 
         await self._wire.open()
         table, schema, mode = self._settings.table, self._settings.schema, self._settings.mode
         names = qualified(table, schema)
-        more = {f"{names}_tidy_shares": partial(shares, table, schema)} if mode == "lease" else {}
-        await self._make(names, {f"{names}_lift": partial(store, table, schema), **more})
+        parts = {f"{names}_lift": partial(store, table, schema)}
+        if mode == "lease":
+            parts[f"{names}_tidy_shares"] = partial(shares, table, schema)
+            parts[f"{names}_take_all"] = partial(several, table, schema)
+        await self._make(names, parts)
         if mode == "advisory":
             await self._make(ADVISORY, {f"{ADVISORY}_lift": partial(fence_counter, ADVISORY)})
 

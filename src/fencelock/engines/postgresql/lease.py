@@ -23,18 +23,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...engine import Address, Engine, Verification
-from ...errors import Unavailable
-from ...model import Busy, Gone, Grant, Holding, Request, Share, State, Traits, granted, renewed
+from ...model import (
+    Busy,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    Share,
+    State,
+    Together,
+    Traits,
+    granted,
+    renewed,
+)
 from ...world import Signal, World
 from .._sql.hold import renewal_timeout
 from .engine import PostgresqlEngine
+from .inspect import Inspector
 from .listener import ANNOUNCED, Listener, changes
 from .memos import Memos
-from .rows import Rows, flag, holding, integer, limit_of, number, string, waiting, words
+from .rows import gone, integer, number, string, words
+from .several import LOOK_S, Several
 from .shares import Shares
 from .statements import Statements
 
-LOOK_S = 60.0  # the listener looks for all waiters; this is the net under it
 POLL_MIN_S, POLL_MAX_S = 0.02, 0.5  # without a listener
 PROTECTED_S = 0.05  # how often to look at an expired lease that a transaction still protects
 TIDY_EVERY = 1000  # grants between two looks for rows that nobody uses
@@ -77,8 +89,8 @@ class LeaseEngine(PostgresqlEngine):
         self._sql = Statements("lease", table, schema)
         self._shares = Shares(world, self._wire, Statements("shares", table, schema), self._busy)
         self._memos = Memos(self._wire, Statements("memos", table, schema))
-        self._kinds = [self._sql]
-        """The statements of all that can be used: with those of shares, if their tables can."""
+        self._several = Several(world, self._wire, self._sql)
+        self._inspector = Inspector(self._wire, [self._sql])
         self._listener: Listener | None = None
         self._grants = 0
         self._contended: set[str] = set()
@@ -88,9 +100,9 @@ class LeaseEngine(PostgresqlEngine):
         await super().open()
         direct = self._wire.direct or self._settings.listen is not None
         if await self._shares.usable():
-            self._kinds = [self._sql, self._shares.sql]
+            self._inspector.kinds = [self._sql, self._shares.sql]
         if self._settings.push and direct:
-            self._listener = self._wire.listener(self.world, *self._kinds)
+            self._listener = self._wire.listener(self.world, *self._inspector.kinds)
             self._shares.listener = self._listener
         else:
             self.traits = self.traits._replace(
@@ -98,7 +110,7 @@ class LeaseEngine(PostgresqlEngine):
             )
         if not self._wire.direct:
             await self._see_durability()
-        await self._of_all_kinds("tidy")
+        await self._inspector.of_all_kinds("tidy")
 
     async def _see_durability(self) -> None:
         """Behind a pooler a session's settings are not ours to make."""
@@ -157,6 +169,12 @@ class LeaseEngine(PostgresqlEngine):
         self._expect_a_queue(name)
         return self._busy(queue, number(remaining), integer(position), string(holder))
 
+    async def acquire_all(self, requests: Sequence[Request]) -> Together:
+        answer = await self._several.acquire(requests)
+        if type(answer) is list:
+            await self._count()
+        return answer
+
     def _busy(self, queue: bool, remaining: float, position: int, holder: str) -> Busy:
         if remaining <= 0:
             look_in = PROTECTED_S
@@ -175,7 +193,7 @@ class LeaseEngine(PostgresqlEngine):
 
     async def _tidy(self) -> None:
         try:
-            for sql in self._kinds:
+            for sql in self._inspector.kinds:
                 await self._wire.execute_soon(sql.tidy)
         except Exception:  # rows stay a little longer; whoever asks next meets the same trouble
             pass
@@ -201,12 +219,16 @@ class LeaseEngine(PostgresqlEngine):
         why = await self._wire.execute_soon(self._sql.why, missing, within=within)
         reasons = {string(owner): string(reason) for owner, reason in why}
         return [
-            grant if grant.owner in kept else _gone(reasons.get(grant.owner))
+            grant if grant.owner in kept else gone(reasons.get(grant.owner))
             for grant in renewed(grants, now)
         ]
 
     async def release(self, grant: Grant) -> bool:
         return await self._leave(grant.name, grant.owner, grant.share)
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool]:
+        freed = await self._several.release(grants)
+        return [grant.owner in freed or await self.release(grant) for grant in grants]
 
     async def withdraw(self, request: Request) -> None:
         if self._listener is not None:
@@ -230,10 +252,7 @@ class LeaseEngine(PostgresqlEngine):
             await self._listener.watch(request.owner, signal)
 
     async def wait(self, signal: Signal, deadline: float) -> None:
-        if self._listener is not None:
-            await self._listener.wait(signal, deadline)
-        else:
-            await self.world.wait(signal, deadline)
+        await (self._listener or self.world).wait(signal, deadline)
 
     def pushed_grant(self, request: Request) -> Grant | None:
         return None if self._listener is None else self._listener.pushed_grant(request)
@@ -243,28 +262,13 @@ class LeaseEngine(PostgresqlEngine):
             self._listener.unwatch(request.owner)
 
     async def inspect(self, name: str) -> State:
-        holders = await self._of_all_kinds("holders", name)
-        waiters = await self._of_all_kinds("waiters", name)
-        limit = limit_of([*holders, *waiters])
-        return State(name, tuple(map(holding, holders)), tuple(map(waiting, waiters)), limit)
+        return await self._inspector.state(name)
 
     async def scan(self, prefix: str) -> list[Holding]:
-        rows = await self._of_all_kinds("scan", prefix)
-        return sorted(map(holding, rows), key=lambda one: one.name)
+        return await self._inspector.scan(prefix)
 
     async def revoke(self, name: str, reason: str) -> bool:
-        try:
-            rows = await self._of_all_kinds("revoke", name, reason)
-        except Unavailable as error:
-            raise Unavailable(f"{name!r} was not revoked: {error}") from error
-        return any(flag(revoked) for (revoked,) in rows)
-
-    async def _of_all_kinds(self, statement: str, *values: object) -> Rows:
-        """The rows of a statement that locks and shares both have."""
-        answers = [
-            await self._wire.execute(getattr(sql, statement), *values) for sql in self._kinds
-        ]
-        return [row for rows in answers for row in rows]
+        return await self._inspector.revoke(name, reason)
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         await self._memos.remember(name, item, number, keep)
@@ -292,9 +296,3 @@ class LeaseEngine(PostgresqlEngine):
         if grant.share is not None:
             return self._shares.verification(grant, grant.share)
         return Verification(self._sql.verify.sql, (grant.name, grant.owner, grant.fence))
-
-
-def _gone(reason: str | None) -> Gone:
-    if reason is not None:
-        return Gone("revoked", reason)
-    return Gone("expired", "its record is gone from the database")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeAlias, cast
 
-from ...model import Holding, Role, Waiting
+from ...model import Gone, Holding, Role, Waiting
 
 Row: TypeAlias = tuple[bytes | None, ...]
 Rows: TypeAlias = list[Row]
@@ -31,6 +31,13 @@ def waiting(row: Row) -> Waiting:
     age, meta, *share = row
     words = json.loads(string(meta))
     return Waiting(number(age), words, role(share[0]) if share else "lock")
+
+
+def gone(reason: str | None) -> Gone:
+    """What has become of a hold without a record, which was revoked if there is a reason."""
+    if reason is not None:
+        return Gone("revoked", reason)
+    return Gone("expired", "its record is gone from the database")
 
 
 def limit_of(rows: Rows) -> int | None:

@@ -14,8 +14,8 @@ _SHARES = ("share_schema", "share_functions")
 
 def schema(table: str = "fencelock", namespace: str = SCHEMA) -> str:
     """The statements that make everything; running them again does no harm."""
-    parts = store(table, namespace), shares(table, namespace), fence_counter(ADVISORY)
-    return "\n".join(parts)
+    parts = store(table, namespace), shares(table, namespace), several(table, namespace)
+    return "\n".join((*parts, fence_counter(ADVISORY)))
 
 
 def store(table: str, namespace: str) -> str:
@@ -26,6 +26,11 @@ def store(table: str, namespace: str) -> str:
 def shares(table: str, namespace: str) -> str:
     """The statements that make what semaphores, read/write locks and memos need besides."""
     return _filled_in(_SHARES, table, namespace)
+
+
+def several(table: str, namespace: str) -> str:
+    """The statement that makes what takes several locks at once."""
+    return _filled_in(("several",), table, namespace)
 
 
 def _filled_in(parts: tuple[str, ...], table: str, namespace: str) -> str:

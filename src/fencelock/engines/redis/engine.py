@@ -29,6 +29,7 @@ from ...model import (
     Request,
     Share,
     State,
+    Together,
     Traits,
     granted,
     refused,
@@ -43,6 +44,7 @@ from .prepacked import Prepacked, ms
 from .script_runner import ScriptRunner
 from .scripts import script
 from .settings import OPTIONS, settings
+from .several import Several
 from .shares import Shares
 from .wire.connection import FastPath, ScriptCall, packed
 
@@ -83,6 +85,7 @@ class RedisEngine(Engine):
         self._inspector = Inspector(self._runner, self._settings, flag)
         self._notebook = Notebook(self._runner, self._settings)
         self._prepacked = Prepacked(self._settings, self._listener.inbox, alone)
+        self._several = Several(self._now, self._runner, self._prepacked, self._request_timeout)
         self._replicas = self._settings.replicas
         """How many replicas have to confirm a grant; if any, a push alone is not believed."""
         only = self._runner.topology.only
@@ -139,6 +142,12 @@ class RedisEngine(Engine):
         if joins and look_ms < HEARTBEAT_MS:
             listener.look_at(self._prepacked.keys(name).lock, look_ms / 1000)
         return refused(LOOK_S, position if position >= 0 else None, joins, holder.decode())
+
+    async def acquire_all(self, requests: Sequence[Request]) -> Together:
+        return None if self._replicas else await self._several.acquire(requests)
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool]:
+        return await self._several.release(grants)
 
     async def _confirmed(self, request: Request, call: ScriptCall) -> Any:
         """Run a script that may grant a request; where replicas count, believe only them."""

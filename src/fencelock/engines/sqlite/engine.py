@@ -122,6 +122,17 @@ class SqliteEngine(Engine):
         position = answer.position if request.queue else None
         return Busy(RETRY_S, position, request.queue, answer.holder)
 
+    async def acquire_all(self, requests: Sequence[Request]) -> list[Grant] | tuple[str, Busy]:
+        now = self.world.now()
+        fences, held = await self._blocking(self._transactions.acquire_all, now, requests)
+        if not fences:
+            await self._listener.push(held.handovers)
+            return requests[held.position].name, Busy(RETRY_S, None, False, held.holder)
+        return [
+            granted(request.name, request.owner, fence, request.ttl, now)
+            for request, fence in zip(requests, fences, strict=True)
+        ]
+
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         now = self.world.now()
         gone = await self._blocking(self._transactions.renew, now, grants)
@@ -133,6 +144,13 @@ class SqliteEngine(Engine):
 
     async def release(self, grant: Grant) -> bool:
         return await self._leave(key_of(grant.name, grant.share), grant.owner)
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool]:
+        now, holders = self.world.now(), [(grant.name, grant.owner) for grant in grants]
+        answers = await self._blocking(self._transactions.leave_all, now, holders)
+        for _, handovers in answers:
+            await self._listener.push(handovers)
+        return [freed for freed, _ in answers]
 
     async def withdraw(self, request: Request) -> None:
         await self._leave(key_of(request.name, request.share), request.owner)

@@ -132,11 +132,11 @@ class Transactions:
             return self.shares.acquire(now, request, share, inbox)
         taken: bool | None = False
         if not queue and name not in self._contended:
+            self.count_change(now)  # before: if that fails, nothing has happened
             fence = next_fence(0, self._wall_us())
             row = (name, owner, fence, ttl, now, now + ttl, meta, fence, name, name)
             taken = self.db.autocommit(now, TAKE_FREE, row)
             if taken:
-                self.count_change(now)
                 return Answer(fence)
         if waits and not queue and taken is False:
             return Answer()  # the client tries again at once, and joins the queue
@@ -161,6 +161,26 @@ class Transactions:
         self._contended.note(name)  # ``_leave`` ends that
         position = self._join_queue(request, now, inbox) if request.queue else 0
         return Answer(0, position, row.meta, handovers)
+
+    def acquire_all(self, now: float, requests: Sequence[Request]) -> tuple[list[int], Answer]:
+        """Take all of these locks; else return none, and the answer for the first that is held."""
+        self.count_change(now)
+        return self._acquire_all(now, requests)
+
+    @in_transaction
+    def _acquire_all(self, now: float, requests: Sequence[Request]) -> tuple[list[int], Answer]:
+        rows: list[LockState] = []
+        for request in requests:
+            row, handovers = self._current(now, request.name)
+            if row.owner is not None:
+                self._contended.note(request.name)
+                return [], Answer(0, len(rows), row.meta, handovers)
+            rows.append(row)
+        fences = [rows[0].mark]
+        for row, (name, owner, ttl, meta, *_) in zip(rows, requests, strict=True):
+            self._give(row._replace(mark=fences[-1]), name, owner, ttl, meta, now, now + ttl, 1)
+            fences.append(self._fence)
+        return fences[1:], Answer()
 
     def _join_queue(self, request: Request, now: float, inbox: str) -> int:
         """Join the queue, or refresh the row there; return how many are ahead."""
@@ -285,6 +305,13 @@ class Transactions:
         if not row.queued:
             return held, NOBODY
         return held, self._hand_on(now, name, row._replace(owner=None))[1]
+
+    @in_transaction
+    def leave_all(
+        self, now: float, holders: Sequence[tuple[str, str]]
+    ) -> list[tuple[bool, Handovers]]:
+        """Take owners out of locks, each as ``leave`` does."""
+        return [self._leave(now, name, owner) for name, owner in holders]
 
     @in_transaction
     def renew(self, now: float, grants: Sequence[Grant]) -> dict[str, str | None]:

@@ -13,7 +13,7 @@ from unittest import SkipTest
 from ...errors import FencelockError
 
 if TYPE_CHECKING:
-    from ...aio import Lock
+    from ...aio import Lock, Locks
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -71,7 +71,7 @@ def given(lease: T | None, why: str = "the lock is free") -> T:
     return lease
 
 
-async def kept_out(lock: Lock, otherwise: str) -> None:
+async def kept_out(lock: Lock | Locks, otherwise: str) -> None:
     """See that a lock cannot be acquired now."""
     lease = await lock.try_acquire()
     if lease is not None:

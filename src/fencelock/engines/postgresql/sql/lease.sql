@@ -20,6 +20,17 @@ UPDATE {t}_locks SET owner = '', claimed = false, expires_at = statement_timesta
 WHERE name = $1 AND owner = $2 AND NOT queued AND expires_at > statement_timestamp()
 RETURNING set_config('synchronous_commit', 'off', true)
 
+-- statement: take_all, kind several
+SELECT * FROM {t}_take_all($1::text[], $2::text[], $3::float8[], $4, $5)
+
+-- statement: give_back_all, kind lazy
+UPDATE {t}_locks l SET owner = '', claimed = false, expires_at = statement_timestamp(), meta = ''
+FROM (SELECT w.* FROM unnest($1::text[], $2::text[]) AS w (name, owner)
+    JOIN {t}_locks k ON k.name = w.name ORDER BY k.name FOR NO KEY UPDATE OF k) g
+WHERE l.name = g.name AND l.owner = g.owner AND NOT l.queued
+  AND l.expires_at > statement_timestamp()
+RETURNING g.owner, set_config('synchronous_commit', 'off', true)
+
 -- statement: acquire
 SELECT * FROM {t}_acquire($1,$2,$3,$4,$5,$6,$7)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .... import aio
 from ....errors import AcquireTimeout, LeaseLost, UsageError
+from ...faulty import Faults
 from ..check import check, expect, given, kept_out, refused
-from ..context import LONG_S, CheckContext, core_of
+from ..context import LONG_S, CheckContext, core_of, engine_of
 
 
 @check()
@@ -16,7 +17,7 @@ async def several_locks_are_all_or_none(context: CheckContext) -> None:
     locks = client.locks(*names, ttl=LONG_S)
     expect(locks.names == tuple(sorted(names)), f"{names} are acquired as {locks.names}")
     taken = await other.lock(names[2], ttl=LONG_S).acquire()
-    expect(await locks.try_acquire() is None, "two of three locks were given as all")
+    await kept_out(locks, "two of three locks were given as all")
     error = await refused(AcquireTimeout, locks.acquire(timeout=0), "a lock that is held")
     expect(error.name == names[2], f"{names[2]!r} is held, and the error names {error.name!r}")
     for name in names[:2]:
@@ -34,6 +35,69 @@ async def several_locks_are_all_or_none(context: CheckContext) -> None:
     leases = given(await locks.try_acquire(), "all are free")
     expect(await leases.release(), "all were ours, and release() says no")
     expect(not await leases.release(), "they were released twice")
+
+
+@check()
+async def nothing_is_granted_if_one_is_busy(context: CheckContext) -> None:
+    """Of several locks none is granted, not for a moment, while one of them is held: the engine
+    that is asked for all at once names the first such one, or leaves it to be asked for each."""
+    client, other = await context.connect(), await context.connect()
+    names = [context.name(word) for word in ("a", "b", "c")]
+    for held in (names[:1], names[1:2], names[2:], names[1:]):
+        leases = [await other.lock(name, ttl=LONG_S).acquire() for name in held]
+        answer = await engine_of(client).acquire_all([*map(context.request, names)])
+        expect(not isinstance(answer, list), f"{held} are held, and all of {names} were granted")
+        if isinstance(answer, tuple):
+            expect(answer[0] == held[0], f"of {held}, which are held, {answer[0]!r} is named")
+            expect(not answer[1].queued, "who does not wait was queued")
+        error = await refused(AcquireTimeout, client.locks(*names).acquire(timeout=0), "held")
+        expect(error.name == held[0], f"of {held}, which are held, the error names {error.name!r}")
+        for name in names:
+            state = await client.inspect(name)
+            expect(len(state.holders) == (name in held), f"{name!r} was granted without the others")
+            expect(not state.waiters, f"somebody waits for {name!r}")
+        for lease in leases:
+            await lease.release()
+    answer = await engine_of(client).acquire_all([*map(context.request, names)])
+    if isinstance(answer, list):
+        order = [grant.name for grant in answer]
+        expect(order == names, f"{names} were asked for, and the grants are of {order}")
+        expect(await engine_of(client).release_all(answer) in (None, [True] * 3), "all were ours")
+        for grant in answer:
+            await engine_of(client).release(grant)
+
+
+@check()
+async def several_are_released_each_by_its_own_grant(context: CheckContext) -> None:
+    """All of several locks are given back; one that is another's by now stays that one's."""
+    client, other = await context.connect(), await context.connect()
+    names = [context.name(word) for word in ("a", "b", "c")]
+    leases = await client.locks(*names, ttl=LONG_S).acquire()
+    grant = leases[names[1]]._hold.grant  # pyright: ignore[reportPrivateUsage]
+    expect(await engine_of(client).release(grant), "a lock that is held was not given back")
+    taken = given(await other.lock(names[1], ttl=LONG_S).try_acquire(), "it was given back")
+    expect(not await leases.release(), "one was another's, and all were released")
+    for name in (names[0], names[2]):
+        await given(await other.lock(name, ttl=LONG_S).try_acquire(), "it was left").release()
+    expect(await taken.release(), "another's lock was released")
+
+
+@check()
+async def an_unanswered_request_for_several_is_taken_back(context: CheckContext) -> None:
+    """When the answer for all of several locks is lost, they are acquired in the end, and nothing
+    is left of the request that had no answer."""
+    faults = Faults()
+    client, other = await context.connect(faults), await context.connect()
+    for lose in (faults.lose_replies, faults.lose_requests):
+        names = [context.name(word) for word in ("a", "b")]
+        lose(1, "acquire")
+        locks = client.locks(*names, ttl=LONG_S)
+        leases = given(await locks.try_acquire(timeout=context.timeout), "all are free")
+        for name in names:
+            await kept_out(other.lock(name, ttl=LONG_S), f"{name!r} has two holders")
+        expect(await leases.release(), "all were ours, and release() says no")
+        for name in names:
+            await given(await other.lock(name, ttl=LONG_S).try_acquire(), "all were left").release()
 
 
 @check()

@@ -1,0 +1,132 @@
+"""Acquire several locks in one round trip, where the engine can: all of them, or nothing.
+
+It is one attempt with an owner for each name. What was not answered is in doubt for all of them,
+and each is taken back as a single attempt would be; then nothing is held, and the caller may go on
+with one name after another.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from .. import observe
+from ..errors import FencelockError, OutcomeUnknown
+from ..model import Busy, Grant, Request, Together, wished
+from ..world import GRACE_S, NO_LIMIT
+from .acquire import Attempt
+from .hold_state import HoldState
+from .lock_options import LockSpec
+from .pending import grace, unconfirmed
+
+if TYPE_CHECKING:
+    from .client import Core, HasHold
+
+    L = TypeVar("L", bound=HasHold)
+
+
+def is_plain(spec: LockSpec) -> bool:
+    """Whether a lock is asked for in the way that several can be asked for together."""
+    return not (spec.reentrant or spec.key is not None or spec.share or spec.linger)
+
+
+async def attempt_all(
+    core: Core[L], specs: Sequence[LockSpec], timeout: float | None
+) -> list[L] | tuple[str, Busy] | None:
+    """Acquire all at once, or say which name is busy; None where one has to ask for each.
+
+    The engine is asked once, and does not queue anybody: the timeout only limits that.
+    """
+    world = core.world
+    started = world.now()
+    limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
+    await core.ready_by(limit)
+    core.demand(specs[0])
+    waitlist, pending = core.waitlist, core.pending
+    about = core.about.text(specs[0].meta)
+    requests = [_request(spec, world.owner(), about) for spec in specs]
+    leases: list[L] = []
+    attempt = Attempt()
+    try:
+        for request in requests:
+            reference = weakref.ref(attempt, waitlist.gone.append)
+            waitlist.attempts[request.owner] = (request, reference)
+        if waitlist.gone:
+            waitlist.adopt(pending)
+        answer = await _ask(core, requests, limit)
+        if isinstance(answer, list):
+            for spec, grant in zip(specs, answer, strict=True):
+                leases.append(_lease(core, spec, grant, about))
+            if waitlist.closed:
+                waitlist.check()
+            for lease in leases:
+                core.keeper.add(_hold(lease))
+            if observe.subscribers:
+                for lease in leases:
+                    observe.emit(_hold(lease).event("acquired", seconds=world.now() - started))
+        for request in requests:
+            waitlist.attempts.pop(request.owner, None)
+        return leases if isinstance(answer, list) else answer
+    except BaseException as error:
+        if leases or not isinstance(error, FencelockError):
+            await world.shield(_undo_all(core, requests, leases, grace(world, limit)))
+        for request in requests:
+            waitlist.attempts.pop(request.owner, None)
+        raise
+    finally:
+        del attempt  # what was not ended by now is taken back
+
+
+def _request(spec: LockSpec, owner: str, about: str) -> Request:
+    ttl = spec.ttl if spec.max_hold is None else min(spec.ttl, spec.max_hold)
+    return wished(spec.name, owner, ttl, about, False, None)
+
+
+async def _ask(core: Core[L], requests: Sequence[Request], limit: float) -> Together:
+    """Ask the engine; what has no answer, or grants that are over already, are taken back."""
+    world = core.world
+    try:
+        with world.until(limit):
+            answer = await core.engine.acquire_all(requests)
+    except OutcomeUnknown as error:
+        await _take_back(core, requests, limit, error)
+        return None
+    if isinstance(answer, list) and min(grant.valid_until for grant in answer) <= world.now():
+        await _take_back(core, requests, limit, "the answer came too late")
+        return None
+    return answer
+
+
+async def _take_back(core: Core[L], requests: Sequence[Request], limit: float, why: object) -> None:
+    """Take all back, the first one first: an engine that has only its request under way sends the
+    others after it."""
+    until = grace(core.world, limit)
+    left = [
+        request
+        for request in requests
+        if not await core.pending.withdraw(
+            request, until, core.waitlist.attempts, doubted=True, watched=False
+        )
+    ]
+    if left:
+        raise unconfirmed(left[0], why)
+
+
+async def _undo_all(
+    core: Core[L], requests: Sequence[Request], leases: Sequence[L], limit: float
+) -> None:
+    """Take back an attempt that has failed, whatever it failed by."""
+    for index, request in enumerate(requests):
+        hold = _hold(leases[index]) if index < len(leases) else None
+        await core.undo(request, hold, limit)
+
+
+def _lease(core: Core[L], spec: LockSpec, grant: Grant, about: str) -> L:
+    until = None if spec.max_hold is None else grant.asked_at + spec.max_hold
+    hold = HoldState(grant, about, spec.renew, until, spec.on_lost, core.generation)
+    return core.make_lease(core, hold)
+
+
+def _hold(lease: HasHold) -> HoldState:
+    return lease._hold  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,43 @@
+-- Take several locks at once: all of them, or nothing. Return a row for each, in their order; or one
+-- without a fence, about the first that is held; or none at all, where acquire has to decide: a
+-- lease has ended, others wait, or the row is just being changed.
+--
+-- Nobody is waited for with rows locked, but for who makes a row for the same name just now: so
+-- whoever locks rows in another order, one after another, does not wait for us in a circle.
+CREATE OR REPLACE FUNCTION {t}_take_all(
+  p_names text[], p_owners text[], p_ttls double precision[], p_meta text, p_alone boolean
+) RETURNS TABLE (r_name text, r_fence bigint, r_holder text) AS $$
+DECLARE
+  v_row {t}_locks;
+  v_locked integer := 0;
+  v_free integer := 0;
+BEGIN
+  INSERT INTO {t}_locks (name, owner, fence, ttl, since, expires_at, claimed, queued, meta)
+    SELECT wanted, '', last_value, 0, clock_timestamp(), clock_timestamp(), false, false, ''
+    FROM {t}_floor, unnest(p_names) wanted ORDER BY wanted COLLATE "C" ON CONFLICT DO NOTHING;
+  FOR v_row IN SELECT * FROM {t}_locks WHERE name = ANY (p_names) ORDER BY name
+    FOR NO KEY UPDATE SKIP LOCKED
+  LOOP
+    v_locked := v_locked + 1;
+    IF v_row.owner = '' AND NOT v_row.queued THEN
+      v_free := v_free + 1;
+    ELSIF r_name IS NULL AND v_row.expires_at > clock_timestamp() AND v_row.owner <> '' THEN
+      r_name := v_row.name;
+      r_holder := v_row.meta;
+    END IF;
+  END LOOP;
+  IF v_free = cardinality(p_names) THEN
+    RETURN QUERY WITH taken AS (
+      UPDATE {t}_locks l SET owner = w.owner, fence = greatest(l.fence + 1, {us}), ttl = w.ttl,
+        since = clock_timestamp(), claimed = true, meta = p_meta, inbox = '',
+        expires_at = clock_timestamp() + w.ttl * interval '1 second'
+      FROM unnest(p_names, p_owners, p_ttls) AS w (name, owner, ttl) WHERE l.name = w.name
+      RETURNING l.name, l.fence)
+      SELECT name, fence, '' FROM taken ORDER BY name COLLATE "C";
+    RETURN;
+  END IF;
+  PERFORM {t}_be_lazy(p_alone);
+  IF r_name IS NOT NULL AND v_locked = cardinality(p_names) THEN
+    RETURN NEXT;
+  END IF;
+END $$ LANGUAGE plpgsql;
