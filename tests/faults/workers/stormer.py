@@ -41,7 +41,8 @@ async def work(lab: Lab) -> None:
     say(event="ready")
     while True:
         try:
-            name, kind = f"seat:{chance.randrange(2)}", chance.choice(sys.argv[4:])
+            kind = chance.choice(sys.argv[4:])
+            name = f"seat:{chance.randrange(2) if kind == 'lock' else 0}"  # there must be a crowd
             async with wanted(client, kind, name, ttl=0.3, timeout=5) as lease:
                 while chance.random() < 0.7:
                     began_at, left = clock.now(), lease.remaining()
