@@ -142,9 +142,3 @@ def test_a_name_is_held_after_a_wrapper_that_was_killed(program: Program) -> Non
     with program.client() as client:
         eventually(lambda: [h for h in client.holders("a") if h.remaining > 300])
         client.revoke("a", "the test is over")
-
-
-def test_a_hold_that_was_long_enough_ends_with_its_command(program: Program) -> None:
-    ran = program.run("run", "a", "--hold-at-least", "1ms", "--", "sleep", "0.1")
-    assert ran.returncode == 0
-    assert program.json("show", "a")["held"] is False
