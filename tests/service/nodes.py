@@ -117,11 +117,14 @@ class Node:
 
 
 def answer_of(peer: socket.socket) -> Reply:
-    """Read the answer of a call that was begun."""
-    response = http.client.HTTPResponse(peer)
-    response.begin()
-    found = {name.lower(): value for name, value in response.getheaders()}
-    return Reply(response.status, found, json.loads(response.read()))
+    """Read the answer of a call that was begun, and close its connection."""
+    with peer:
+        response = http.client.HTTPResponse(peer)
+        response.begin()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        reply = Reply(response.status, found, json.loads(response.read()))
+        response.close()
+    return reply
 
 
 def held(lease: dict[str, Any]) -> dict[str, Any]:
