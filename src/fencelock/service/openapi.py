@@ -69,3 +69,10 @@ def _operation(path: str, entry: calls.Entry, refs: dict[Any, Any]) -> dict[str,
 
 def _content(media: str, schema: Any, description: str) -> dict[str, Any]:
     return {"description": description, "content": {media: {"schema": schema}}}
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    sys.stdout.write(json.dumps(document(), indent=1) + "\n")
