@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.cli.program import Program, end, eventually, line
 from tests.servers.redis import Redis
-from tests.service.nodes import Node, answer_of, new_id
+from tests.service.nodes import Node, Reply, answer_of, new_id
 
 
 def test_a_drained_node_refuses_calls_answers_polls_and_releases_nothing(program: Program) -> None:
@@ -82,7 +83,8 @@ def test_while_the_engine_is_away_nothing_is_answered_from_memory(program: Progr
             "inspect": {"name": "a"},
             "renew": {"leases": [{"name": "a", "id": lease["id"], "fence": lease["fence"]}]},
         }.items():
-            reply = eventually(lambda v=verb, b=body: _settled(node, v, b))  # type: ignore[misc]
+            reply = eventually(partial(_settled, node, verb, body))
+            assert reply is not None
             assert reply.problem == "engine-unavailable"
             assert reply.body["may_have_happened"] is False
             assert int(reply.headers["retry-after"]) >= 0
@@ -95,7 +97,7 @@ def test_while_the_engine_is_away_nothing_is_answered_from_memory(program: Progr
         assert node.stop() == 0
 
 
-def _settled(node: Node, verb: str, body: object) -> object:
+def _settled(node: Node, verb: str, body: object) -> Reply | None:
     """The answer, once it is certain: the first calls may have met the end of the server."""
     reply = node.call(verb, body)
     return None if reply.status == 504 else reply

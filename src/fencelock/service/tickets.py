@@ -8,7 +8,9 @@ its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to none
   pushes bring the grant itself is given it back at once; elsewhere the watch ends, and the engine
   passes over a waiter that does not claim.
 * A ticket that nobody polled for ``KEEP_S`` is forgotten here. It is not withdrawn: its client may
-  poll at another node under the same id, and would lose its place there, or the lock.
+  poll at another node under the same id, and would lose its place there, or the lock. Only where no
+  other node can have the owner's place, or where the first in the queue holds the lock by being
+  there, is it withdrawn: after that time, and at once when its turn may have come.
 """
 
 from __future__ import annotations
@@ -281,7 +283,8 @@ class Tickets:
             self._wake.clear()
 
     async def _sweep_out(self, ticket: Ticket) -> None:
-        grant = self._node.engine.pushed_grant(ticket.request)
+        engine = self._node.engine
+        handed = engine.pushed_grant(ticket.request) is not None
         await self.drop(ticket)
-        if grant is not None:
+        if handed or engine.first_holds or not engine.traits.portable:
             await self._node.try_to_take_back(ticket.request)

@@ -44,6 +44,7 @@ class EtcdEngine(Engine):
     schemes = ("etcd",)
     options: ClassVar = OPTIONS
     plain = True
+    first_holds = True
     traits = Traits(
         "correctness",
         "network",
