@@ -176,7 +176,7 @@ def test_a_reload_takes_what_is_right_and_refuses_what_is_broken(program: Progra
     assert lease["fence"]
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[list[str], str | None, str]] = {
     "nobody may call": ([], "", "nobody may call"),
     "open to the network": (["--insecure", "--host", "0.0.0.0"], None, "reached from elsewhere"),
     "both": (["--insecure"], "identity", "contradict"),

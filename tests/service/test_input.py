@@ -147,6 +147,34 @@ def test_a_body_in_pieces_is_counted(node: Node) -> None:
         assert peer.recv(4096).startswith(b"HTTP/1.1 413")
 
 
+HEADS = {
+    "one header without end": [b"X: " + b"a" * 10_000] * 8,
+    "headers without end": [b"X: a\r\n" * 5_000] * 8,
+    "a URL without end": [b"a" * 10_000] * 8,
+}
+
+
+@pytest.mark.parametrize("what", HEADS)
+def test_headers_that_do_not_end_are_refused(what: str, node: Node) -> None:
+    with socket.create_connection((node.host, node.port), 60) as peer:
+        peer.sendall(b"GET /" + (b"" if "URL" in what else b" HTTP/1.1\r\nHost: localhost\r\n"))
+        try:
+            for piece in HEADS[what]:
+                peer.sendall(piece)
+            answer = peer.recv(4096)
+        except OSError:
+            answer = b""  # what was sent beyond the answer has reset the connection
+        assert answer.startswith(b"HTTP/1.1 431") or not answer
+
+
+def test_a_long_body_is_no_header(node: Node) -> None:
+    meta = {"meta": {"a": "x" * 4_000}}
+    wants = [{"name": f"long{n}", "id": new_id(), **meta} for n in range(100)]
+    granted = node.call("wait", {"inbox": "i", "wants": wants}).body["granted"]
+    assert len(granted) == 100
+    assert node.release(*granted) == [True] * 100
+
+
 SMUGGLED = {
     "two lengths": b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
     "a length and chunks": b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

@@ -72,6 +72,7 @@ EDGES = {
     "app",
     "audit",
     "config",
+    "protocol",
     "server",
 }  # of `service`: sockets, files, signals and the event loop
 FLAVORS = {"sync", "aio", "several_sync", "several_aio"}  # and those of `recipes`

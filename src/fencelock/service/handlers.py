@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from .. import __version__
@@ -67,7 +67,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
         raise
     if isinstance(answer, Grant):
         if answer.valid_until > node.world.now():
-            return _leased(service, call, [(request, answer, given)], single=True)
+            return _handed_over(service, call, request, answer, given)
         await node.take_back(request)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
@@ -80,7 +80,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
         raise
     if grants:
         await tickets.end(poll, grants)
-        return _leased(service, call, [(request, grants[0], given)], single=True)
+        return _handed_over(service, call, request, grants[0], given)
     return await _not_granted(service, call, body, poll, given)
 
 
@@ -134,16 +134,26 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
         for want, request in wanted.values()
         if request.owner not in grants
     ]
-    answer = _leased(service, call, won, single=False)
-    assert isinstance(answer.body, list)
-    told = messages.Waited(granted=answer.body, waiting=waiting, superseded=poll.superseded)
-    return answer._replace(body=told)
+    leases = _leases(service, call, won)
+    told = messages.Waited(granted=leases, waiting=waiting, superseded=poll.superseded)
+    return Answer(told, undelivered=_giving_back(service, call, won))
 
 
-def _leased(
-    service: Service, call: Call, won: Sequence[tuple[Request, Grant, str]], single: bool
+Won: TypeAlias = Sequence[tuple[Request, Grant, str]]
+"""What was granted, with the id that its client knows it by."""
+
+
+def _handed_over(
+    service: Service, call: Call, request: Request, grant: Grant, given: str
 ) -> Answer:
-    """The answer that hands over leases; the engine gets back what cannot be handed over."""
+    """The answer that hands over one lease."""
+    won = [(request, grant, given)]
+    (lease,) = _leases(service, call, won)
+    return Answer(lease, headers=_fencing(lease), undelivered=_giving_back(service, call, won))
+
+
+def _leases(service: Service, call: Call, won: Won) -> list[messages.Lease]:
+    """What holders are told of their grants."""
     node = service.node
     leases: list[messages.Lease] = []
     for _, grant, given in won:
@@ -166,6 +176,14 @@ def _leased(
                 slot=share.slot if share else None,
             )
         )
+    return leases
+
+
+def _giving_back(
+    service: Service, call: Call, won: Won
+) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    """What gives leases back that could not be handed over."""
+    node = service.node
 
     async def give_back() -> None:
         for request, grant, _ in won:
@@ -173,10 +191,7 @@ def _leased(
             if node.world.now() - grant.asked_at < UNDELIVERED_S:
                 await node.try_to_take_back(request)
 
-    undelivered = give_back if won else None
-    if not single:
-        return Answer(leases, undelivered=undelivered)
-    return Answer(leases[0], headers=_fencing(leases[0]), undelivered=undelivered)
+    return give_back if won else None
 
 
 async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:
@@ -205,12 +220,16 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
     for grant in grants:
         node.spend(grant.owner)
         await tickets.forget(grant.owner)
-    freed = await _each(node, [partial(node.ask, node.engine.release, grant) for grant in grants])
+    freed = await _each(node, [partial(_released, node, grant) for grant in grants])
     for grant, was in zip(grants, freed, strict=True):
         node.access.holds_no_more(call.identity, grant.owner)
         facts = {"name": grant.name, "fence": grant.fence, "released": was}
         node.auditor.write("released", call.identity.name, call.peer, facts)
     return Answer(messages.Released(leases=[messages.Freed(was) for was in freed]))
+
+
+async def _released(node: Node, grant: Grant) -> bool:
+    return await node.ask(node.engine.release, grant)
 
 
 async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Answer:

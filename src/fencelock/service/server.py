@@ -29,6 +29,7 @@ from .audit import FileAudit, NoAudit
 from .config import Config, load
 from .handlers import Service
 from .node import CALL_S, Node
+from .protocol import LimitedProtocol
 from .tickets import Tickets
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
@@ -183,7 +184,7 @@ def _uvicorn(settings: Settings, app: App) -> uvicorn.Config:
     demanded = settings.client_ca is not None
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=LimitedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
