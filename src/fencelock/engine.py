@@ -92,6 +92,10 @@ class Engine(ABC):
     session_bound: bool = False
     """A grant ends with a connection of its holder, which may be long before its ttl."""
 
+    first_holds: bool = False
+    """The first in its queue holds the lock without asking again: whoever leaves without a word and
+    goes on living holds it in the end, and has to be withdrawn."""
+
     commits: bool = False
     """Releasing commits the work of a transaction: a release that failed is raised, not retried
     behind the caller's back."""

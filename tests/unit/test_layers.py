@@ -39,18 +39,22 @@ SPINE = (
     (ROOT,),
     ("judge",),
     ("recipes",),
-    ("cli", "service", "integrations", "demo", "etcd", "sql"),
+    ("service",),
+    ("cli", "integrations", "demo", "etcd", "sql"),
     ("__main__",),
 )
 
 # The parts beside the spine: what they may import, and which parts of the spine may import them.
 SIDES = {
-    "worlds": ({"errors", "model", "wires", "world"}, {"sync", "aio", "judge", "recipes"}),
+    "worlds": (
+        {"errors", "model", "wires", "world"},
+        {"sync", "aio", "judge", "recipes", "service"},
+    ),
     "sim": ({"errors", "model", "world"}, set[str]()),
     "wires": ({"errors", "model"}, set[str]()),
     REGISTRY: (
         {"errors", "model", "world", "engine", "observe", "wires"},
-        {"sync", "aio", "cli"},
+        {"sync", "aio", "cli", "service"},
     ),
     "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo", "sql"}),
 }
@@ -64,6 +68,13 @@ RANK = {part: rank for rank, parts in enumerate(SPINE) for part in parts}
 
 # Parts of `_client` that belong to one flavor, or to what a user writes.
 FACADES = {"cancel_scope", "facade", "lock_options"}
+EDGES = {
+    "app",
+    "audit",
+    "config",
+    "protocol",
+    "server",
+}  # of `service`: sockets, files, signals and the event loop
 FLAVORS = {"sync", "aio", "several_sync", "several_aio"}  # and those of `recipes`
 
 # Time, chance, identity, waiting and the operating system: protocol code asks its World for them.
@@ -101,6 +112,8 @@ class Module(NamedTuple):
                 return name not in FACADES
             case ["recipes", name]:
                 return name not in FLAVORS
+            case ["service", name]:
+                return name not in EDGES
             case ["engine"]:
                 return True
             case ["engines", "url"]:
@@ -255,7 +268,7 @@ def test_imports_point_the_right_way() -> None:
         ("_client/keeper.py", "def f():\n    from os.path import join", "does not import os.path"),
         ("_client/client.py", "import asyncio.events", "does not import asyncio.events"),
         ("cli/run.py", "from fencelock.engines import memory", "found through the registry"),
-        ("_client/client.py", "from .. import engines", "only aio, cli, sync may"),
+        ("_client/client.py", "from .. import engines", "only aio, cli, service, sync may"),
         ("sync.py", "import fencelock.aio", "sync may not import fencelock.aio"),
         ("sync.py", "from .recipes import X", "sync may not import"),
         ("sync.py", "class C:\n    from .recipes import X", "sync may not import"),
@@ -267,7 +280,11 @@ def test_imports_point_the_right_way() -> None:
         ("__init__.py", "from .recipes import Once", "fencelock may not import fencelock.recipes"),
         ("recipes/once.py", "from fencelock.worlds.threads import X", "is given its World"),
         ("recipes/once.py", "import time", "does not import time"),
-        ("cli/main.py", "from fencelock.worlds.threads import X", "aio, judge, recipes, sync may"),
+        (
+            "cli/main.py",
+            "from fencelock.worlds.threads import X",
+            "aio, judge, recipes, service, sync may",
+        ),
         ("worlds/threads.py", "from ..engine import Engine", "only errors, model, wires, world"),
         ("sim/world.py", "from ..engine import Engine", "only errors, model, world"),
         ("guards/sql.py", "from ..engine import Engine", "only errors, model"),

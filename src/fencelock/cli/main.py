@@ -33,6 +33,8 @@ VERBS: dict[str, str] = {
     "renew": "renew a lock of a script",
     "release": "release a lock of a script",
     "hold": "hold a lock until stdin closes",
+    "serve": "serve locks over HTTP, for programs in any language",
+    "token": "make a token for somebody who may call a lock service",
     "revoke": "take a lock from its holder",
     "doctor": "see whether locking works here, and what would break a promise",
     "bench": "measure how fast locks are here",
@@ -43,7 +45,7 @@ VERBS: dict[str, str] = {
 }
 
 COMMANDED = ("run", "elect")  # they take a command after --
-UNCONNECTED = ("demo", "schema", "completion")  # they speak to no engine
+UNCONNECTED = ("token", "demo", "schema", "completion")  # they speak to no engine
 
 
 class Help(argparse.HelpFormatter):

@@ -45,6 +45,7 @@ class EtcdEngine(Engine):
     schemes = ("etcd",)
     options: ClassVar = OPTIONS
     plain = True
+    first_holds = True
     traits = Traits(
         "correctness",
         "network",

@@ -18,7 +18,7 @@ from functools import partial
 from ...errors import FencelockError
 from ...world import Adopted, Job, Signal, World, sleep
 from ..waiters import HEARTBEAT_S, Waiters
-from .handover import Handovers
+from .handover import Handover, Handovers
 from .transactions import Transactions
 from .wire.inbox import Delivery, Inbox, InboxFolder
 
@@ -263,8 +263,9 @@ class Listener:
         for owner in list(self._abandoned):
             name = self._queued.get(owner)
             if name is not None and owner not in self._waiters:
-                _, handovers = await self._blocking(
-                    self._transactions.leave, self._world.now(), name, owner
+                waiter = Handover(name, owner, self.inbox)
+                handovers = await self._blocking(
+                    self._transactions.drop_abandoned, self._world.now(), waiter
                 )
                 self.left(owner)
                 await self.push(handovers)

@@ -393,6 +393,21 @@ class Transactions:
         """Delete the rows of a waiter whose process is gone, and hand the lock on at once."""
         self.db.execute("DELETE FROM waiters WHERE inbox=?", (handover.inbox,))
         self.db.execute("DELETE FROM share_waiters WHERE inbox=?", (handover.inbox,))
+        return self._drop_unclaimed(now, handover)
+
+    @in_transaction
+    def drop_abandoned(self, now: float, waiter: Handover) -> Handovers:
+        """Delete the row of a waiter that nobody watches, and what it was handed and never claimed.
+
+        A row of another inbox stays, and so does a claimed lock: the same owner has asked again
+        through another client since, and waits or holds there.
+        """
+        rows = "share_waiters WHERE key" if is_shared(waiter.name) else "waiters WHERE name"
+        if not self.db.execute(f"DELETE FROM {rows}=? AND owner=? AND inbox=?", waiter).rowcount:
+            return NOBODY
+        return self._drop_unclaimed(now, waiter)
+
+    def _drop_unclaimed(self, now: float, handover: Handover) -> Handovers:
         if is_shared(handover.name):
             return self.shares.drop_unclaimed(now, handover)
         self.db.execute(

@@ -36,6 +36,7 @@ class ZooKeeperEngine(Engine):
     """``zookeeper://host:port,host:port,host:port/root``."""
 
     schemes = ("zookeeper",)
+    first_holds = True
     drivers = ("kazoo",)
     options: ClassVar = options.READERS
     plain = True

@@ -1,0 +1,223 @@
+"""The ASGI application: bytes to a Call, and an Answer to bytes.
+
+Here is all that the service knows of HTTP. Any ASGI server may run it. Order of the checks: host,
+path, credentials, media type, size; so that nothing is read for somebody who may not call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from ..world import sleep
+from . import calls, openapi
+from .access import ANONYMOUS, Identity
+from .calls import Entry
+from .handlers import Service
+from .messages import Answer, Call
+from .problems import MEDIA_TYPE, Problem
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+JSON = "application/json"
+BODY_S = 10.0  # within which a body has to arrive
+QUERY_MAX = 4_096
+SECRETS = {"token", "access_token", "authorization", "api_key", "key", "password"}
+HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+_log = logging.getLogger("fencelock.service")
+_encode = msgspec.json.Encoder().encode
+
+
+class App:
+    """The application of one node."""
+
+    def __init__(self, service: Service, hosts: frozenset[str] | None) -> None:
+        self.service = service
+        self.hosts = hosts
+        """Names that clients may call this service by; None lets all pass."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        attendant = _Attendant(self.service, receive)
+        try:
+            answer = await self._answer(scope, attendant)
+        except Problem as problem:
+            answer = _told(problem)
+        except Exception as error:
+            answer = _told(self._defect(error))
+        if answer.undelivered is not None and await attendant.is_gone():
+            await answer.undelivered()
+        await self._send(answer, send)
+        attendant.close()
+
+    async def _answer(self, scope: Scope, attendant: _Attendant) -> Answer:
+        node = self.service.node
+        received_at = node.world.now()
+        headers = _headers(scope)
+        path, method = str(scope["path"]), str(scope["method"])
+        if path in ("/healthz", "/readyz") and method in ("GET", "HEAD"):
+            return await self._health(path)
+        self._check_host(headers)
+        if path == "/openapi.json" and method == "GET":
+            return Answer(openapi.document())
+        query = _query(bytes(scope.get("query_string", b"")))
+        entry = calls.find(path, method)
+        peer = str((scope.get("client") or ("", 0))[0])
+        identity = await self._identify(headers, peer)
+        data = await self._body(entry, headers, attendant)
+        call = Call(identity, peer, query, received_at, node.world.signal())
+        if entry.waits:
+            attendant.watch(call)
+        return await calls.answer(self.service, entry, call, data)
+
+    async def _identify(self, headers: Mapping[str, str], peer: str) -> Identity:
+        """Who calls; the answer to a failed login is slow."""
+        node = self.service.node
+        try:
+            return node.access.identify(headers)
+        except Problem:
+            node.auditor.write("refused", ANONYMOUS.name, peer, {"problem": "unauthorized"})
+            await sleep(node.world, node.access.failed(peer, node.world.now()))
+            raise
+
+    def _check_host(self, headers: Mapping[str, str]) -> None:
+        host = headers.get("host", "").lower()
+        name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+        if self.hosts is not None and name not in self.hosts:
+            raise Problem("wrong-host")
+
+    async def _body(self, entry: Entry, headers: Mapping[str, str], attendant: _Attendant) -> bytes:
+        most = self.service.node.limits.body_max if entry.body else 0
+        if entry.body is not None:
+            media = headers.get("content-type", "").partition(";")[0].strip().lower()
+            if media != JSON or headers.get("content-encoding", "identity") != "identity":
+                raise Problem("unsupported-media-type")
+        length = headers.get("content-length", "0")
+        if not length.isascii() or not length.isdigit() or int(length[:20]) > most:
+            raise Problem("too-large" if most else "malformed", headers={"Connection": "close"})
+        try:
+            async with asyncio.timeout(BODY_S):
+                return await attendant.body(most)
+        except TimeoutError:
+            raise Problem("slow-request", headers={"Connection": "close"}) from None
+
+    async def _health(self, path: str) -> Answer:
+        """``/healthz``: the loop turns. ``/readyz``: calls would be served."""
+        if path == "/healthz":
+            return Answer({"schema": 1, "ok": True})
+        node = self.service.node
+        engine = await node.probe()
+        facts = {"engine": engine, "draining": node.draining, "audit": node.auditor.writable}
+        ready = engine and not node.draining and node.auditor.writable
+        return Answer({"schema": 1, "ok": ready, **facts}, 200 if ready else 503)
+
+    def _defect(self, error: Exception) -> Problem:
+        """A defect of ours: the client gets a reference that stands in the log."""
+        reference = self.service.node.world.owner()[:12]
+        _log.error("a call failed [%s]", reference, exc_info=error)
+        return Problem("internal", f"Reference {reference}", reference=reference)
+
+    async def _send(self, answer: Answer, send: Send) -> None:
+        data = _encode(answer.body)
+        given = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
+        names = {name.lower() for name, _ in given}
+        if b"content-type" not in names:
+            given.append((b"content-type", JSON.encode()))
+        if self.service.node.draining and b"connection" not in names:
+            given.append((b"connection", b"close"))
+        size = (b"content-length", str(len(data)).encode())
+        headers = [*HEADERS, *given, size]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": data})
+
+
+class _Attendant:
+    """Reads the body of a request, then watches whether its client hangs up."""
+
+    def __init__(self, service: Service, receive: Receive) -> None:
+        self._service = service
+        self._receive = receive
+        self._watch: asyncio.Task[None] | None = None
+        self._gone = False
+
+    async def body(self, most: int) -> bytes:
+        data, more = bytearray(), True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self._gone = True
+                raise Problem("malformed", "The client hung up")
+            data += message.get("body", b"")
+            more = bool(message.get("more_body", False))
+            if len(data) > most:
+                kind = "too-large" if most else "malformed"
+                raise Problem(kind, headers={"Connection": "close"})
+        return bytes(data)
+
+    def watch(self, call: Call) -> None:
+        """Have the call know when its client hangs up."""
+        self._watch = asyncio.get_running_loop().create_task(self._until_gone(call))
+
+    async def _until_gone(self, call: Call) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        call.hang_up()
+
+    async def is_gone(self) -> bool:
+        """Whether the client has hung up by now."""
+        if self._watch is not None:
+            await asyncio.sleep(0)  # let the watch see what the socket has told
+        return self._gone
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+
+
+def _told(problem: Problem) -> Answer:
+    headers = {"Content-Type": MEDIA_TYPE, **problem.headers}
+    if problem.retry_in is not None:
+        headers["Retry-After"] = str(max(0, -int(-problem.retry_in // 1)))
+    return Answer(problem.body(), problem.status, tuple(headers.items()))
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """The headers by lower-case name. What must stand once and stands twice is malformed."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        text = name.decode("latin-1").lower()
+        if text in headers and text in ("authorization", "host", "content-length", "content-type"):
+            raise Problem("malformed", f"The header {text} stands twice")
+        headers[text] = value.decode("latin-1")
+    return headers
+
+
+def _query(text: bytes) -> dict[str, str]:
+    """The parameters of a URL; a credential among them is refused, since URLs are logged."""
+    if len(text) > QUERY_MAX:
+        raise Problem("uri-too-long")
+    try:
+        pairs = parse_qsl(
+            text.decode("ascii"), keep_blank_values=True, strict_parsing=bool(text), errors="strict"
+        )
+    except ValueError:
+        raise Problem("malformed", "The query cannot be read") from None
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        raise Problem("malformed", "A parameter stands twice")
+    if SECRETS & {name.lower() for name in query}:
+        raise Problem("malformed", "A token goes into the header Authorization, never into a URL")
+    return query

@@ -1,0 +1,71 @@
+"""The audit: one JSON object on a line for each grant, refusal, release, loss and revocation.
+
+No line has an id or a token. A file that cannot be written stops revocations, not locks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+
+from ..errors import Misconfigured
+
+
+class NoAudit:
+    """Where no audit is kept."""
+
+    writable = True
+
+    def write(self, event: str, identity: str, peer: str, facts: Mapping[str, object]) -> None:
+        """Write nothing."""
+
+    def reopen(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class FileAudit:
+    """An audit that is appended to a file; whoever rotates it sends SIGHUP."""
+
+    def __init__(self, path: str, wall_us: Callable[[], int]) -> None:
+        self._path = path
+        self._wall_us = wall_us
+        self.writable = True
+        try:
+            self._file = self._open()
+        except OSError as error:
+            raise Misconfigured(
+                f"the audit file {path} cannot be written ({error.strerror}): name another one"
+            ) from error
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def write(self, event: str, identity: str, peer: str, facts: Mapping[str, object]) -> None:
+        """Append one line at once: what was cut short by a full disk ends with a line of its own.
+
+        The text is ASCII, so that no character of a name can look like the end of a line.
+        """
+        record = {"at_us": self._wall_us(), "event": event, "identity": identity, "peer": peer}
+        data = (json.dumps({**record, **facts}) + "\n").encode()
+        try:
+            written = os.write(self._file, data if self.writable else b"\n" + data)
+        except OSError:
+            self.writable = False
+        else:
+            self.writable = written >= len(data)
+
+    def reopen(self) -> None:
+        """Go on in a new file of the same name; if there can be none, in the old one."""
+        try:
+            new = self._open()
+        except OSError:
+            return
+        os.close(self._file)
+        self._file = new
+
+    def close(self) -> None:
+        os.close(self._file)

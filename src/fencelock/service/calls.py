@@ -1,0 +1,118 @@
+"""The calls of the service: which path does what, with which body, and who may.
+
+From here down nothing knows HTTP: a call has a path, a method, headers and bytes, and is answered
+with an Answer or a Problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..errors import FencelockError
+from . import handlers, messages, problems
+from .access import Identity
+from .handlers import Service
+from .messages import Answer, Call
+from .problems import Problem
+
+AUDITED = {"busy", "forbidden", "id-spent", "quota", "unsupported-safety"}
+"""Refusals that are written to the audit."""
+
+
+class Entry(NamedTuple):
+    """One line of the table."""
+
+    method: str
+    handler: Callable[[Service, Call, Any], Awaitable[Answer]]
+    body: type[msgspec.Struct] | None
+    answers: Mapping[int, type[msgspec.Struct]]
+    waits: bool = False
+    """It may wait for long: the client is watched meanwhile."""
+    query: tuple[str, ...] = ()
+
+
+CALLS: dict[str, Entry] = {
+    "/v1/acquire": Entry(
+        "POST",
+        handlers.acquire,
+        messages.Acquire,
+        {200: messages.Lease, 202: messages.Queued},
+        waits=True,
+    ),
+    "/v1/wait": Entry("POST", handlers.wait, messages.WaitFor, {200: messages.Waited}, waits=True),
+    "/v1/renew": Entry("POST", handlers.renew, messages.Renew, {200: messages.Renewed}),
+    "/v1/release": Entry("POST", handlers.release, messages.Release, {200: messages.Released}),
+    "/v1/withdraw": Entry("POST", handlers.withdraw, messages.Withdraw, {200: messages.Withdrawn}),
+    "/v1/revoke": Entry("POST", handlers.revoke, messages.Revoke, {200: messages.Revoked}),
+    "/v1/inspect": Entry("POST", handlers.inspect, messages.Inspect, {200: messages.Inspection}),
+    "/v1/locks": Entry(
+        "GET", handlers.locks, None, {200: messages.Locks}, query=("prefix", "after", "limit")
+    ),
+    "/v1/about": Entry("GET", handlers.about, None, {200: messages.About}),
+}
+
+_DECODERS = {entry.body: msgspec.json.Decoder(entry.body) for entry in CALLS.values() if entry.body}
+
+
+def find(path: str, method: str) -> Entry:
+    """The entry of a path, or the problem that says that there is none."""
+    entry = CALLS.get(path)
+    if entry is None:
+        raise Problem("not-found")
+    if method != entry.method:
+        raise Problem("method-not-allowed", headers={"Allow": entry.method})
+    return entry
+
+
+def read(entry: Entry, data: bytes) -> msgspec.Struct | None:
+    """Read the body of a call; what is not JSON is malformed, what does not fit is invalid."""
+    if entry.body is None:
+        if data:
+            raise Problem("malformed", "This call has no body")
+        return None
+    try:
+        body: msgspec.Struct = _DECODERS[entry.body].decode(data)
+    except msgspec.ValidationError as error:
+        raise Problem("invalid", str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Problem("malformed", f"The body is not JSON: {error}"[:300]) from None
+    except RecursionError:
+        raise Problem("malformed", "The body is nested too deeply") from None
+    return body
+
+
+async def answer(service: Service, entry: Entry, call: Call, data: bytes) -> Answer:
+    """Answer one call of an identity that is known."""
+    node, identity = service.node, call.identity
+    body: msgspec.Struct | None = None
+    try:
+        if node.draining:
+            raise Problem("draining", retry_in=0.0)
+        node.access.count_call(identity, node.world.now())
+        body = read(entry, data)
+        return await entry.handler(service, call, body)
+    except FencelockError as error:
+        problem = problems.of(error)
+        if problem.kind != "invalid":
+            node.log(f"{problem.kind}: {error}")
+        raise problem from error
+    except Problem as problem:
+        if problem.kind in AUDITED:
+            _audit(service, identity, call, problem, body)
+        raise
+
+
+def _audit(
+    service: Service,
+    identity: Identity,
+    call: Call,
+    problem: Problem,
+    body: msgspec.Struct | None,
+) -> None:
+    facts: dict[str, object] = {"problem": problem.kind}
+    if body is not None and isinstance(name := getattr(body, "name", None), str):
+        facts["name"] = name
+    service.node.auditor.write("refused", identity.name, call.peer, facts)

@@ -1,0 +1,421 @@
+"""What each call does, over the engine.
+
+The holder renews, not the service: a service that renews for its clients would hold locks for the
+dead. A handler returns what happened, or raises a Problem or an error of ours; it never repeats a
+call whose outcome is unknown, because the client can, with the same id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from .. import __version__
+from .._client.policy import RENEWALS_PER_TTL
+from .._client.validation import check_limit, check_meta, check_prefix, check_reason, check_ttl
+from ..errors import OutcomeUnknown, UsageError
+from ..model import (
+    READERS_MAX,
+    Busy,
+    Grant,
+    Holding,
+    Request,
+    Role,
+    Share,
+    granted,
+    queued,
+    role_of,
+)
+from . import messages
+from .access import Identity, demand
+from .messages import Answer, Call
+from .node import CALL_S, Node, owner_of
+from .problems import Problem
+from .tickets import AT_ONCE, KEEP_S, Poll, Tickets
+
+T = TypeVar("T")
+
+ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
+PAGE_MAX = 1_000
+UNDELIVERED_S = 1.0  # a grant that is older may have been taken over through another node
+
+
+class Service(NamedTuple):
+    """What handlers work with."""
+
+    node: Node
+    tickets: Tickets
+
+
+async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answer:
+    """Acquire one lock: at once, after a wait, or later by the place that is kept."""
+    node, tickets = service
+    given = body.id or node.world.owner()
+    request = _request(service, call, body, given)
+    await node.settled(request.owner)
+    if body.safety == "correctness" and node.engine.traits.safety != "correctness":
+        raise Problem("unsupported-safety")
+    try:
+        answer = await node.ask(node.engine.acquire, request)
+    except OutcomeUnknown:
+        if body.id is None:  # nobody knows its id: nobody could ask again or release it
+            node.world.spawn(node.try_to_take_back(request), "fencelock-take-back")
+        raise
+    if isinstance(answer, Grant):
+        if answer.valid_until > node.world.now():
+            return _handed_over(service, call, request, answer, given)
+        await node.take_back(request)
+        raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
+    if not body.wait and not body.keep:
+        raise _busy(answer)
+    poll = await tickets.begin(call, None, [queued(request)])
+    try:
+        grants = await tickets.granted(poll, call.received_at + body.wait)
+    except BaseException:
+        await _leave(service, poll, keep=True)  # asked again with its id, it keeps its place
+        raise
+    if grants:
+        await tickets.end(poll, grants)
+        return _handed_over(service, call, request, grants[0], given)
+    return await _not_granted(service, call, body, poll, given)
+
+
+async def _not_granted(
+    service: Service, call: Call, body: messages.Acquire, poll: Poll, given: str
+) -> Answer:
+    """End an acquire that got nothing."""
+    position = next((ticket.position for ticket in poll.tickets.values()), None)
+    if poll.superseded:
+        raise Problem("superseded")
+    if service.node.draining:
+        await _leave(service, poll, keep=True)
+        raise Problem("draining", retry_in=0.0)
+    await _leave(service, poll, keep=body.keep)
+    if not body.keep:
+        raise _busy(Busy(0.0, position))
+    return Answer(messages.Queued(name=body.name, id=given, position=position, keeps=KEEP_S), 202)
+
+
+async def _leave(service: Service, poll: Poll, keep: bool) -> None:
+    """End a poll, and withdraw its requests unless they keep their place."""
+    node, tickets = service
+    if keep:
+        await tickets.end(poll, [])
+        return
+    for request in await tickets.drop_all(poll):
+        await node.take_back(request)
+
+
+async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
+    """Wait for several locks until one of them is granted."""
+    node, tickets = service
+    wanted = {want.id: (want, _request(service, call, want, want.id)) for want in body.wants}
+    for _, request in wanted.values():
+        await node.settled(request.owner)
+    poll = await tickets.begin(call, body.inbox, [queued(r) for _, r in wanted.values()])
+    try:
+        grants = {g.owner: g for g in await tickets.granted(poll, call.received_at + body.hold)}
+    except BaseException:
+        await tickets.end(poll, [])
+        raise
+    positions = {owner: ticket.position for owner, ticket in poll.tickets.items()}
+    await tickets.end(poll, list(grants.values()))
+    won = [
+        (request, grants[request.owner], given)
+        for given, (_, request) in wanted.items()
+        if request.owner in grants
+    ]
+    waiting = [
+        messages.InQueue(want.name, want.id, positions.get(request.owner))
+        for want, request in wanted.values()
+        if request.owner not in grants
+    ]
+    leases = _leases(service, call, won)
+    told = messages.Waited(granted=leases, waiting=waiting, superseded=poll.superseded)
+    return Answer(told, undelivered=_giving_back(service, call, won))
+
+
+Won: TypeAlias = Sequence[tuple[Request, Grant, str]]
+"""What was granted, with the id that its client knows it by."""
+
+
+def _handed_over(
+    service: Service, call: Call, request: Request, grant: Grant, given: str
+) -> Answer:
+    """The answer that hands over one lease."""
+    won = [(request, grant, given)]
+    (lease,) = _leases(service, call, won)
+    return Answer(lease, headers=_fencing(lease), undelivered=_giving_back(service, call, won))
+
+
+def _leases(service: Service, call: Call, won: Won) -> list[messages.Lease]:
+    """What holders are told of their grants."""
+    node = service.node
+    leases: list[messages.Lease] = []
+    for _, grant, given in won:
+        share = grant.share
+        waited = max(0.0, grant.asked_at - call.received_at)
+        node.access.holds(call.identity, grant.owner, grant.valid_until)
+        facts = {"name": grant.name, "fence": grant.fence, "ttl": grant.ttl, "waited": waited}
+        node.auditor.write("granted", call.identity.name, call.peer, facts)
+        semaphore = share is not None and share.kind == "semaphore"
+        leases.append(
+            messages.Lease(
+                name=grant.name,
+                id=given,
+                fence=grant.fence,
+                ttl=grant.ttl,
+                waited=waited,
+                renew_in=grant.ttl / RENEWALS_PER_TTL,
+                role=role_of(share),
+                limit=share.limit if semaphore and share else None,
+                slot=share.slot if share else None,
+            )
+        )
+    return leases
+
+
+def _giving_back(
+    service: Service, call: Call, won: Won
+) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    """What gives leases back that could not be handed over."""
+    node = service.node
+
+    async def give_back() -> None:
+        for request, grant, _ in won:
+            node.access.holds_no_more(call.identity, grant.owner)
+            if node.world.now() - grant.asked_at < UNDELIVERED_S:
+                await node.try_to_take_back(request)
+
+    return give_back if won else None
+
+
+async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:
+    """Extend leases, all in one call of the engine."""
+    node = service.node
+    now = node.world.now()
+    grants = [_grant(call, lease, _ttl(service, call.identity, lease.ttl)) for lease in body.leases]
+    answers = await node.ask(node.engine.renew, [g._replace(asked_at=now) for g in grants])
+    renewals: list[messages.Renewal] = []
+    for grant, answer in zip(grants, answers, strict=True):
+        if isinstance(answer, Grant):
+            node.access.holds(call.identity, grant.owner, answer.valid_until)
+            renewals.append(messages.Renewal(True, ttl=answer.ttl))
+            continue
+        node.access.holds_no_more(call.identity, grant.owner)
+        facts = {"name": grant.name, "loss": answer.loss, "reason": answer.reason}
+        node.auditor.write("lost", call.identity.name, call.peer, facts)
+        renewals.append(messages.Renewal(False, loss=answer.loss, reason=answer.reason))
+    return Answer(messages.Renewed(leases=renewals))
+
+
+async def release(service: Service, call: Call, body: messages.Release) -> Answer:
+    """Give locks back. Their ids are spent, so that a delayed acquire does not take them again."""
+    node, tickets = service
+    grants = [_grant(call, lease, lease.ttl) for lease in body.leases]
+    for grant in grants:
+        node.spend(grant.owner)
+        await tickets.forget(grant.owner)
+    freed = await _each(node, [partial(_released, node, grant) for grant in grants])
+    for grant, was in zip(grants, freed, strict=True):
+        node.access.holds_no_more(call.identity, grant.owner)
+        facts = {"name": grant.name, "fence": grant.fence, "released": was}
+        node.auditor.write("released", call.identity.name, call.peer, facts)
+    return Answer(messages.Released(leases=[messages.Freed(was) for was in freed]))
+
+
+async def _released(node: Node, grant: Grant) -> bool:
+    return await node.ask(node.engine.release, grant)
+
+
+async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Answer:
+    """Take attempts back."""
+    node, tickets = service
+    requests: list[Request] = []
+    for want in body.wants:
+        demand(call.identity, "acquire", want.name)
+        owner = owner_of(call.identity.name, _id(want.id))
+        share = share_of(want.role, want.limit)
+        requests.append(Request(want.name, owner, 30.0, share=share))
+    for request in requests:
+        node.spend(request.owner)
+        await tickets.forget(request.owner)
+        node.access.holds_no_more(call.identity, request.owner)
+    await _each(node, [partial(_withdrawn, node, request) for request in requests])
+    return Answer(messages.Withdrawn(withdrawn=len(requests)))
+
+
+async def _withdrawn(node: Node, request: Request) -> bool:
+    await node.ask(node.engine.withdraw, request)
+    return True
+
+
+async def revoke(service: Service, call: Call, body: messages.Revoke) -> Answer:
+    """Take a lock from its holder; nothing is revoked that cannot be written down first."""
+    node = service.node
+    name = demand(call.identity, "revoke", body.name)
+    reason = check_reason(body.reason)
+    facts = {"name": name, "reason": reason}
+    node.auditor.write("revoke", call.identity.name, call.peer, facts)
+    if not node.auditor.writable:
+        raise Problem("audit-unwritable", retry_in=5.0)
+    state = await node.ask(node.engine.inspect, name)
+    revoked = await node.ask(node.engine.revoke, name, reason)
+    node.auditor.write("revoked", call.identity.name, call.peer, {**facts, "revoked": revoked})
+    holder = _holder(state.holders[0]) if revoked and state.holders else None
+    return Answer(messages.Revoked(revoked=revoked, holder=holder))
+
+
+async def locks(service: Service, call: Call, _: None) -> Answer:
+    """List holders by name, those that this identity may observe, a page at a time."""
+    node, identity = service.node, call.identity
+    if not identity.may_somewhere("observe"):
+        raise Problem("forbidden")
+    unknown = call.query.keys() - {"prefix", "after", "limit"}
+    if unknown:
+        raise Problem("malformed", f"There is no parameter {min(unknown)!r:.80}")
+    prefix, after = check_prefix(call.query.get("prefix", "")), call.query.get("after", "")
+    most = _page(call.query.get("limit"))
+    found = [
+        holding
+        for holding in await node.ask(node.engine.scan, prefix)
+        if holding.name > after and identity.may("observe", holding.name)
+    ]
+    found.sort(key=lambda holding: holding.name)
+    end = most
+    while 0 < end < len(found) and found[end].name == found[end - 1].name:
+        end += 1  # holders of one name stay on one page
+    last = found[end - 1].name if end < len(found) else None
+    return Answer(messages.Locks(locks=[_holder(one) for one in found[:end]], next=last))
+
+
+async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answer:
+    """Show who holds a lock and who waits."""
+    name = demand(call.identity, "observe", body.name)
+    state = await service.node.ask(service.node.engine.inspect, name)
+    return Answer(
+        messages.Inspection(
+            name=name,
+            holders=[_holder(one) for one in state.holders],
+            waiters=[messages.Waiter(w.age, dict(w.meta), w.role) for w in state.waiters],
+            limit=state.limit,
+        )
+    )
+
+
+async def about(service: Service, call: Call, _: None) -> Answer:
+    """Tell what this service promises, its limits, and who asks."""
+    node, identity = service.node, call.identity
+    traits = node.engine.traits._asdict()
+    quota = {k: float(v) for k, v in identity.quota._asdict().items() if v is not None}
+    limits = {k: float(v) for k, v in node.limits._asdict().items()}
+    return Answer(
+        messages.About(
+            version=__version__,
+            engine=node.engine.schemes[0],
+            traits={**traits, "session_bound": node.engine.session_bound},
+            limits={**limits, **quota, "wait_max": messages.WAIT_MAX_S},
+            identity=identity.name,
+            rights=[{"prefix": r.prefix, "verbs": list(r.verbs)} for r in identity.rights],
+        )
+    )
+
+
+# What handlers share.
+
+
+def _request(
+    service: Service, call: Call, body: messages.Acquire | messages.Want, given: str
+) -> Request:
+    """Check a wish, and make the engine's request of it."""
+    node, identity = service.node, call.identity
+    name = demand(identity, "acquire", body.name)
+    owner = owner_of(identity.name, _id(given))
+    share = share_of(body.role, body.limit)
+    if share is not None and not node.engine.traits.shared:
+        raise Problem("unsupported", "This engine has no locks that several can hold")
+    node.refuse_spent(owner)
+    node.access.check_held(identity, owner, node.world.now())
+    words = {**check_meta(body.meta), "identity": identity.name}
+    ttl = _ttl(service, identity, body.ttl)
+    return Request(name, owner, ttl, json.dumps(check_meta(words)), share=share)
+
+
+def _ttl(service: Service, identity: Identity, ttl: float) -> float:
+    most = min(service.node.limits.ttl_max, identity.quota.ttl_max or service.node.limits.ttl_max)
+    if check_ttl(ttl) > most:
+        raise Problem("invalid", f"ttl may be at most {most:g} seconds here, not {ttl:g}")
+    return ttl
+
+
+def _grant(call: Call, lease: messages.Held, ttl: float) -> Grant:
+    """The grant of a lease that a client claims to have; the engine looks for its owner."""
+    name = demand(call.identity, "acquire", lease.name)
+    owner = owner_of(call.identity.name, _id(lease.id))
+    share = share_of(lease.role, lease.limit)
+    if share is not None and share.kind == "semaphore":
+        share = share._replace(slot=lease.slot)
+    return granted(name, owner, lease.fence, check_ttl(ttl), 0.0, share)
+
+
+def share_of(role: Role, limit: int | None) -> Share | None:
+    """How much of a name is wanted."""
+    if role == "semaphore":
+        if limit is None:
+            raise UsageError("a semaphore needs its limit")
+        return Share("semaphore", 1, check_limit(limit))
+    if limit is not None:
+        raise UsageError("only a semaphore has a limit")
+    if role == "lock":
+        return None
+    return Share("rwlock", 1 if role == "read" else READERS_MAX, READERS_MAX)
+
+
+def _id(given: str) -> str:
+    if not ID.fullmatch(given):
+        raise UsageError("an id has 22 to 64 of the characters A-Z a-z 0-9 _ -")
+    return given
+
+
+def _busy(busy: Busy) -> Problem:
+    return Problem("busy", retry_in=max(busy.look_in, 0.0), position=busy.position)
+
+
+def _holder(holding: Holding) -> messages.Holder:
+    return messages.Holder(*holding[:5], dict(holding.meta), holding.role, holding.slot)
+
+
+def _fencing(lease: messages.Lease) -> tuple[tuple[str, str], ...]:
+    """The headers that a guard of HTTP services reads: see ``fencelock.guards.http``."""
+    name = lease.name if lease.slot is None else f"{lease.name}#{lease.slot}"
+    headers = (("Fencing-Token", str(lease.fence)), ("Fencing-Name", quote(name, safe="")))
+    return (*headers, ("Fencing-Role", "read")) if lease.role == "read" else headers
+
+
+def _page(text: str | None) -> int:
+    if text is None:
+        return PAGE_MAX
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= PAGE_MAX:
+        raise UsageError(f"limit is a whole number from 1 to {PAGE_MAX}")
+    return int(text)
+
+
+async def _each(node: Node, thunks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """Make calls of the engine side by side; if one fails, so do all: they can be repeated."""
+    answers: list[T] = []
+    for first in range(0, len(thunks), AT_ONCE):
+        some = thunks[first : first + AT_ONCE]
+        if len(some) == 1:
+            answers.append(await some[0]())
+            continue
+        for answer in await node.world.gather(some, node.world.now() + 2 * CALL_S):
+            if isinstance(answer, Exception):
+                raise answer
+            if answer is None:
+                raise OutcomeUnknown
+            answers.append(answer)
+    return answers

@@ -1,0 +1,307 @@
+"""The bodies of calls and answers, as they stand in JSON, and a call between the layers.
+
+All times are seconds, and all are durations: no moment crosses the wire. Unknown members are
+refused, so that a misspelled option is not taken for its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+
+from msgspec import Meta, Struct
+
+from ..model import Role, Safety
+from ..world import Signal
+
+if TYPE_CHECKING:
+    from .access import Identity
+
+WAIT_MAX_S = 55.0  # below the minute after which proxies cut a silent connection
+BATCH_MAX = 1_000  # entries of one call
+
+Scalar: TypeAlias = str | int | float | bool | None
+Words: TypeAlias = dict[str, Scalar]
+Name = Annotated[str, Meta(min_length=1, max_length=512, description="what is locked")]
+Id = Annotated[
+    str,
+    Meta(
+        min_length=22,
+        max_length=64,
+        pattern="^[A-Za-z0-9_-]*$",
+        description="made by the client from 128 random bits before it sends: the idempotency key",
+    ),
+]
+Seconds = Annotated[float, Meta(ge=0)]
+Wait = Annotated[float, Meta(ge=0, le=WAIT_MAX_S)]
+Fence = Annotated[int, Meta(ge=1, le=2**53 - 1)]
+Limit = Annotated[int, Meta(ge=1, le=100_000)]
+Slot = Annotated[int, Meta(ge=0, lt=100_000)]
+Reason = Annotated[str, Meta(min_length=1, max_length=512)]
+Inbox = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class _Body(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a client sends."""
+
+
+class Acquire(_Body):
+    """Acquire one lock, perhaps after a wait."""
+
+    name: Name
+    id: Id | None = None
+    ttl: float = 30.0
+    wait: Wait = 0.0
+    keep: bool = False
+    meta: Words | None = None
+    safety: Safety | None = None
+    role: Role = "lock"
+    limit: Limit | None = None
+
+
+class Want(_Body):
+    """One lock that is waited for."""
+
+    name: Name
+    id: Id
+    ttl: float = 30.0
+    meta: Words | None = None
+    role: Role = "lock"
+    limit: Limit | None = None
+
+
+class WaitFor(_Body):
+    """Wait for several locks in one poll."""
+
+    inbox: Inbox
+    wants: Annotated[list[Want], Meta(min_length=1, max_length=BATCH_MAX)]
+    hold: Wait = WAIT_MAX_S
+
+
+class Held(_Body):
+    """A lease, as its holder knows it."""
+
+    name: Name
+    id: Id
+    fence: Fence
+    ttl: float = 30.0
+    role: Role = "lock"
+    limit: Limit | None = None
+    slot: Slot | None = None
+
+
+class Renew(_Body):
+    """Extend leases by their ttl from now."""
+
+    leases: Annotated[list[Held], Meta(min_length=1, max_length=BATCH_MAX)]
+
+
+class Release(_Body):
+    """Give locks back."""
+
+    leases: Annotated[list[Held], Meta(min_length=1, max_length=BATCH_MAX)]
+
+
+class Unwanted(_Body):
+    """A lock that is waited for no more."""
+
+    name: Name
+    id: Id
+    role: Role = "lock"
+    limit: Limit | None = None
+
+
+class Withdraw(_Body):
+    """Take attempts back: leave the queue, and give the lock back if it was granted meanwhile."""
+
+    wants: Annotated[list[Unwanted], Meta(min_length=1, max_length=BATCH_MAX)]
+
+
+class Revoke(_Body):
+    """Take a lock from its holder."""
+
+    name: Name
+    reason: Reason
+
+
+class Inspect(_Body):
+    """See who holds a lock and who waits for it."""
+
+    name: Name
+
+
+class _Answer(Struct, kw_only=True):
+    """What the service sends; ``schema`` grows when a member changes its meaning."""
+
+    schema: int = 1
+
+
+class Lease(_Answer):
+    """A granted lock. It holds until the call was sent + ``waited`` + ``ttl``, less the drift."""
+
+    name: str
+    id: str
+    fence: int
+    ttl: float
+    waited: Seconds
+    """How long the service waited before it asked the engine the time that it granted."""
+    renew_in: float
+    role: Role = "lock"
+    limit: int | None = None
+    slot: int | None = None
+
+
+class Queued(_Answer):
+    """A place in the queue that is kept for a while: go on with /v1/wait, or acquire again."""
+
+    name: str
+    id: str
+    position: int | None
+    keeps: float
+
+
+class InQueue(Struct):
+    """One lock of a poll that was not granted yet."""
+
+    name: str
+    id: str
+    position: int | None
+
+
+class Waited(_Answer):
+    """What became of a poll."""
+
+    granted: list[Lease]
+    waiting: list[InQueue]
+    superseded: bool
+    """A newer poll of the same inbox has taken over what was not granted."""
+    retry_in: float = 0.0
+
+
+class Renewal(Struct, omit_defaults=True):
+    """What became of one renewal."""
+
+    held: bool
+    ttl: float | None = None
+    loss: Literal["expired", "revoked", "session"] | None = None
+    reason: str | None = None
+
+
+class Renewed(_Answer):
+    leases: list[Renewal]
+
+
+class Freed(Struct):
+    released: bool
+
+
+class Released(_Answer):
+    leases: list[Freed]
+
+
+class Withdrawn(_Answer):
+    withdrawn: int
+
+
+class Holder(Struct):
+    """Who holds a lock. Its id is a capability and stands nowhere."""
+
+    name: str
+    fence: int
+    ttl: float
+    age: float
+    remaining: float
+    meta: Words
+    role: Role = "lock"
+    slot: int | None = None
+
+
+class Waiter(Struct):
+    since: float
+    """Seconds that it has waited."""
+    meta: Words
+    role: Role = "lock"
+
+
+class Revoked(_Answer):
+    revoked: bool
+    holder: Holder | None
+
+
+class Locks(_Answer):
+    locks: list[Holder]
+    next: str | None
+    """Where the next page begins: pass it as ``after``."""
+
+
+class Inspection(_Answer):
+    name: str
+    holders: list[Holder]
+    waiters: list[Waiter]
+    limit: int | None
+
+
+class About(_Answer):
+    """The engine, its promises, the limits of this node, and who asks."""
+
+    version: str
+    engine: str
+    traits: dict[str, Scalar]
+    limits: dict[str, float]
+    identity: str
+    rights: list[dict[str, str | list[str]]]
+
+
+class ProblemBody(_Answer):
+    """A problem of RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    may_have_happened: bool
+    retry: bool
+    advice: str
+    retry_in: float | None = None
+
+
+class Call:
+    """One request, between the layers.
+
+    ``gone`` is set, and ``wake`` with it, when the client has hung up: a handler that waits ends
+    then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
+    """
+
+    __slots__ = ("gone", "identity", "peer", "query", "received_at", "wake")
+
+    def __init__(
+        self,
+        identity: Identity,
+        peer: str,
+        query: Mapping[str, str],
+        received_at: float,
+        wake: Signal,
+    ) -> None:
+        self.identity = identity
+        self.peer = peer
+        self.query = query
+        self.received_at = received_at
+        self.wake = wake
+        self.gone = False
+
+    def hang_up(self) -> None:
+        """Note that the client is gone."""
+        self.gone = True
+        self.wake.set()
+
+
+class Answer(NamedTuple):
+    """What a handler answers."""
+
+    body: object
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    undelivered: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """To be run if the client is gone before the answer could be handed over."""
+    stream: AsyncIterator[bytes] | None = None
+    """In place of a body: what is sent piece by piece."""

@@ -1,0 +1,179 @@
+"""One node of the service: its engine, and what all handlers share.
+
+A node keeps nothing that matters. What it remembers only saves work or refuses copies: ids that
+were given back, who polls, whether the engine has answered lately.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+
+from ..engine import Engine
+from ..errors import FencelockError, Unavailable
+from ..model import Request
+from ..world import Signal, World, sleep
+from .access import Access
+from .problems import Problem
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CALL_S = 10.0  # the longest that one call of the engine may take
+SPENT_MAX = 10_000
+PROBE_MIN_S, PROBE_MAX_S = 0.1, 5.0
+LATELY_S = 5.0  # an engine that has answered so recently is not probed
+TICK_S = 0.5
+STALL_S = 2.0  # a tick that comes so late was kept from running: the node was frozen
+PROBED = "fencelock-service-probe"
+
+
+class Limits(NamedTuple):
+    """The most that a node takes on."""
+
+    ttl_max: float = 3600.0
+    waiting_max: int = 10_000
+    in_flight_max: int = 1_000
+    body_max: int = 2_000_000
+
+
+class Auditor(Protocol):
+    """Where the audit goes."""
+
+    @property
+    def writable(self) -> bool: ...
+
+    def write(self, event: str, identity: str, peer: str, facts: Mapping[str, object]) -> None:
+        """Write one line; a failure is remembered in ``writable``, never raised."""
+        ...
+
+
+class Node:
+    """What the handlers of one process share."""
+
+    def __init__(
+        self, world: World, engine: Engine, access: Access, auditor: Auditor, limits: Limits
+    ) -> None:
+        self.world = world
+        self.engine = engine
+        self.access = access
+        self.auditor = auditor
+        self.limits = limits
+        self.draining = False
+        self.in_flight = 0
+        self.log: Callable[[str], None] = lambda _: None
+        self._spent: dict[str, None] = {}
+        self._undos: dict[str, Signal] = {}
+        """By owner, what is being taken back: the same owner is not asked for meanwhile."""
+        self._failures = 0
+        self._probe_at = 0.0
+        self.answered_at = world.now()
+        self._ticked_at = self._frozen_at = world.now()
+        self._frozen_at -= STALL_S
+
+    # The engine.
+
+    async def ask(self, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the engine once, for a bounded time. No call is repeated here.
+
+        After a call that could not be served all others are refused, except for a probe now and
+        then that is one of them.
+        """
+        now = self.world.now()
+        if self._failures:
+            if now < self._probe_at:
+                raise Problem("engine-unavailable", retry_in=self._probe_at - now)
+            self._probe_at = now + self._back_off()
+        if self.in_flight >= self.limits.in_flight_max:
+            raise Problem("overloaded", retry_in=1.0)
+        self.in_flight += 1
+        try:
+            with self.world.until(now + CALL_S):
+                answer = await verb(*args, **kwargs)
+        except Unavailable as error:
+            self._failures += 1
+            self._probe_at = self.world.now() + self._back_off()
+            self.log(f"the engine cannot serve: {error}")
+            raise
+        finally:
+            self.in_flight -= 1
+        self._failures = 0
+        self.answered_at = self.world.now()
+        return answer
+
+    def _back_off(self) -> float:
+        return float(min(PROBE_MIN_S * 2 ** min(self._failures, 10), PROBE_MAX_S))
+
+    async def probe(self) -> bool:
+        """Whether the engine answers, or has lately."""
+        if self.world.now() - self.answered_at > LATELY_S or self._failures:
+            try:
+                await self.ask(self.engine.inspect, PROBED)
+            except (FencelockError, Problem):
+                return False
+        return True
+
+    # Ids.
+
+    def spend(self, owner: str) -> None:
+        """Remember an id whose lock was given back: a delayed copy of its acquire is refused."""
+        self._spent.pop(owner, None)
+        self._spent[owner] = None
+        if len(self._spent) > SPENT_MAX:
+            self._spent.pop(next(iter(self._spent)))
+
+    def refuse_spent(self, owner: str) -> None:
+        if owner in self._spent:
+            raise Problem("id-spent")
+
+    # Undoing.
+
+    async def take_back(self, request: Request) -> None:
+        """Leave the queue, and the lock; try once, since the engine ends what is silent anyway.
+
+        A node that was frozen takes nothing back: its client may have gone to another node with
+        the same id, and holds the lock there.
+        """
+        if self.stalled():
+            return
+        done = self._undos[request.owner] = self.world.signal()
+        try:
+            await self.ask(self.engine.withdraw, request)
+        finally:
+            done.set()
+            if self._undos.get(request.owner) is done:
+                del self._undos[request.owner]
+
+    async def try_to_take_back(self, request: Request) -> None:
+        """The same, where nobody is left who could be told that it failed."""
+        try:
+            await self.take_back(request)
+        except (FencelockError, Problem) as error:
+            self.log(f"a request was not taken back, and ends by itself: {error}")
+
+    async def settled(self, owner: str) -> None:
+        """Wait until nothing of this owner is being taken back: it would undo what comes next."""
+        while (undo := self._undos.get(owner)) is not None:
+            await self.world.wait(undo, None)
+
+    # Life.
+
+    async def tick(self) -> None:
+        """Notice when the process was kept from running."""
+        while not self.draining:
+            now = self.world.now()
+            if now - self._ticked_at > STALL_S:
+                self._frozen_at = now
+            self._ticked_at = now
+            await sleep(self.world, TICK_S)
+
+    def stalled(self) -> bool:
+        """Whether this process was frozen a moment ago."""
+        now = self.world.now()
+        return now - self._ticked_at > STALL_S or now - self._frozen_at < STALL_S
+
+
+def owner_of(identity: str, given: str) -> str:
+    """The engine's owner for an id of a client: an id of another identity is of no use."""
+    return hashlib.sha256(f"{identity}\0{given}".encode()).hexdigest()[:32]

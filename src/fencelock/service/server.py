@@ -1,0 +1,255 @@
+"""The process: opens the engine, listens, reloads on SIGHUP, drains on SIGTERM.
+
+The engine is opened before the socket: a node that cannot lock does not listen. It is closed
+without releasing anything: what is held belongs to clients, who renew through another node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Generator
+from typing import NamedTuple
+
+import uvicorn
+
+from .. import engines
+from ..errors import Misconfigured
+from ..model import shown
+from ..worlds.aio import AioWorld
+from .access import Access
+from .app import App
+from .audit import FileAudit, NoAudit
+from .config import Config, load
+from .handlers import Service
+from .node import CALL_S, Node
+from .protocol import LimitedProtocol
+from .tickets import Tickets
+
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+KEEP_ALIVE_S = 75
+_log = logging.getLogger("fencelock.service")
+
+
+class Settings(NamedTuple):
+    """How one node is started."""
+
+    url: str | None
+    host: str
+    port: int
+    config: str | None = None
+    insecure: bool = False
+    drain: float = 5.0
+    certificate: str | None = None
+    key: str | None = None
+    client_ca: str | None = None
+
+
+def run(settings: Settings, listening: Callable[[str], None]) -> None:
+    """Serve until a signal ends it. ``listening`` is told the address once calls are taken."""
+    config = read_config(settings)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(settings, config, listening))
+
+
+def read_config(settings: Settings) -> Config:
+    """Read the configuration; refuse to be open to others than this machine."""
+    config = Config() if settings.config is None else load(settings.config)
+    if config.identities:
+        if settings.insecure:
+            raise Misconfigured("--insecure and a file with identities contradict each other")
+    elif not settings.insecure:
+        raise Misconfigured(
+            "nobody may call this service: name a file with identities by --config (fencelock "
+            "token NAME makes one), or try it on this machine only with --insecure"
+        )
+    elif not _is_loopback(settings.host):
+        raise Misconfigured(
+            f"--insecure lets everybody take every lock, and {settings.host} can be reached from "
+            "elsewhere: bind a loopback address, or name identities by --config"
+        )
+    if _is_wildcard(settings.host) and not config.hosts:
+        raise Misconfigured(
+            f"{settings.host} is every address: list the names of this service in the file, "
+            'as hosts = ["locks.internal"]'
+        )
+    return config
+
+
+async def _serve(settings: Settings, config: Config, listening: Callable[[str], None]) -> None:
+    world = AioWorld()
+    kind, address = engines.resolve(settings.url, {})
+    engine = kind(world, address)
+    await engine.open()
+    try:
+        auditor = FileAudit(config.audit, world.wall_us) if config.audit else NoAudit()
+        access = Access(None if settings.insecure else config.identities)
+        node = Node(world, engine, access, auditor, config.limits)
+        node.log = lambda text: _log.warning("%s", shown(text))
+        if not engine.traits.portable:
+            _log.warning("locks of %s that are held end with this process", address.public)
+        service = Service(node, Tickets(node))
+        await _Process(settings, config, service).listen(listening)
+    finally:
+        await engine.close()
+
+
+class _Process:
+    """One node while it runs."""
+
+    def __init__(self, settings: Settings, config: Config, service: Service) -> None:
+        self._settings = settings
+        self._service = service
+        self._app = App(service, _hosts(settings, config))
+        self._server = _Server(_uvicorn(settings, self._app))
+        self._drained: asyncio.Task[None] | None = None
+
+    async def listen(self, listening: Callable[[str], None]) -> None:
+        """Take calls until the node is drained."""
+        node, tickets = self._service
+        listener = _bind(self._settings.host, self._settings.port)
+        host, port = listener.getsockname()[:2]
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._drain)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        jobs = [loop.create_task(node.tick()), loop.create_task(tickets.sweep())]
+        scheme = "https" if self._settings.certificate else "http"
+        where = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        self._server.on_start = lambda: _announce(listening, where)
+        try:
+            await self._server.serve(sockets=[listener])
+        finally:
+            listener.close()
+            for job in jobs:
+                job.cancel()
+            await asyncio.gather(*jobs, return_exceptions=True)
+            if isinstance(node.auditor, FileAudit):
+                node.auditor.close()
+
+    def _drain(self) -> None:
+        """Refuse calls, let polls go, and stop listening after a while; at once if told twice."""
+        if self._drained is not None:
+            self._server.should_exit = True
+            return
+        self._service.node.draining = True
+        self._service.tickets.wake_all()
+        _notify("STOPPING=1")
+        self._drained = asyncio.get_running_loop().create_task(self._stop())
+
+    async def _stop(self) -> None:
+        await asyncio.sleep(self._settings.drain)
+        self._server.should_exit = True
+
+    def _reload(self) -> None:
+        """Read the file again; one that is broken changes nothing."""
+        node = self._service.node
+        if isinstance(node.auditor, FileAudit):
+            node.auditor.reopen()
+        if self._settings.config is None:
+            return
+        try:
+            config = read_config(self._settings)
+        except Misconfigured as error:
+            _log.error("the configuration stays as it was: %s", shown(str(error)))
+            return
+        node.access.replace(config.identities)
+        node.limits = config.limits
+        self._app.hosts = _hosts(self._settings, config)
+        _log.info("the configuration was read again")
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn, with its signals left to us."""
+
+    on_start: Callable[[], None] = staticmethod(lambda: None)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_start()
+
+
+def _uvicorn(settings: Settings, app: App) -> uvicorn.Config:
+    secure = settings.certificate is not None
+    demanded = settings.client_ca is not None
+    return uvicorn.Config(
+        app,
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(2 * CALL_S),
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        ssl_ca_certs=settings.client_ca,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if secure and demanded else ssl.CERT_NONE,
+    )
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # it does not exist everywhere
+        return None
+    return uvloop.new_event_loop
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+    except OSError as error:
+        raise Misconfigured(f"{host}:{port} cannot be bound: {error.strerror}") from error
+    return listener
+
+
+def _hosts(settings: Settings, config: Config) -> frozenset[str]:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host.lower()
+    return frozenset({*LOCAL, *config.hosts, host})
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return not host or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _announce(listening: Callable[[str], None], where: str) -> None:
+    listening(where)
+    _notify("READY=1")
+
+
+def _notify(state: str) -> None:
+    """Tell systemd, if it started us."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        notifier.sendto(state.encode(), address)

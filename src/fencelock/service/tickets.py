@@ -1,0 +1,290 @@
+"""Who waits through this node, and which poll would bring the answer.
+
+A ticket is soft: the place in the queue is the engine's. It is the signal that the engine sets when
+its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to none.
+
+* A newer poll of an inbox ends the older one and takes its tickets over.
+* Without a poll nobody looks, so that nobody claims a lock: a ghost never gets one. An engine whose
+  pushes bring the grant itself is given it back at once; elsewhere the watch ends, and the engine
+  passes over a waiter that does not claim.
+* A ticket that nobody polled for ``KEEP_S`` is forgotten here. It is not withdrawn: its client may
+  poll at another node under the same id, and would lose its place there, or the lock. Only where no
+  other node can have the owner's place, or where the first in the queue holds the lock by being
+  there, is it withdrawn: after that time, and at once when its turn may have come.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from .._client import policy
+from .._client.acquire import too_late
+from ..errors import FencelockError
+from ..model import Busy, Grant, Request
+from ..world import Signal
+from .messages import Call
+from .node import CALL_S, Node
+from .problems import Problem
+
+KEEP_S = 10.0
+AT_ONCE = 64  # engine calls of one poll
+
+
+class Ticket:
+    """One waiter. It is the signal that its engine sets, from whichever thread."""
+
+    __slots__ = ("identity", "kept_until", "look_at", "poll", "position", "request", "rung", "wake")
+
+    def __init__(self, request: Request, identity: str, wake: Signal) -> None:
+        self.request = request
+        self.identity = identity
+        self.wake = wake
+        """Of the sweeper, for when there is no poll."""
+        self.poll: Poll | None = None
+        self.rung = True
+        self.look_at = 0.0
+        self.position: int | None = None
+        self.kept_until = 0.0
+
+    def set(self) -> None:
+        self.rung = True
+        poll = self.poll
+        (self.wake if poll is None else poll.call.wake).set()
+
+    def clear(self) -> None:
+        self.rung = False
+
+    def is_set(self) -> bool:
+        return self.rung
+
+
+class Poll:
+    """One call that waits for the answers of its tickets."""
+
+    def __init__(self, call: Call, inbox: str | None) -> None:
+        self.call = call
+        self.inbox = inbox
+        self.tickets: dict[str, Ticket] = {}
+        self.superseded = False
+
+
+class Tickets:
+    """The tickets of one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._by_owner: dict[str, Ticket] = {}
+        self._polls: dict[tuple[str, str], Poll] = {}
+        self._count: Counter[str] = Counter()
+        self._wake = node.world.signal()
+
+    def __len__(self) -> int:
+        return len(self._by_owner)
+
+    async def begin(self, call: Call, inbox: str | None, requests: Iterable[Request]) -> Poll:
+        """Begin a poll, which takes over from an older one of the same inbox or the same ids."""
+        poll, wanted = Poll(call, inbox), list(requests)
+        self._refuse_too_many(call, wanted)
+        if inbox is not None:
+            older = self._polls.get((call.identity.name, inbox))
+            self._polls[call.identity.name, inbox] = poll
+            if older is not None:
+                older.superseded = True
+                older.call.wake.set()
+                self._keep(older)
+        new = [self._attach(poll, request) for request in wanted]
+        try:
+            for ticket in new:
+                if ticket is not None:
+                    await self._node.engine.watch(ticket.request, ticket)
+        except BaseException:
+            await self.drop_all(poll)
+            raise
+        return poll
+
+    def _attach(self, poll: Poll, request: Request) -> Ticket | None:
+        """Have a poll wait for a request; return its ticket if that is new."""
+        ticket = self._by_owner.get(request.owner)
+        is_new = ticket is None
+        if ticket is None:
+            ticket = Ticket(request, poll.call.identity.name, self._wake)
+            self._by_owner[request.owner] = ticket
+            self._count[ticket.identity] += 1
+        elif ticket.request != request:
+            ticket.request, ticket.rung = request, True
+        older = ticket.poll
+        if older is not None and older is not poll:
+            del older.tickets[request.owner]
+            older.superseded = True
+            older.call.wake.set()
+        ticket.poll = poll
+        poll.tickets[request.owner] = ticket
+        return ticket if is_new else None
+
+    def _refuse_too_many(self, call: Call, wanted: Sequence[Request]) -> None:
+        new = sum(request.owner not in self._by_owner for request in wanted)
+        most = call.identity.quota.waiting
+        if most is not None and self._count[call.identity.name] + new > most:
+            raise Problem("quota", f"{most} may wait at a time", retry_in=KEEP_S)
+        if len(self._by_owner) + new > self._node.limits.waiting_max:
+            raise Problem("quota", "This node has too many waiters", retry_in=KEEP_S)
+
+    async def granted(self, poll: Poll, deadline: float) -> list[Grant]:
+        """Wait until the engine has granted something, the time is over or nobody listens.
+
+        An error is raised if nothing was granted; what was granted beside it is told.
+        """
+        world, wake, node = self._node.world, poll.call.wake, self._node
+        while True:
+            now = world.now()
+            due = [t for t in poll.tickets.values() if t.rung or t.look_at <= now]
+            granted = await self._look(poll, due)
+            if poll.superseded or len(poll.tickets) < len(due):
+                granted = [grant for grant in granted if await self._is_for(poll, grant, due)]
+            ended = poll.superseded or poll.call.gone or node.draining or not poll.tickets
+            if granted or ended or world.now() >= deadline:
+                return granted
+            look_at = min(ticket.look_at for ticket in poll.tickets.values())
+            await world.wait(wake, min(deadline, look_at))
+            wake.clear()
+            if poll.call.gone or poll.superseded or node.draining:
+                return []  # nobody would read it: leave it to whoever asks next
+
+    async def _look(self, poll: Poll, due: Sequence[Ticket]) -> list[Grant]:
+        world, answers = self._node.world, list[Grant | Exception | None]()
+        if len(due) == 1:
+            grant = await self._look_at(poll, due[0])
+            return [] if grant is None else [grant]
+        for first in range(0, len(due), AT_ONCE):
+            thunks = [self._thunk(poll, ticket) for ticket in due[first : first + AT_ONCE]]
+            answers += await world.gather(thunks, world.now() + 2 * CALL_S)
+        granted = [answer for answer in answers if isinstance(answer, Grant)]
+        if not granted:
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+        return granted
+
+    async def _is_for(self, poll: Poll, grant: Grant, looked_at: Sequence[Ticket]) -> bool:
+        """Whether a grant is for this poll: else a newer one gets it, or whoever comes next."""
+        if grant.owner in poll.tickets:
+            return True
+        ticket = self._by_owner.get(grant.owner)
+        if ticket is not None:
+            ticket.set()  # it looks again, and finds the same grant
+            return False
+        for looked in looked_at:  # it was withdrawn meanwhile
+            if looked.request.owner == grant.owner:
+                await self._node.try_to_take_back(looked.request)
+        return False
+
+    def _thunk(self, poll: Poll, ticket: Ticket) -> Callable[[], Coroutine[Any, Any, Grant | None]]:
+        return lambda: self._look_at(poll, ticket)
+
+    async def _look_at(self, poll: Poll, ticket: Ticket) -> Grant | None:
+        """See whether the lock is granted. A grant is counted from no earlier than the poll.
+
+        The holder counts from when it sent the poll: of a push that came before, the engine is
+        asked again, which makes it last a whole ttl from then.
+        """
+        node, request = self._node, ticket.request
+        ticket.rung = False
+        handed = node.engine.pushed_grant(request)
+        if handed is None or handed.asked_at < poll.call.received_at:
+            try:
+                answer = await node.ask(node.engine.acquire, request)
+            except BaseException:
+                ticket.rung = True
+                raise
+        else:
+            answer = handed
+        now = node.world.now()
+        if isinstance(answer, Busy):
+            ticket.position = answer.position
+            ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
+            return None
+        if answer.valid_until <= now:
+            await node.take_back(request)
+            raise too_late(request)
+        return answer
+
+    async def end(self, poll: Poll, granted: Sequence[Grant]) -> None:
+        """End a poll: what was granted waits no more, and the other tickets are kept a while."""
+        for grant in granted:
+            ticket = poll.tickets.pop(grant.owner, None)
+            if ticket is not None:
+                await self.drop(ticket)
+        self._keep(poll)
+
+    async def drop_all(self, poll: Poll) -> list[Request]:
+        """End a poll whose tickets are not kept; return what was asked for."""
+        tickets = list(poll.tickets.values())
+        poll.tickets.clear()
+        for ticket in tickets:
+            await self.drop(ticket)
+        return [ticket.request for ticket in tickets]
+
+    async def forget(self, owner: str) -> None:
+        """Wait for this owner no more."""
+        ticket = self._by_owner.get(owner)
+        if ticket is not None:
+            if ticket.poll is not None:
+                ticket.poll.tickets.pop(owner, None)
+                ticket.poll.call.wake.set()
+            await self.drop(ticket)
+
+    async def drop(self, ticket: Ticket) -> None:
+        """Forget a ticket, and end its watch."""
+        if self._by_owner.get(ticket.request.owner) is ticket:
+            del self._by_owner[ticket.request.owner]
+            self._count[ticket.identity] -= 1
+            if not self._count[ticket.identity]:
+                del self._count[ticket.identity]
+        try:
+            await self._node.engine.unwatch(ticket.request)
+        except FencelockError:
+            pass  # the connection that would tell of a push is gone
+        other = self._by_owner.get(ticket.request.owner)
+        if other is not None:  # somebody began to wait for it meanwhile
+            await self._node.engine.watch(other.request, other)
+            other.set()
+
+    def _keep(self, poll: Poll) -> None:
+        """Keep the tickets of a poll that has ended."""
+        key = (poll.call.identity.name, poll.inbox or "")
+        if self._polls.get(key) is poll:
+            del self._polls[key]
+        until = self._node.world.now() + KEEP_S
+        for ticket in poll.tickets.values():
+            ticket.poll, ticket.kept_until = None, until
+        poll.tickets = {}
+        self._wake.set()
+
+    def wake_all(self) -> None:
+        """Have all polls look at whether they should go on."""
+        for ticket in self._by_owner.values():
+            if ticket.poll is not None:
+                ticket.poll.call.wake.set()
+
+    async def sweep(self) -> None:
+        """Give back what is pushed to nobody, and forget tickets that nobody polls."""
+        world = self._node.world
+        while not self._node.draining:
+            now = world.now()
+            kept = [ticket for ticket in self._by_owner.values() if ticket.poll is None]
+            for ticket in kept:
+                late = ticket.rung or ticket.kept_until <= now
+                if late and ticket.poll is None:
+                    await self._sweep_out(ticket)
+            soonest = min((ticket.kept_until for ticket in kept), default=now + KEEP_S)
+            await world.wait(self._wake, max(soonest, now))
+            self._wake.clear()
+
+    async def _sweep_out(self, ticket: Ticket) -> None:
+        engine = self._node.engine
+        handed = engine.pushed_grant(ticket.request) is not None
+        await self.drop(ticket)
+        if handed or engine.first_holds or not engine.traits.portable:
+            await self._node.try_to_take_back(ticket.request)
