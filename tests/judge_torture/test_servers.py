@@ -76,6 +76,8 @@ def test_every_fault_reaches_a_share_and_breaks_nothing(what: dict[str, Any]) ->
     held = {(one.role, one.slot) for one in run.history.operations("acquire") if one.fence}
     shares = {("semaphore", 0), ("semaphore", 1)} if run.settings.semaphore else {("write", None)}
     assert held >= shares
+    counters = {name.partition("#")[2] for name in run.counters.guarded}
+    assert counters == ({"0", "1"} if run.settings.semaphore else {""}), "each slot has its own"
 
 
 def test_an_engine_that_ends_meanwhile_is_no_pass() -> None:
