@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
+from fencelock.judge.torture.adapters import FencelockAdapter
 from fencelock.judge.torture.page import page
 from fencelock.judge.torture.peers import open_adapter
 from fencelock.judge.torture.report import conclusion, facts, rows, updates, words
-from fencelock.judge.torture.run import Progress, Run, Settings
+from fencelock.judge.torture.run import Progress, Run, Settings, session_of, with_session
 from fencelock.judge.torture.runner import PREFIX, torture
 from fencelock.worlds import clock
 from tests.servers.redis import Redis
 from tests.servers.shared import shared
+from tests.servers.zookeeper import ZooKeeper
 
 SAFE = {
     "never two holders",
@@ -76,6 +78,15 @@ def test_every_fault_reaches_a_share_and_breaks_nothing(what: dict[str, Any]) ->
     held = {(one.role, one.slot) for one in run.history.operations("acquire") if one.fence}
     shares = {("semaphore", 0), ("semaphore", 1)} if run.settings.semaphore else {("write", None)}
     assert held >= shares
+    counters = {name.partition("#")[2] for name in run.counters.guarded}
+    assert counters == ({"0", "1"} if run.settings.semaphore else {""}), "each slot has its own"
+
+
+def test_the_session_that_carries_all_leases_of_a_client_is_known() -> None:
+    """A killed client keeps its locks for as long."""
+    url = with_session(shared(ZooKeeper).fresh_url(), 6.0)
+    with FencelockAdapter(url).client as client:
+        assert session_of(client._core.engine) == 8.0
 
 
 def test_an_engine_that_ends_meanwhile_is_no_pass() -> None:

@@ -118,8 +118,8 @@ def session_of(engine: Engine) -> float:
     """The length of the session that carries all leases of a client, or 0 where none does."""
     if engine.address.scheme != "zookeeper":
         return 0.0
-    wire: Any = cast("Any", engine)._wire
-    return float(wire.limit) / SESSION_SHARE
+    connection: Any = cast("Any", engine)._connection
+    return float(connection.session_timeout)
 
 
 def promised(traits: Traits | None, ttl: float, bound: bool = False) -> Promises:
