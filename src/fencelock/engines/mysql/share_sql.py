@@ -236,9 +236,11 @@ def read_left(replies: list[Reply]) -> LeftShare:
 
 
 def read_holding(row: Row) -> Holding:
-    *common, slot, letter, is_all, _ = row
-    holding = lease_sql.read_holding(tuple(common))
-    return holding._replace(role=_role(letter, is_all), slot=None if slot is None else int(slot))
+    *common, slot, letter, is_all, limit = row
+    holding = lease_sql.read_holding(tuple(common))._replace(role=_role(letter, is_all))
+    if slot is None:
+        return holding
+    return holding._replace(slot=number(slot), limit=number(limit))
 
 
 def read_waiting(row: Row) -> Waiting:
