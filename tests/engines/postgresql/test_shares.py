@@ -253,21 +253,16 @@ def test_a_contended_turn_of_a_semaphore_takes_one_request_to_queue_and_one_to_r
         fewest = (99, 0)
         for _ in range(20):  # the first open and prepare what is needed, and one may be held up
             proxy.count_from_now()
-            request = await queue(client, TWO)
+            request, signal = wish(TWO)._replace(queue=True), engine.world.signal()
+            await engine.watch(request, signal)
+            assert isinstance(await engine.acquire(request), Busy)
             back = await queue(rival, TWO)
             await engine_of(rival).release(one)
-            handed: list[Grant] = []
-
-            async def wait(request: Request = request, handed: list[Grant] = handed) -> None:
-                signal = engine.world.signal()
-                await engine.watch(request, signal)
-                await engine.wait(signal, engine.world.now() + SOON)
-                handed.extend(filter(None, [engine.pushed_grant(request)]))
-
-            await lab.start(wait()).result()
-            assert handed[0].share == TWO._replace(slot=1)
+            await lab.start(engine.wait(signal, engine.world.now() + SOON)).result()
+            handed = await until_granted(lab, client, request)
+            assert handed.share == TWO._replace(slot=1)
             await engine.unwatch(request)
-            assert await engine.release(handed[0]) is True
+            assert await engine.release(handed) is True
             one = await until_granted(lab, rival, back)
             fewest = min(fewest, (proxy.requests, proxy.connections))
             if fewest == (2, 0):
