@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fencelock._client import policy
+from fencelock.recipes import board
 from tests.cli.program import Program, eventually
 
 
@@ -46,6 +48,23 @@ def test_a_lost_term_is_followed_by_another(program: Program) -> None:
         assert process.wait(30) == 128 + signal.SIGTERM
         assert client.election("boss").leader() is None
         assert "FENCELOCK_CAMPAIGN" not in process.stderr.read()  # type: ignore[union-attr]
+
+
+def test_those_who_observe_are_told_of_each_term(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policy, "LOOK_MAX_S", 3600.0)  # else they might see it by themselves
+    monkeypatch.setattr(board, "LOOK_S", 3600.0)
+    with program.client() as client:
+        leaders = client.election("boss").observe()
+        assert next(leaders) is None
+        process = program.start("elect", "boss", "--ttl", "1h", "--", "cat")
+        leader = next(leaders)
+        assert leader is not None
+        assert leader.meta["pid"] == process.pid
+        process.stdin.close()  # type: ignore[union-attr]
+        assert next(leaders) is None
+        assert process.wait(30) == 0
 
 
 def test_there_is_a_status_for_each_term(program: Program) -> None:

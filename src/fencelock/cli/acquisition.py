@@ -111,6 +111,28 @@ def _described(client: Client, request: LockRequest, renew: bool, signals: Signa
     return both.read() if request.role == "read" else both.write()
 
 
+@contextmanager
+def announced(client: Client, name: str, signals: Signals) -> Generator[None]:
+    """Tell those who observe an election of a term, when it begins and when it has ended."""
+    from ..recipes.board import Board
+    from ..wires.daemon_thread import start_daemon
+    from ..worlds.threads import drive
+
+    board = Board(client._cores, name)  # pyright: ignore[reportPrivateUsage]
+
+    def announce() -> None:
+        drive(board.announce())
+
+    start_daemon(announce, "fencelock-announce")
+    try:
+        yield
+    finally:
+        try:
+            signals.call(announce, clock.now() + INTERRUPTED_S, INTERRUPTED_S, label="announce")
+        except (Late, Interrupted):
+            pass  # they look by themselves
+
+
 def report_busy(error: NotAcquired, request: LockRequest, json: bool) -> int:
     """Print that the lock was not acquired, for people or programs; return the exit code."""
     if not request.quiet:

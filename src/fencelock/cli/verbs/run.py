@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import observe
 from ...engines import default_url
 from ...errors import FencelockError, NotAcquired, OutcomeUnknown, UsageError
-from ...model import RECIPE, Scalar
+from ...model import ELECTION, RECIPE, Scalar
 from .. import clock, codes, terminal
 from ..clock import brief, seconds
 from ..codes import BadArguments
@@ -238,7 +238,7 @@ class _Run:
         self._turn: _Turn | None = None
 
     def main(self) -> int:
-        from ..acquisition import check_excludes, reach
+        from ..acquisition import announced, check_excludes, reach
 
         observe.redirect(self._note)  # what matters of it is said below, once
         unsubscribe = observe.subscribe(self._see)
@@ -253,6 +253,9 @@ class _Run:
                         until = clock.now() + self._request.lock.min_hold
                         self._watchdog.tell(f"keep {until}")
                     self._watchdog.tell(f"lease {self._heritage(lease)}")
+                if self._request.options.recipe == ELECTION:
+                    with announced(client, lease.name, self._signals):
+                        return self._hold(lease, client.url)
                 return self._hold(lease, client.url)
         except Interrupted as interrupted:
             self._status.outcome = "interrupted"
