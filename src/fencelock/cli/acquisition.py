@@ -114,16 +114,8 @@ def _described(client: Client, request: LockRequest, renew: bool, signals: Signa
 @contextmanager
 def announced(client: Client, name: str, signals: Signals) -> Generator[None]:
     """Tell those who observe an election of a term, when it begins and when it has ended."""
-    from ..recipes.board import Board
-    from ..wires.daemon_thread import start_daemon
-    from ..worlds.threads import drive
-
-    board = Board(client._cores, name)  # pyright: ignore[reportPrivateUsage]
-
-    def announce() -> None:
-        drive(board.announce())
-
-    start_daemon(announce, "fencelock-announce")
+    announce = client.election(name)._announce  # pyright: ignore[reportPrivateUsage]
+    threading.Thread(target=announce, name="fencelock-announce", daemon=True).start()
     try:
         yield
     finally:

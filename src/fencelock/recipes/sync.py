@@ -93,7 +93,11 @@ class Election(RecipeBase):
                 if not is_succeeded(term, error):
                     raise
             finally:
-                drive(self._election.board.announce())
+                self._announce()
+
+    def _announce(self) -> None:
+        """Tell those who observe to look who leads."""
+        drive(self._election.board.announce())
 
     def _elected(self) -> Lease:
         """Campaign through outages."""
@@ -120,7 +124,7 @@ class Election(RecipeBase):
         try:
             self._lock.__exit__(kind, error, traceback)
         finally:
-            drive(self._election.board.announce())
+            self._announce()
 
 
 class Once(RecipeBase):
