@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -227,7 +228,13 @@ def test_every_verb_answers_in_json(program: Program) -> None:
     asked = {
         verb for verb in VERBS if f'json("{verb}"' in text or f'"{verb}", "a", "--json"' in text
     }
-    assert asked | {"run", "watch"} == set(VERBS)
+    assert asked | {"run", "serve", "watch"} == set(VERBS)
+
+
+def test_a_token_is_printed_with_its_digest(program: Program) -> None:
+    facts = program.json("token", "billing")
+    digest = hashlib.sha256(facts["token"].encode()).hexdigest()
+    assert facts["digest"] == f"sha256:{digest}"
 
 
 ERRORS = {

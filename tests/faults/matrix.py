@@ -24,7 +24,7 @@ class NotApplicable(NamedTuple):
 
 NO_CONSUL = NotApplicable("there is no engine for Consul yet")
 NO_DYNAMODB = NotApplicable("there is no engine for DynamoDB yet")
-NO_SERVICE = NotApplicable("there is no HTTP service yet")
+NO_SERVICE = NotApplicable("not shown yet of the HTTP service")
 
 MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [

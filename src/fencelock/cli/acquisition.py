@@ -200,8 +200,8 @@ def held_by(state: State) -> list[str]:
     if not state.holders:
         return []
     first, others = state.holders[0], len(state.holders) - 1
-    words = f"held by {who(first.meta)} for {brief(first.age)}"
-    return [words + (f" and {others} other{'s' * (others > 1)}" if others else "")]
+    more = f" and {others} other{'s' * (others > 1)}" if others else ""
+    return [f"held by {who(first.meta)}{more} for {brief(first.age)}"]
 
 
 def who(meta: Meta) -> str:

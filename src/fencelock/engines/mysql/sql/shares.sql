@@ -89,10 +89,12 @@ INSERT INTO {t}_shares {columns}
   ) f ON w.up_to<=f.free
 
 -- part: settle
--- What is over and protected is looked at again in a moment; what is left over, at once.
+-- What is over and protected is looked at again in a moment, and not later because others come
+-- meanwhile; what is left over, at once.
 UPDATE {t}_share_names n SET
   n.free=n.capacity-(SELECT COALESCE(SUM(s.units),0) FROM {t}_shares s WHERE s.name=n.name),
-  n.ends_at=GREATEST(IF(LENGTH(@gone)>={full},0,{now}+{protected_us}),
+  n.ends_at=GREATEST(IF(LENGTH(@gone)>={full},0,
+      LEAST({now}+{protected_us},IF(n.ends_at>{now},n.ends_at,{never}))),
     (SELECT COALESCE(MIN({end}),{never}) FROM {held} WHERE s.name=n.name)),
   n.queued=EXISTS(SELECT 1 FROM {t}_share_queue q WHERE q.name=n.name),n.slots={slots}
   WHERE n.name=%(n)s
