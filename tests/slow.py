@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 SLOW = {
+    "cli/test_engines.py": "scripts over every engine, by processes",
     "cli/test_interrupting.py": "a signal at many moments of each verb",
     "cli/test_torture.py": "tortures from the command line",
     "engines/etcd/test_cluster.py": "three members, and what they do without one",
@@ -32,11 +33,16 @@ SLOW = {
     "faults/redis/test_hand_over.py": "frozen waiters, each with the time until it is passed over",
     "faults/test_clocks.py": "servers whose clock is stepped",
     "faults/test_deaths.py": "clients that are killed, each with the ttl that it leaves behind",
+    "faults/test_exhaustion.py::"
+    "test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more": "whole ttls of every engine",
     "faults/test_faulty.py::"
     "test_a_call_that_is_held_up_for_longer_than_its_caller_waits_is_unknown": "seconds each",
     "faults/test_file.py::test_a_waiter_queues_again_when_its_file_is_gone": "ten seconds' wait",
     "faults/test_hung_servers.py": "every engine and call, with a server that hangs",
+    "faults/test_leases.py::test_a_dropped_client_renews_no_more": "whole ttls of every engine",
     "faults/test_lost_answers.py": "every engine and call, without an answer",
+    "faults/test_network.py::"
+    "test_a_break_of_the_network_longer_than_the_ttl_is_told_in_time": "whole ttls",
     "faults/test_pauses.py::"
     "test_an_outage_longer_than_the_ttl_is_declared_before_the_lock_is_given_away": "whole ttls",
     "faults/test_pauses.py::test_a_frozen_process_that_holds_several_locks_loses_each": "ttls",
@@ -60,6 +66,7 @@ SLOW = {
 DOUBLED = {
     "mysql": "the tests of MariaDB, on a server that is slower to start",
     "postgresql pgbouncer": "the checks of `postgresql push=no`, over a pooler",
+    "redis+cluster": "the checks of Redis, on servers that share the keys",
     "redis+sentinel": "the checks of Redis, on a server that sentinels name",
     "rediss": "the checks of Redis, over TLS",
     "valkey": "the checks of Redis, on a server of the same code",
