@@ -7,14 +7,14 @@ from typing import ClassVar
 
 from bench.contestant import Target
 from bench.mysql_server import OnMariadb, OnMysql, OnSql
-from bench.ours import Ours, OursAio
+from bench.ours import RECIPE_TARGETS, RECIPES, Ours, OursAio
 
 TURNS = (Target("overlaps", "at most", 0.0),)
 Targets = Mapping[str, tuple[Target, ...]]
 
 
 class _LeaseThreads(OnSql, Ours):
-    works = frozenset({"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"})
+    works = RECIPES | {"pair", "threads", "handoff", "wakeup", "idle", "renewals", "import"}
     needs = ("pymysql",)
 
     def url(self) -> str:
@@ -51,6 +51,7 @@ def _lease(server: str) -> Targets:
         "handoff": (Target("overtaking", "at most", 0.0), *TURNS),
         "idle": (Target("requests", "at most", 5.0), Target("listening", "at most", 1.0)),
         "renewals": (Target("lost", "at most", 0.0),),
+        **RECIPE_TARGETS,
     }
 
 
