@@ -181,6 +181,7 @@ class Shares:
 
     async def leave(self, name: str, owner: str, share: Share) -> bool:
         """Leave the queue and give back what is held; say whether anything was."""
+        await self.have_tables()  # of an attempt that never came to them
         key, given = key_of(name, share), False
         if self._quiet.get(key) and (share.kind == "rwlock" or share.slot is not None):
             _, removed, freed, _ = await self._pool.query(self._sql.give_back(key, owner, share))
