@@ -241,6 +241,20 @@ def test_a_table_fits_into_its_terminal(columns: int, room: Room) -> None:
         assert "note" in row
 
 
+def test_wide_characters_and_accents_take_the_columns_that_a_terminal_gives_them(
+    room: Room,
+) -> None:
+    room(80)
+    wide = "\u5ea7\u5e2d" * 3  # six characters in twelve columns
+    names = ["seat", wide, "cafe\u0301"]
+    rows = listing.holdings_table([held("lock")._replace(name=name) for name in names])
+    begins = [row.partition("lock")[0] for row in rows[1:]]
+    assert begins == ["seat" + 10 * " ", wide + 2 * " ", "cafe\u0301" + 10 * " "]
+    room(40)
+    (_, row) = listing.holdings_table([held("lock")._replace(name=wide * 9)])
+    assert row.startswith("\u5ea7\u5e2d\u2026\u5e2d"), "eight columns are left for the name"
+
+
 def test_what_somebody_reads_by_a_program_is_not_shortened() -> None:
     long = held("lock")._replace(name="y" * 500)
     assert "y" * 500 in listing.holdings_table([long])[1]

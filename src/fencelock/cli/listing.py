@@ -126,7 +126,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = _widths(cells, terminal.size(stream)[0] if terminal.is_terminal(stream) else None)
     gap = " " * GAP
     lines = [
-        gap.join(shortened(c, w).ljust(w) for c, w in zip(row, widths, strict=False)).rstrip()
+        gap.join(padded(shortened(c, w), w) for c, w in zip(row, widths, strict=False)).rstrip()
         for row in cells
     ]
     lines = [terminal.printable(line, stream) for line in lines]
@@ -135,7 +135,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _widths(cells: Sequence[Sequence[str]], columns: int | None) -> list[int]:
     """How wide each column is that is shown."""
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(terminal.width, column)) for column in zip(*cells, strict=True)]
     if not widths[-1]:
         widths.pop()
     if columns is None:
@@ -154,9 +154,22 @@ def _widths(cells: Sequence[Sequence[str]], columns: int | None) -> list[int]:
     return widths
 
 
+def padded(text: str, width: int) -> str:
+    """The text in so many columns of a terminal, with spaces behind it."""
+    return text + " " * (width - terminal.width(text))
+
+
 def shortened(text: str, width: int) -> str:
-    """The text in so many characters: its beginning and its end."""
-    if len(text) <= width:
+    """The text in at most so many columns of a terminal: its beginning and its end."""
+    if terminal.width(text) <= width:
         return text
-    end = (width - 1) // 2
-    return f"{text[: width - 1 - end]}…{text[len(text) - end :]}"
+    end = _beginning(text[::-1], (width - 1) // 2)[::-1]
+    return f"{_beginning(text, width - 1 - terminal.width(end))}…{end}"
+
+
+def _beginning(text: str, width: int) -> str:
+    """As much of a text as fits into so many columns."""
+    size = len(text)
+    while terminal.width(text[:size]) > width:
+        size -= 1
+    return text[:size]

@@ -90,6 +90,15 @@ def traceback(error: BaseException) -> None:
     library.print_exception(error, file=sys.stderr)
 
 
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes: two for wide characters, none for accents."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 1 + (east_asian_width(c) in "WF") for c in text)
+
+
 def is_terminal(stream: TextIO | None) -> bool:
     """Whether a person reads this stream, on a terminal that can move its cursor."""
     return stream is not None and stream.isatty() and os.environ.get("TERM", "") != "dumb"
