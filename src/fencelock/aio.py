@@ -33,6 +33,7 @@ from ._client.validation import check_name, check_prefix, check_reason, check_ti
 from .engine import Address, Engine
 from .errors import LeaseLost, UsageError
 from .model import Busy, Holding, Meta, Owed, Safety, State, Traits
+from .world import snapshot
 from .worlds.aio import AioWorld
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class LoopCores:
                 "a client of fencelock.aio is used inside a running event loop: await this in a "
                 "coroutine, or use fencelock.connect"
             ) from None
-        for other in [other for other in self._cores if other.is_closed()]:
+        for other in [other for other in list(self._cores) if other.is_closed()]:
             _abandon(self._cores.pop(other))
         world = AioWorld()
         core: Core[Lease] = Core(world, partial(self._engine, world, self.address), Lease)
@@ -122,7 +123,7 @@ class LoopCores:
     async def close(self) -> None:
         """Close the core of this loop, and have those of other loops closed there."""
         self.closed, here = True, asyncio.get_running_loop()
-        for loop, core in list(self._cores.items()):
+        for loop, core in snapshot(self._cores):
             if loop is here:
                 await core.close()
             elif loop.is_closed():

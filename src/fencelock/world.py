@@ -16,12 +16,13 @@ This module knows none of the three.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+K = TypeVar("K")
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -194,3 +195,15 @@ class World(Protocol):
 async def sleep(world: World, seconds: float) -> None:
     """Let time pass."""
     await world.wait(world.signal(), world.now() + seconds)
+
+
+def snapshot(shared: Mapping[K, T]) -> list[tuple[K, T]]:
+    """The items of a dictionary that finalizers and other threads change meanwhile.
+
+    ``list(shared.items())`` makes tuples, and may collect garbage between two of them (up to Python
+    3.11): what is finalized then can change the dictionary, which is an error. Keys are taken
+    without making anything.
+    """
+    missing = object()
+    found = ((key, shared.get(key, missing)) for key in list(shared))
+    return [(key, value) for key, value in found if value is not missing]  # type: ignore[misc]

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
-from ..world import GRACE_S, Signal, World, sleep
+from ..world import GRACE_S, Signal, World, sleep, snapshot
 from . import policy
 from .hold_state import HoldState
 from .pending import Pending, grace, taken_back, unconfirmed, unwatch
@@ -55,7 +55,7 @@ class Waitlist:
         gone = len(self.gone)
         if gone:  # each step may be the last one, and then the next caller begins anew
             pending.go_on()
-            for owner, (request, attempt) in list(self.attempts.items()):
+            for owner, (request, attempt) in snapshot(self.attempts):
                 if attempt() is None:
                     pending.withdraw_later(request)
                     self.attempts.pop(owner, None)

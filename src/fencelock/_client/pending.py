@@ -20,7 +20,7 @@ from .. import observe
 from ..engine import Engine
 from ..errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ..model import Grant, Owed, Request
-from ..world import GRACE_S, Job, World
+from ..world import GRACE_S, Job, World, snapshot
 from . import policy
 
 PASS_S = 5.0  # the longest that one try in the background waits for an engine that is silent
@@ -143,7 +143,7 @@ class Pending:
 
     async def close(self, deadline: float) -> None:
         """Try all of them at once and then until the deadline, then stop."""
-        for owner, undo in list(self._undos.items()):
+        for owner, undo in snapshot(self._undos):
             undo.due, undo.echoes = 0.0, False
             if undo.is_confirmed:
                 self._undos.pop(owner, None)
@@ -215,7 +215,7 @@ class Pending:
 
     async def _pass(self) -> bool:
         """Try each that is due, until one is not answered; True when all were confirmed."""
-        for owner, undo in list(self._undos.items()):
+        for owner, undo in snapshot(self._undos):
             if undo.tried_by() is not None or self._stopped or undo.due > self._world.now():
                 continue
             mine = _Try()

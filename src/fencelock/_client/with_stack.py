@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from ..errors import UsageError
+from ..world import snapshot
 
 B = TypeVar("B")
 
@@ -43,7 +44,7 @@ class WithStack(Generic[B]):
 
     def remove(self, block: B) -> None:
         """A block was left, or not entered after all: the innermost one of it is forgotten."""
-        for who, stack in list(self._stacks.items()):
+        for who, stack in snapshot(self._stacks):
             for index in range(len(stack) - 1, -1, -1):
                 if stack[index] is block:
                     del stack[index]

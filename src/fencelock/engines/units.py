@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Request, Share, units_of
+from ..world import snapshot
 
 CLAIM_S = 0.5  # how long a lock that was handed over waits for its new holder
 FORGET_S = 30.0  # a waiter that has not looked for so long is dead
@@ -67,7 +68,7 @@ class Name:
 
     def first(self, now: float) -> str | None:
         """Whose turn it is: the first that answers and was not handed anything yet."""
-        for owner, waiter in list(self.queue.items()):
+        for owner, waiter in snapshot(self.queue):
             if now - waiter.seen_at > FORGET_S:
                 del self.queue[owner]
             elif not waiter.lapsed and owner not in self.records:

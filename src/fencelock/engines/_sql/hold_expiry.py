@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from ...world import World
+from ...world import World, snapshot
 from ..timer import NEVER, Timer
 from .hold import Hold
 
@@ -39,7 +39,7 @@ class HoldExpiry(Generic[H]):
 
     async def _run(self) -> float:
         now = self._world.now()
-        for owner, hold in list(self._holds.items()):
+        for owner, hold in snapshot(self._holds):
             if hold.until + LATE_S <= now:
                 await self._end(owner, hold)
         again = await self._chores(now) if self._chores is not None else NEVER

@@ -27,7 +27,7 @@ from typing import Generic, Literal, NamedTuple
 from ...engine import Address
 from ...errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ...model import Busy, Gone, Grant, Request, granted
-from ...world import World
+from ...world import World, snapshot
 from .hold import TransactionHold, renewal_timeout
 from .hold_expiry import HoldExpiry
 from .release_once import ReleaseOnce
@@ -233,7 +233,7 @@ class RowEngine(ServerQueueEngine[T, Locked]):
 
     def _ended(self, transaction: T) -> None:
         """Tell whoever held by a connection that has ended."""
-        owners = {o for o, hold in list(self._holds.items()) if hold.session is transaction}
+        owners = {o for o, hold in snapshot(self._holds) if hold.session is transaction}
         for owner in owners:
             self._holds.pop(owner, None)
         if owners and not self._closing and self.on_gone is not None:

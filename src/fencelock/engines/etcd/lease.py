@@ -13,7 +13,7 @@ from math import ceil, inf
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...wires.single_flight import SingleFlight
-from ...world import Job, World
+from ...world import Job, World, snapshot
 from .cluster import Cluster, LeaseGone
 from .keys import delete_own
 from .messages import replies, requests
@@ -194,7 +194,7 @@ class Leases:
                 await self._cluster.call(TXN, deletion, channel=RENEWAL)
             self.on_expired(own)
             own.wake(self._world.now())
-        for key, (value, until) in list(lease.late_keys.items()):
+        for key, (value, until) in snapshot(lease.late_keys):
             deletion = delete_own(key, value, lease.id)
             await self._cluster.call(TXN, deletion, channel=RENEWAL)
             if until == NEVER:  # what was sent before may come after this, but not much later

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from ...errors import FencelockError, OutcomeUnknown
 from ...model import Request
-from ...world import Job, Signal, World, sleep
+from ...world import Job, Signal, World, sleep, snapshot
 from .wire.pool import Pool
 
 RETRY_S = 0.1
@@ -171,7 +171,7 @@ class WaitQueues:
     async def close(self, deadline: float) -> None:
         """Call all sessions back."""
         self._closing = True
-        for lock, queue in list(self._queues.items()):
+        for lock, queue in snapshot(self._queues):
             for owner in list(queue.requests):
                 if self._world.now() < deadline:
                     await self.withdraw(lock, owner)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from ...errors import FencelockError
-from ...world import World
+from ...world import World, snapshot
 from .._sql.hold import Hold
 from .._sql.release_once import ReleaseOnce
 from .rows import Rows, flag
@@ -83,7 +83,7 @@ class HeldLocks:
     async def forget(self, owner: str) -> None:
         """This owner has nothing any more, whatever broke off the calls that it made."""
         await self._once.settled([owner], self._request_timeout)
-        for key, taker in list(self._taken.items()):
+        for key, taker in snapshot(self._taken):
             if taker == owner:
                 self.free(key, owner)
 

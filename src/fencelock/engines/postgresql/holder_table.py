@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from ...errors import FencelockError
 from ...model import Holding, State, Waiting
-from ...world import World, sleep
+from ...world import World, sleep, snapshot
 from .._sql.hold import Hold
 from ..timer import NEVER
 from .keys import key_of
@@ -50,7 +50,7 @@ class HolderTable:
         due: dict[Session, list[tuple[str, Hold[Session]]]] = {}
         soonest = self._world.now() + SHOW_S if self._busy else NEVER
         self._busy = False
-        for owner, hold in list(self._holds.items()):
+        for owner, hold in snapshot(self._holds):
             if hold.shown:
                 continue
             if hold.taken_at + SHOW_S > until:

@@ -18,7 +18,7 @@ of its own and ended in ``finally``.
 from __future__ import annotations
 
 from ...errors import EngineError, OutcomeUnknown, Unavailable
-from ...world import Job, Signal, World, sleep
+from ...world import Job, Signal, World, sleep, snapshot
 from ..waiters import HEARTBEAT_S, NEVER, Waiters
 from .keys import beside, part_of
 from .script_runner import ScriptRunner
@@ -363,7 +363,7 @@ class Listener:
 
     async def _give_back_late(self) -> None:
         """Give back what came too late, until the server does not answer."""
-        for owner, (key, fence) in list(self._late.items()):
+        for owner, (key, fence) in snapshot(self._late):
             call = ScriptCall(
                 script("give_back"), beside(key).declared, (owner, fence, self._alone)
             )
@@ -403,7 +403,7 @@ class Listener:
         """
         with self._mutex:
             self._next = self._now() + HEARTBEAT_S
-            for key, awaited in list(self._awaited.items()):
+            for key, awaited in snapshot(self._awaited):
                 if not awaited.owners:
                     del self._awaited[key]
                 elif awaited.due_at < self._next:

@@ -8,6 +8,7 @@ new attempt. So a node counts again for an owner only when it has answered.
 
 from __future__ import annotations
 
+from ...world import snapshot
 from .fanout import Broadcast
 from .votes import is_definite, is_open
 
@@ -49,7 +50,7 @@ class PendingUndos:
         self._undone.pop(owner, None)
 
     def _sweep(self, now: float) -> None:
-        for owner, undone in list(self._undone.items()):
+        for owner, undone in snapshot(self._undone):
             if all(is_definite(one) or one.kept_until + OLD_S < now for one in undone):
                 self._undone.pop(owner, None)
         self._sweep_at = max(SWEEP, 2 * len(self._undone))

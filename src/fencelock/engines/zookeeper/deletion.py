@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...world import World
+from ...world import World, snapshot
 from ..timer import NEVER, Timer
 from .folders import Folders
 from .node import Node
@@ -79,7 +79,7 @@ class Deletion:
         ]
         for start in range(0, len(due), BATCH_MAX):
             await self._delete_all(due[start : start + BATCH_MAX])
-        for folder in [folder for folder, at in list(self._unused.items()) if at <= now]:
+        for folder in [folder for folder, at in snapshot(self._unused) if at <= now]:
             await self._connection.call(messages.delete(folder))
             self._unused.pop(folder, None)
         later = [node.delete_at for node in list(self._nodes.values())]

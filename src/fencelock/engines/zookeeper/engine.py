@@ -75,7 +75,7 @@ class ZooKeeperEngine(Engine):
         await self._deletion.timer.close()
         await self._observers.timer.close()
         now = self.world.now()
-        held = [node for node in self._nodes.values() if node.delete_at > now]
+        held = [node for node in list(self._nodes.values()) if node.delete_at > now]
         # Grants are not released: with the session they would be.
         await self._connection.close(end_session=not held)
 

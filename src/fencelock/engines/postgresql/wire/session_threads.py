@@ -20,7 +20,7 @@ from ....errors import FencelockError, OutcomeUnknown, Unavailable
 from ....wires.daemon_thread import start_daemon
 from ....wires.disconnect_monitor import Hangups
 from ....wires.wakeup_pipe import WakeupPipe
-from ....world import World
+from ....world import World, snapshot
 from ..errors import Refused, lost, refusal
 from ..rows import Rows
 from ..statements import Statement
@@ -55,7 +55,7 @@ class Poller:
     def forget(self, connection: ThreadConnection) -> None:
         """The connection is about to be closed."""
         with self._mutex:
-            for socket, (other, _) in list(self._sent.items()):
+            for socket, (other, _) in snapshot(self._sent):
                 if other is connection:
                     del self._sent[socket]
                     self._poll.unregister(socket)
