@@ -152,6 +152,9 @@ class EtcdEngine(Engine):
             self._own_keys.forget(own, keep_key=True)
             return await self._join(request, True)
         own.created = ours[0].created
+        if held := self._queue.held_elsewhere(own, reply):
+            await self.withdraw(request)
+            return await self._take_over(request, held)
         ahead = self._queue.joined(request.name, own, reply)
         if ahead is None or ahead.last is None:
             return await self._look(request, own)
@@ -170,7 +173,8 @@ class EtcdEngine(Engine):
         if ahead.mine is None:
             self._own_keys.forget(own)  # it was deleted, or its lease has ended
             return await self._join(request, request.queue or request.waits)
-        if ahead.mine.lease != own.lease.id:  # another client took it over: take it back
+        longer = ahead.last is None and own.lease.ttl < request.ttl
+        if longer or ahead.mine.lease != own.lease.id:  # another client took it over: take it back
             return await self._take_over(request, ahead.mine._replace(value=own.value))
         if ahead.last is None:
             return await self._contention.granted(request, own, asked_at)
@@ -178,8 +182,7 @@ class EtcdEngine(Engine):
 
     async def _wait(self, own: OwnKey, ahead: Ahead) -> Busy:
         """Watch the key right before ours."""
-        assert ahead.first is not None
-        assert ahead.last is not None
+        assert ahead.first and ahead.last
         holder = await self._queue.holder(own, ahead.first.key)
         position = None if ahead.total is None else ahead.total - 1
         awaited = Awaited(ahead.last.key, ahead.revision, ahead.is_long)
@@ -216,7 +219,6 @@ class EtcdEngine(Engine):
         return await self._contention.granted(request, own, asked_at)
 
     async def withdraw(self, request: Request) -> None:
-        """Leave the queue, and the lock."""
         await self._contention.withdraw(request)
 
     async def release(self, grant: Grant) -> bool:
