@@ -182,7 +182,8 @@ class EtcdEngine(Engine):
 
     async def _wait(self, own: OwnKey, ahead: Ahead) -> Busy:
         """Watch the key right before ours."""
-        assert ahead.first and ahead.last
+        assert ahead.first is not None
+        assert ahead.last is not None
         holder = await self._queue.holder(own, ahead.first.key)
         position = None if ahead.total is None else ahead.total - 1
         awaited = Awaited(ahead.last.key, ahead.revision, ahead.is_long)
@@ -243,7 +244,6 @@ class EtcdEngine(Engine):
         return await self._several.release(grants)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        """Set the signal whenever this owner should look again."""
         self._own_keys.signals[request.owner] = signal
         own = self._own_keys.by_owner.get(request.owner)
         if own is not None and own.waiting:  # in the queue already: watch from there on
