@@ -227,7 +227,8 @@ class Traits(NamedTuple):
     """Locks can be listed, where the engine has that verb at all."""
     portable: bool = False
     """A grant outlives the process that acquired it, for as long as its ttl: another process that
-    knows the owner can renew and release it."""
+    knows the owner can renew and release it, or ask for it again and find it. Where the first in a
+    queue has to ask before it holds, a waiter's position is as portable."""
     shared: bool = False
     """Names can have several holders: semaphores and read/write locks."""
     remembers: bool = False

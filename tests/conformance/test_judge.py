@@ -26,6 +26,7 @@ from tests.conformance.broken import (
     lingering,
     listing,
     ordering,
+    portability,
     several,
     sharing,
     showing,
@@ -145,9 +146,26 @@ DEFECTS: dict[type[Engine], str] = {
         several_locks_are_all_or_none several_are_released_each_by_its_own_grant""",
     several.ReleasesAllInWords: "several_are_released_each_by_its_own_grant",
     several.ReleasesAllOfTheNames: "several_are_released_each_by_its_own_grant",
-    lingering.KnowsItsOwnOnly: "a_lease_can_be_handed_over",
+    lingering.KnowsItsOwnOnly: """
+        a_lease_can_be_handed_over another_client_renews_and_releases_a_grant
+        another_client_renews_and_releases_a_share""",
     lingering.EndsAtOnce: "a_shortest_hold_outlasts_its_release",
     lingering.KeepsForASecond: "a_lost_lock_is_kept_for_its_delay",
+    portability.ReleasesItsOwnOnly: """
+        another_client_renews_and_releases_a_grant another_client_renews_and_releases_a_share""",
+    portability.KeepsTheFirstEnd: """
+        a_grant_asked_for_again_lasts_a_whole_ttl a_share_asked_for_again_lasts_a_whole_ttl""",
+    portability.GrantsToEachClient: """
+        a_grant_asked_for_again_lasts_a_whole_ttl a_share_asked_for_again_lasts_a_whole_ttl""",
+    portability.StandsAnewElsewhere: """
+        a_waiter_may_ask_through_another_client
+        a_waiter_for_a_share_may_ask_through_another_client""",
+    portability.StandsOnlyOnce: """
+        a_waiter_may_ask_through_another_client
+        a_waiter_for_a_share_may_ask_through_another_client""",
+    portability.WakesTheFirstClient: """
+        a_waiter_may_ask_through_another_client
+        a_waiter_for_a_share_may_ask_through_another_client""",
     holding.EndsWithItsFirstClient: "closing_one_client_leaves_the_others_alone",
     holding.ForgetsWhenAllHaveLeft: "a_grant_survives_while_nobody_is_connected",
     holding.PromisesTooMuch: "safety_is_promised_or_refused",
@@ -170,6 +188,13 @@ def judge(name: str, engine: type[Engine] = MemoryEngine, timeout: float = TIMEO
 def test_a_broken_engine_is_rejected(engine: type[Engine], name: str) -> None:
     with pytest.raises((Broken, fencelock.FencelockError, ValueError)):
         judge(name, engine)
+
+
+@pytest.mark.parametrize(
+    "name", [check.name for check in conformance.checks() if "portable" in check.needs]
+)
+def test_within_one_process_the_specification_is_portable(name: str) -> None:
+    judge(name, lingering.Portable, timeout=20.0)
 
 
 async def _leave_quietly(core: LeaseLifecycle, tenure: Any, error: object) -> None:

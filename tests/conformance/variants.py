@@ -93,6 +93,7 @@ RECIPES = {"shared", "remembers", "observe"}
 NOT_PROMISED = {
     "memory": {"durable", "portable"},
     "sqlite push=no": {"observe"},
+    "etcd": {"claims"},
     "mariadb mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "mysql mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "postgresql": set(),
@@ -109,5 +110,5 @@ NOT_PROMISED = {
     "postgresql mode=row": {"durable", "portable", "fifo", "revoke", *RECIPES},
     "redis+cluster": {"durable"},
     "redlock": {"durable", "fifo", "push", *RECIPES},
-    "zookeeper": {"portable"},
+    "zookeeper": {"portable", "claims"},
 }

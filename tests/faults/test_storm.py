@@ -19,6 +19,7 @@ SECONDS = 3.0
 SECONDS_MAX = 60.0  # on a machine that has much else to do
 ENOUGH = 20  # tenures; a storm with fewer shows nothing
 CREW = 4
+KILLS = 0.3  # of the turns that do not thaw somebody
 SEEDS = {"sync": 1, "asyncio": 2}
 STORMS = int(os.environ.get("FENCELOCK_STORMS", "1"))  # `make torture` has more than one
 
@@ -33,6 +34,9 @@ def test_no_two_hold_together_whoever_is_killed_or_frozen(
     """
     seed = SEEDS[flavor] + 10 * storm
     chance = random.Random(seed)
+    # A ZooKeeper session of 4 s outlives who was killed, and its nodes keep all who come later
+    # waiting. If more are killed than such a session ends, nobody holds anything.
+    kills = KILLS / 10 if shared_url.startswith("zookeeper") else KILLS
 
     def start() -> Worker:
         kinds = (what.kind, what.rival_kind)
@@ -56,7 +60,7 @@ def test_no_two_hold_together_whoever_is_killed_or_frozen(
         if number in frozen:
             frozen.remove(number)
             workers[number].thaw()
-        elif chance.random() < 0.3:
+        elif chance.random() < kills:
             workers[number].kill()
             workers[number] = start()
             all_workers.append(workers[number])

@@ -9,7 +9,9 @@ import pytest
 import fencelock
 from fencelock import engines
 from fencelock.cli.main import VERBS
-from fencelock.engine import Address
+from fencelock.engine import Address, Engine
+from fencelock.engines.mysql import observers
+from fencelock.recipes import board
 from tests.unit.pages import ROOT, prose
 
 HEADINGS = [
@@ -88,7 +90,12 @@ def row_of(scheme: str, mode: str) -> list[str]:
     holds = traits.portable or traits.scope == "process"
     recipes = [traits.shared, True, traits.remembers, traits.shared and traits.remembers]
     lasting = [holds, not engine.session_bound, traits.portable]
-    return [YES[cell] for cell in (*recipes, *lasting)]
+    told = "pushed"
+    if engine.observe is Engine.observe:
+        told = f"look each {board.LOOK_S:g} s"
+    elif scheme == "mysql":
+        told = f"look each {observers.LOOK_S:g} s"
+    return [*(YES[cell] for cell in (*recipes, *lasting)), told]
 
 
 def test_the_matrix_of_recipes_says_what_engines_promise() -> None:

@@ -35,13 +35,24 @@ def handled() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def interrupted(client: fencelock.Client, chance: random.Random) -> int:
+def wanted(
+    client: fencelock.Client, kind: str, name: str, ttl: float = 3, timeout: float = 20
+) -> fencelock.Lock:
+    """A lock, or what stands for a share: a slot of one, a write lock."""
+    if kind == "slot":
+        return client.semaphore(name, limit=1, ttl=ttl, timeout=timeout)
+    if kind == "writer":
+        return client.rwlock(name, ttl=ttl, timeout=timeout).write()
+    return client.lock(name, ttl=ttl, timeout=timeout)
+
+
+def interrupted(client: fencelock.Client, kind: str, chance: random.Random) -> int:
     """One pair of acquire and release that a signal may interrupt; 1 if it has."""
     lease = None
     try:
         try:
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00005, 0.002))
-            lease = client.lock(chance.choice(NAMES), ttl=3, timeout=5).acquire()
+            lease = wanted(client, kind, chance.choice(NAMES), timeout=5).acquire()
             lease.renew()
             lease.release()
             return 0
@@ -59,22 +70,25 @@ def interrupted(client: fencelock.Client, chance: random.Random) -> int:
     return 1
 
 
-@pytest.mark.parametrize("mode", ["lease", "advisory"])
+@pytest.mark.parametrize(
+    ("mode", "what"),
+    [("lease", "lock"), ("lease", "slot"), ("lease", "writer"), ("advisory", "lock")],
+)
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore:.*never awaited")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_what_signals_interrupt_leaves_connections_for_others_and_no_transaction_open(
-    own: SqlServer, table: str, mode: str, seed: int
+    own: SqlServer, table: str, mode: str, what: str, seed: int
 ) -> None:
     assert threading.current_thread() is threading.main_thread()
     chance = random.Random(seed)
     names = [f"{table}:{name}" for name in NAMES]
     with fencelock.connect(own.url(), mode=mode, table=table, pool=2, request_timeout=3) as client:
-        client.lock("first").acquire().release()
+        wanted(client, what, "first").acquire().release()
         with handled():
             done = 0
             for _ in range(20 * COUNT):
-                done += interrupted(client, chance)
+                done += interrupted(client, what, chance)
                 if done >= COUNT:
                     break
         assert done >= COUNT
@@ -82,7 +96,7 @@ def test_what_signals_interrupt_leaves_connections_for_others_and_no_transaction
 
         def use(name: str) -> None:
             try:
-                client.lock(name, timeout=20).acquire().release()
+                wanted(client, what, name).acquire().release()
             except BaseException as error:
                 failures.append(error)
 
@@ -94,7 +108,7 @@ def test_what_signals_interrupt_leaves_connections_for_others_and_no_transaction
         assert failures == []
         with fencelock.connect(own.url(), mode=mode, table=table) as other:
             for name in NAMES:
-                other.lock(name, ttl=5, timeout=20).acquire().release()
+                wanted(other, what, name, ttl=5).acquire().release()
         for _ in range(1000):
             if own.ask("SELECT 1 FROM information_schema.innodb_trx") == []:
                 return

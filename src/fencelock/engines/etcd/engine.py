@@ -152,6 +152,9 @@ class EtcdEngine(Engine):
             self._own_keys.forget(own, keep_key=True)
             return await self._join(request, True)
         own.created = ours[0].created
+        if held := self._queue.held_elsewhere(own, reply):
+            await self.withdraw(request)
+            return await self._take_over(request, held)
         ahead = self._queue.joined(request.name, own, reply)
         if ahead is None or ahead.last is None:
             return await self._look(request, own)
@@ -170,7 +173,8 @@ class EtcdEngine(Engine):
         if ahead.mine is None:
             self._own_keys.forget(own)  # it was deleted, or its lease has ended
             return await self._join(request, request.queue or request.waits)
-        if ahead.mine.lease != own.lease.id:  # another client took it over: take it back
+        longer = ahead.last is None and own.lease.ttl < request.ttl
+        if longer or ahead.mine.lease != own.lease.id:  # another client took it over: take it back
             return await self._take_over(request, ahead.mine._replace(value=own.value))
         if ahead.last is None:
             return await self._contention.granted(request, own, asked_at)
@@ -216,7 +220,6 @@ class EtcdEngine(Engine):
         return await self._contention.granted(request, own, asked_at)
 
     async def withdraw(self, request: Request) -> None:
-        """Leave the queue, and the lock."""
         await self._contention.withdraw(request)
 
     async def release(self, grant: Grant) -> bool:
@@ -241,7 +244,6 @@ class EtcdEngine(Engine):
         return await self._several.release(grants)
 
     async def watch(self, request: Request, signal: Signal) -> None:
-        """Set the signal whenever this owner should look again."""
         self._own_keys.signals[request.owner] = signal
         own = self._own_keys.by_owner.get(request.owner)
         if own is not None and own.waiting:  # in the queue already: watch from there on

@@ -54,6 +54,13 @@ class Queue:
         own.holder = (ends[0].key, meta_text(ends[0].value))
         return Ahead(reply.revision, mine.pairs[0], ends[0], ends[1], last_two.total - 1)
 
+    def held_elsewhere(self, own: OwnKey, reply: replies.TxnReply) -> KeyValue | None:
+        """Read in the reply to a join whether its owner holds by a key of another client."""
+        head = next(iter(reply.found[1].pairs), None)
+        if head is None or head.key == own.key or owner_of(head.value) != own.owner:
+            return None
+        return head
+
     async def ahead(self, name: str, own: OwnKey) -> Ahead:
         """Read what stands before a key now. A waiter that was woken mostly finds nobody."""
         name_requests = self.keys.requests(name)

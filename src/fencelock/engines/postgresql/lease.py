@@ -149,14 +149,14 @@ class LeaseEngine(PostgresqlEngine):
             if waits:
                 return Busy(LOOK_S)  # it asks again at once, to join the queue
             asked_at = self.world.now()
-        inbox, again = "", True
+        inbox = ""
         if self._listener is not None:
             inbox = self._listener.inbox
-            again = self._listener.joins(owner)
-            if again and (handed := self._listener.pushed_grant(request)) is not None:
+            joined = self._listener.joins(owner)
+            if joined and (handed := self._listener.pushed_grant(request)) is not None:
                 return handed
         if queue and name in self._contended:  # others wait: no need to lock the name's row
-            join = (self._sql.join_queue, name, owner, ttl, meta, inbox, again)
+            join = (self._sql.join_queue, name, owner, ttl, meta, inbox)
             rows = await self._wire.execute(*join, owner=owner)
             if (busy := rows[0][0]) is not None:
                 return self._busy(queue, *words(busy))

@@ -41,7 +41,8 @@ class Check(NamedTuple):
     """What is promised, in one sentence."""
     body: Body
     needs: tuple[str, ...] = ()
-    """Traits (fence, fifo, push, durable) and optional verbs (revoke, scan) it is about."""
+    """Traits (fence, fifo, push, durable) and optional verbs (revoke, scan) it is about; claims,
+    where the first in a queue has to ask again before it holds (``Engine.first_holds`` is not)."""
     flavors: tuple[Flavor, ...] = FLAVORS
 
     def __str__(self) -> str:

@@ -125,6 +125,10 @@ class CheckContext:
             return ""
         traits = (await self.connect()).traits
         for need in check.needs:
+            if need == "claims":
+                if self._bare.first_holds:
+                    return "the first in its queue holds without asking again"
+                continue
             optional = need in ("revoke", "scan", "observe")
             if optional and getattr(self._bare, need) is getattr(Engine, need):
                 return f"the engine does not offer {need}()"

@@ -37,6 +37,7 @@ _PROMISES = (
     "listing",
     "remembering",
     "lingering",
+    "portability",
     "several",
 )
 

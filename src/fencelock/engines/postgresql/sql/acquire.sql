@@ -4,7 +4,8 @@
 -- Join a queue in which others wait, without locking the name's row: a release would have to wait
 -- for that, or this for the release's way to the disk. Return for how long the lock is held, how
 -- many wait before, and what the holder says of itself. Return nothing when it is not certain that
--- whoever has the lock will see the entry: then ask again, with acquire.
+-- whoever has the lock will see the entry: then ask again, with acquire. p_again is not used: it
+-- stays because a function that an earlier program has made is called with it, too.
 CREATE OR REPLACE FUNCTION {t}_join(
   p_name text, p_owner text, p_ttl double precision, p_meta text, p_inbox text, p_again boolean
 ) RETURNS text AS $$
@@ -16,16 +17,12 @@ DECLARE
 BEGIN
   IF NOT pg_try_advisory_xact_lock_shared({queues}, hashtext(p_name)) THEN
     RETURN NULL;
-  ELSIF p_again THEN
-    INSERT INTO {t}_waiters (owner, name, ttl, since, seen_at, lapsed, inbox, meta)
-      VALUES (p_owner, p_name, p_ttl, v_now, v_now, false, p_inbox, p_meta)
-      ON CONFLICT (owner) DO UPDATE SET seen_at = v_now, lapsed = false, inbox = p_inbox
-      RETURNING place INTO v_place;
-  ELSE
-    INSERT INTO {t}_waiters (owner, name, ttl, since, seen_at, lapsed, inbox, meta)
-      VALUES (p_owner, p_name, p_ttl, v_now, v_now, false, p_inbox, p_meta)
-      RETURNING place INTO v_place;
   END IF;
+  -- Its place is kept if it joins again, through another client perhaps.
+  INSERT INTO {t}_waiters (owner, name, ttl, since, seen_at, lapsed, inbox, meta)
+    VALUES (p_owner, p_name, p_ttl, v_now, v_now, false, p_inbox, p_meta)
+    ON CONFLICT (owner) DO UPDATE SET seen_at = v_now, lapsed = false, inbox = p_inbox
+    RETURNING place INTO v_place;
   -- Only what is read now counts: who empties the queue has done so before, or waits for us.
   SELECT date_part('epoch', l.expires_at - v_now) || ' ' || (SELECT count(*) FROM {t}_waiters w
       WHERE w.name = p_name AND w.place >= l.turn AND w.place < v_place) || ' ' || l.meta

@@ -35,7 +35,7 @@ RETURNING g.owner, set_config('synchronous_commit', 'off', true)
 SELECT * FROM {t}_acquire($1,$2,$3,$4,$5,$6,$7)
 
 -- statement: join_queue, kind join
-SELECT {t}_join($1,$2,$3,$4,$5,$6)
+SELECT {t}_join($1,$2,$3,$4,$5,true)
 
 -- statement: leave
 SELECT {t}_leave($1, $2, $3)

@@ -1,0 +1,168 @@
+"""Check grants that are tied to no client: whoever knows the owner goes on with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .... import aio
+from ...._client.lock_options import READ, WRITE
+from ....engine import Engine
+from ....model import Busy, Grant, Request, Share
+from ..check import check, expect
+from ..context import LONG_S, CheckContext, core_of, engine_of, grant_of
+
+SLOT = Share("semaphore", 1, 2)
+
+
+def _asking(context: CheckContext, share: Share | None) -> Request:
+    """A request for a name that is used in this way alone."""
+    role = "lock" if share is None else f"{share.kind}-{share.units}"
+    return context.request(context.name(role))._replace(share=share)
+
+
+async def _remaining(engine: Engine, grant: Grant) -> float:
+    """How long the engine leaves a grant to its holder."""
+    holders = (await engine.inspect(grant.name)).holders
+    found = [holder.remaining for holder in holders if holder.fence == grant.fence]
+    expect(len(found) == 1, f"one holds {grant.name!r} with its fence, and {len(found)} are shown")
+    return found[0]
+
+
+async def _renew_and_release_elsewhere(context: CheckContext, share: Share | None) -> None:
+    ours, theirs = engine_of(await context.connect()), engine_of(await context.connect())
+    grant = grant_of(await ours.acquire(_asking(context, share)))
+    (longer,) = await theirs.renew([grant._replace(ttl=2 * LONG_S)])
+    expect(
+        isinstance(longer, Grant) and longer.fence == grant.fence and longer.share == grant.share,
+        f"{grant!r} was renewed through another client, and became {longer!r}",
+    )
+    left = await _remaining(ours, grant)
+    expect(left > LONG_S, f"the renewal through another client left it {left} s")
+    (again,) = await ours.renew([grant._replace(ttl=4 * LONG_S)])
+    expect(isinstance(again, Grant), f"its own client could not renew it any more: {again!r}")
+    left = await _remaining(theirs, grant)
+    expect(left > 2 * LONG_S, f"the renewal through its own client left it {left} s")
+    expect(await theirs.release(grant), "another client could not release it")
+    expect(not await ours.release(grant), "it was released twice")
+    (late,) = await ours.renew([grant])
+    expect(not isinstance(late, Grant), "what another client released was renewed")
+    expect(await _is_free(ours, context, share), "another client did not free it")
+
+
+async def _is_free(engine: Engine, context: CheckContext, share: Share | None) -> bool:
+    """Whether nobody holds the name; what is granted to see that is given back."""
+    requests = [_asking(context, share) for _ in range(share.limit if share == SLOT else 1)]
+    answers = [await engine.acquire(request) for request in requests]
+    for request in requests:
+        await engine.withdraw(request)
+    return all(isinstance(answer, Grant) for answer in answers)
+
+
+@check("portable")
+async def another_client_renews_and_releases_a_grant(context: CheckContext) -> None:
+    """A client that knows the owner of a lock renews and releases it for another."""
+    await _renew_and_release_elsewhere(context, None)
+
+
+@check("portable", "shared")
+async def another_client_renews_and_releases_a_share(context: CheckContext) -> None:
+    """A client that knows the owner of a share renews and releases it for another."""
+    for share in (SLOT, READ, WRITE):
+        await _renew_and_release_elsewhere(context, share)
+
+
+async def _ask_again(context: CheckContext, share: Share | None) -> None:
+    ours, theirs = await context.connect(), await context.connect()
+    request = _asking(context, share)
+    first = grant_of(await engine_of(ours).acquire(request))
+    longer = request
+    third = await context.connect()
+    for client, ways in ((theirs, (False, True)), (ours, (False, True)), (third, (True, False))):
+        for queue in ways:
+            longer = longer._replace(ttl=longer.ttl + LONG_S)
+            before = context.world.now()
+            if queue:
+                _, answer = await context.enqueue(client, longer)
+                await engine_of(client).unwatch(longer)
+            else:
+                answer = await engine_of(client).acquire(longer)
+            again = grant_of(answer)
+            expect(
+                again.fence == first.fence and again.share == first.share,
+                f"{first!r} was asked for again, and became {again!r}",
+            )
+            expect(again.asked_at >= before, "its time is not counted from then")
+            left = await _remaining(engine_of(client), again)
+            expect(left > longer.ttl - LONG_S, f"asked for again for {longer.ttl} s, it has {left}")
+    expect(await engine_of(theirs).release(first), "it was not held after all")
+    free = await _is_free(engine_of(ours), context, share)
+    expect(free, "it was granted more than once, and freed once")
+
+
+@check("portable")
+async def a_grant_asked_for_again_lasts_a_whole_ttl(context: CheckContext) -> None:
+    """Asked for again by its owner, through any client, a lock has its whole ttl from then."""
+    await _ask_again(context, None)
+
+
+@check("portable", "claims", "shared")
+async def a_share_asked_for_again_lasts_a_whole_ttl(context: CheckContext) -> None:
+    """Asked for again by its owner, through any client, a share has its whole ttl from then."""
+    for share in (SLOT, READ, WRITE):
+        await _ask_again(context, share)
+
+
+async def _wait_elsewhere(context: CheckContext, share: Share | None) -> None:
+    """Queue three through one client, then the last two of them through another."""
+    client, one, other = [await context.connect() for _ in range(3)]
+    units = 2 if share == SLOT else 1
+    held = [
+        grant_of(await engine_of(client).acquire(_asking(context, share))) for _ in range(units)
+    ]
+    requests = [_asking(context, share) for _ in range(3)]
+    for request in requests:
+        _, answer = await context.enqueue(one, request)
+        expect(isinstance(answer, Busy), f"what is held was granted: {answer!r}")
+    signals = {}
+    for request in (requests[2], requests[1]):
+        signals[request.owner], answer = await context.enqueue(other, request)
+        expect(isinstance(answer, Busy) and answer.queued, f"it is not queued: {answer!r}")
+    positions = await _positions(other, requests[1:])
+    expect(positions == [1, 2], f"the waiters 1, 2 stand at {positions}")
+    waiting = len((await engine_of(client).inspect(requests[0].name)).waiters)
+    expect(waiting == 3, f"3 wait, and the queue has {waiting}")
+    await engine_of(one).withdraw(requests[0])
+    await engine_of(one).unwatch(requests[0])
+    for request in requests[1:]:
+        signal = signals[request.owner]
+        signal.clear()
+        await engine_of(client).release(held.pop(0))
+        await engine_of(other).wait(signal, core_of(other).world.now() + context.timeout)
+        expect(signal.is_set(), "a waiter that had asked through another client was not woken")
+        grant = grant_of(await engine_of(other).acquire(request._replace(queue=True)))
+        for asked in (one, other):
+            await engine_of(asked).unwatch(request)
+        held.append(grant)
+    for grant in held:
+        expect(await engine_of(one).release(grant), "a waiter's grant could not be released")
+    expect(await _is_free(engine_of(client), context, share), "somebody was served twice")
+
+
+async def _positions(client: aio.Client, requests: Sequence[Request]) -> list[int | None]:
+    answers = [
+        await engine_of(client).acquire(request._replace(queue=True)) for request in requests
+    ]
+    return [answer.position if isinstance(answer, Busy) else None for answer in answers]
+
+
+@check("portable", "fifo", "push", "claims")
+async def a_waiter_may_ask_through_another_client(context: CheckContext) -> None:
+    """Who asks again through another client stands once, keeps its place, and is woken there."""
+    await _wait_elsewhere(context, None)
+
+
+@check("portable", "fifo", "push", "claims", "shared")
+async def a_waiter_for_a_share_may_ask_through_another_client(context: CheckContext) -> None:
+    """Who asks again for a share elsewhere stands once, keeps its place, and is woken there."""
+    for share in (SLOT, WRITE):
+        await _wait_elsewhere(context, share)
