@@ -9,8 +9,9 @@ event costs one truth test.
 
 from __future__ import annotations
 
+import _thread
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from .model import Role
 
@@ -57,15 +58,23 @@ class Event(NamedTuple):
     """Of ``engine``: what was called."""
     guard: str = ""
     """Of ``stale``: which kind of guard refused the fence."""
+    call: float | None = None
+    """Of ``acquired`` and ``released``: seconds that the engine took, where one call was enough."""
 
 
+_Functions: TypeAlias = tuple[Callable[[Event], object], ...]
+
+_mutex = _thread.allocate_lock()
 _sink: Callable[[str], object] | None = None
 _groups: dict[str, str] = {}
 _substitute: Callable[[str, str], str] | None = None
-subscribers: list[Callable[[Event], object]] = []
+subscribers: _Functions = ()
 """Who wants events. The hot path looks here whether anybody does before it makes one."""
-timers: list[Callable[[Event], object]] = []
-"""Who wants an event of kind ``engine`` for every call of an engine, too."""
+callers: _Functions = ()
+"""Who wants an event of kind ``engine`` for calls of an engine, too: all of them, or those that no
+other event tells of by ``call``. Those are rare, so that timing costs next to nothing."""
+_timers: _Functions = ()
+"""Those who want it for all."""
 context: Callable[[str], Mapping[str, str]] | None = None
 """Called with the group when an acquire begins: words for the meta by which others see the holder.
 They are left out where they do not fit. Whoever traces sets it; nobody else needs it."""
@@ -74,30 +83,69 @@ They are left out where they do not fit. Whoever traces sets it; nobody else nee
 make_event: Callable[[type[Event], tuple[object, ...]], Event] = cast("Any", tuple).__new__
 
 
-def subscribe(function: Callable[[Event], object], *, calls: bool = False) -> Callable[[], None]:
+def subscribe(
+    function: Callable[[Event], object], *, calls: bool | Literal["rest"] = False
+) -> Callable[[], None]:
     """Have a function called with every event; call the result to end that.
 
-    With ``calls``, every call of an engine is an event as well.
+    With ``calls``, every call of an engine is an event as well; with ``"rest"``, those calls of
+    which neither ``acquired`` nor ``released`` tells by its ``call``.
     """
-    lists = (subscribers, timers) if calls else (subscribers,)
-    for functions in lists:
-        functions.append(function)
+    global subscribers, callers, _timers
+    with _mutex:
+        subscribers = (*subscribers, function)
+        callers = (*callers, function) if calls else callers
+        _timers = (*_timers, function) if calls is True else _timers
 
     def unsubscribe() -> None:
-        for functions in lists:
-            if function in functions:
-                functions.remove(function)
+        global subscribers, callers, _timers
+        with _mutex:
+            subscribers = _without(subscribers, function)
+            callers = _without(callers, function) if calls else callers
+            _timers = _without(_timers, function) if calls is True else _timers
 
     return unsubscribe
 
 
+def _without(functions: _Functions, one: Callable[[Event], object]) -> _Functions:
+    """The functions without one of them, the first if it stands there twice."""
+    if one not in functions:
+        return functions
+    index = functions.index(one)
+    return functions[:index] + functions[index + 1 :]
+
+
 def emit(event: Event) -> None:
     """Tell all subscribers. One that fails is named in the log and harms nobody."""
-    for function in list(timers if event.kind == "engine" else subscribers):
+    for function in subscribers:
         try:
             function(event)
         except Exception as error:
-            warn(f"a subscriber failed on {event.kind} of {event.name!r}: {error!r}")
+            _failed(event, error)
+    if _timers and event.call is not None:
+        verb = "acquire" if event.kind == "acquired" else "release"
+        _tell(_timers, _made(event.engine, verb, event.call, ""))
+
+
+def emit_call(engine: str, verb: str, seconds: float, error: BaseException | None) -> None:
+    """Tell those who want to know of a call of an engine."""
+    _tell(callers, _made(engine, verb, seconds, "" if error is None else type(error).__name__))
+
+
+def _made(engine: str, verb: str, seconds: float, error: str) -> Event:
+    return Event("engine", "", seconds=seconds, engine=engine, outcome=error, verb=verb)
+
+
+def _tell(functions: _Functions, event: Event) -> None:
+    for function in functions:
+        try:
+            function(event)
+        except Exception as error:
+            _failed(event, error)
+
+
+def _failed(event: Event, error: Exception) -> None:
+    warn(f"a subscriber failed on {event.kind} of {event.name!r}: {error!r}")
 
 
 def context_words(group: str) -> Mapping[str, str]:

@@ -56,6 +56,7 @@ SIDES = {
         {"errors", "model", "world", "engine", "observe", "wires"},
         {"sync", "aio", "cli", "service"},
     ),
+    "telemetry": ({"errors", "model", "observe"}, {"service", "cli", "integrations"}),
     "guards": (
         {"errors", "model", "observe"},
         {"recipes", "cli", "service", "integrations", "demo", "sql"},

@@ -208,7 +208,7 @@ async def _look(
 async def _acquire(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
     """Call acquire until its answer can be believed."""
     try:
-        if observe.timers:
+        if observe.callers:
             answer = await timed(world, engine, engine.acquire, request)
         else:
             answer = await engine.acquire(request)
@@ -236,7 +236,7 @@ async def _retry_unknown(
             request = request._replace(waits=False)  # it may be ours already: a bare no will not do
             await sleep(world, policy.RETRY_MIN_S * attempt)
         try:
-            if observe.timers:
+            if observe.callers:
                 answer = await timed(world, engine, engine.acquire, request)
             else:
                 answer = await engine.acquire(request)

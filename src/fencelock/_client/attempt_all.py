@@ -48,7 +48,7 @@ async def attempt_all(
     requests = [_request(spec, world.owner(), about) for spec in specs]
     leases: list[L] = []
     attempt = Attempt()
-    attempt.group = specs[0].group
+    attempt.group, attempt.at_once = specs[0].group, False
     try:
         for request in requests:
             reference = weakref.ref(attempt, waitlist.gone.append)
@@ -65,7 +65,7 @@ async def attempt_all(
                 core.keeper.add(_hold(lease))
             if observe.subscribers:
                 for lease in leases:
-                    observe.emit(_hold(lease).acquired(world.now() - started, attempt))
+                    observe.emit(_hold(lease).acquired(world.now(), started, attempt))
         elif answer is not None and timeout == 0 and observe.subscribers:
             _emit_refused(core, requests, attempt, "busy", started)
         for request in requests:
@@ -93,7 +93,7 @@ async def _ask(core: Core[L], requests: Sequence[Request], limit: float) -> Toge
     world = core.world
     try:
         with world.until(limit):
-            if observe.timers:
+            if observe.callers:
                 answer = await timed(world, core.engine, core.engine.acquire_all, requests)
             else:
                 answer = await core.engine.acquire_all(requests)

@@ -260,16 +260,18 @@ class Core(Generic[L]):
                 waitlist.adopt(pending)
             try:
                 with world.until(limit):
-                    answer: Grant | Busy | OutcomeUnknown
-                    if observe.timers:
-                        answer = await timed(world, engine, engine.acquire, request)
-                    else:
-                        answer = await engine.acquire(request)
-            except OutcomeUnknown as error:
+                    answer: Grant | Busy | OutcomeUnknown = await engine.acquire(request)
+            except BaseException as error:
+                if observe.callers:
+                    observe.emit_call(self.label[0], "acquire", world.now() - started, error)
+                if not isinstance(error, OutcomeUnknown):
+                    raise
                 answer = error
             if not isinstance(answer, Grant) or answer.valid_until <= world.now():
                 if isinstance(answer, Busy):
                     attempt.blocker = answer.holder
+                    if observe.callers:
+                        observe.emit_call(self.label[0], "acquire", world.now() - started, None)
                     if timeout == 0:
                         waitlist.attempts.pop(owner, None)
                         if observe.subscribers:
@@ -281,6 +283,7 @@ class Core(Generic[L]):
                 answer = await acquire.wait_for_lock(
                     world, engine, waitlist, pending, request, attempt, timeout, limit, answer
                 )
+                attempt.at_once = False
                 if isinstance(answer, Busy):
                     waitlist.attempts.pop(owner, None)
                     if observe.subscribers:
@@ -303,7 +306,7 @@ class Core(Generic[L]):
             if reentrant:
                 self._remember(world.who(), name, lease)
             if observe.subscribers:
-                observe.emit(hold.acquired(world.now() - started, attempt))
+                observe.emit(hold.acquired(world.now(), started, attempt))
             waitlist.attempts.pop(owner, None)
             return lease
         except BaseException as error:
@@ -484,6 +487,6 @@ class Core(Generic[L]):
 
     async def _ask(self, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the engine, and tell how long it took if somebody wants to know."""
-        if observe.timers:
+        if observe.callers:
             return await timed(self.world, self.engine, verb, *args, **kwargs)
         return await verb(*args, **kwargs)

@@ -13,7 +13,7 @@ from .. import observe
 from ..engine import Engine
 from ..errors import EngineError, NotAcquired, OutcomeUnknown
 from ..model import Busy, Request, is_election, role_of
-from ..observe import Event, make_event
+from ..observe import Event
 from ..world import World
 from .holder_meta import read_meta
 
@@ -26,6 +26,8 @@ class Attempt:
 
     group: str | None = None
     """What the caller gave."""
+    at_once = True
+    """Whether the engine was called once."""
     waited = False
     """Whether it was told that it waits."""
     blocker = ""
@@ -73,18 +75,13 @@ async def timed(
     world: World, engine: Engine, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
 ) -> R:
     """Call an engine, and tell how long it took."""
-    began, error = world.now(), ""
+    began, error = world.now(), None
     try:
         return await verb(*args, **kwargs)
     except BaseException as raised:
-        error = type(raised).__name__
+        error = raised
         raise
     finally:
-        spent, scheme = world.now() - began, engine.address.scheme
         called = getattr(verb, "__name__", "")
-        # fmt: off
-        observe.emit(make_event(Event, (
-            "engine", "", None, "", spent, "lock", None, False, scheme, "", error, False, None, "",
-            0, None, called, "",
-        )))
-        # fmt: on
+        observe.emit_call(engine.address.scheme, called, world.now() - began, error)
+        del error  # its traceback has this frame

@@ -175,23 +175,29 @@ class HoldState:
         waited: bool = False,
         blocker: str = "",
         slack: float | None = None,
+        call: float | None = None,
     ) -> Event:
         """Make the event of what happened to it, for whoever subscribed."""
         name, _, fence, _, _, _, share = self.grant
-        role, (engine, group), loss = self.role, self.label, self.loss
-        leads = ELECTION in self.meta and is_election(role, read_meta(self.meta))
+        (engine, group), loss, meta, slot = self.label, self.loss, self.meta, None
+        role: Role = "lock"
+        if share is not None:
+            role, slot = self.role, share.slot
+        leads = ELECTION in meta and is_election(role, read_meta(meta))
         outcome = _KINDS.get(type(loss), "") if loss is not None and kind == "lost" else ""
+        renewals = self.renewals if slack is not None else 0
         # fmt: off
         return make_event(Event, (
-            kind, name, fence, detail, seconds, role, share and share.slot, leads, engine,
-            group or group_of(name), outcome, waited, None, blocker,
-            self.renewals if kind == "renewed" else 0, slack, "", "",
+            kind, name, fence, detail, seconds, role, slot, leads, engine, group or group_of(name),
+            outcome, waited, None, blocker, renewals, slack, "", "", call,
         ))
         # fmt: on
 
-    def acquired(self, seconds: float, attempt: Attempt) -> Event:
+    def acquired(self, now: float, started: float, attempt: Attempt) -> Event:
         """Make the event of its grant."""
-        return self.event("acquired", "", seconds, attempt.waited, attempt.blocker)
+        waited, blocker = attempt.waited, attempt.blocker
+        call = now - self.since if attempt.at_once else None
+        return self.event("acquired", "", now - started, waited, blocker, None, call)
 
     def lost_error(self, loss: Loss, reason: str) -> LeaseLost:
         """The error that tells of a loss; the reason may be what another client wrote."""

@@ -243,7 +243,7 @@ class Keeper:
         with self._mutex:
             wanted = [self._ask(hold, now) for hold in batch]
         try:
-            if observe.timers:
+            if observe.callers:
                 answers = await timed(self._world, self._engine, self._engine.renew, wanted)
             else:
                 answers = await self._engine.renew(wanted)

@@ -92,7 +92,7 @@ class LeaseLifecycle:
                 freed = await world.shield(work, engine.plain)
             else:
                 try:  # as free() does, with one await less
-                    if hold.rare is None and not observe.timers:
+                    if hold.rare is None:
                         freed = await engine.release(hold.grant)
                     else:
                         freed = await give_back(world, engine, hold)
@@ -103,7 +103,7 @@ class LeaseLifecycle:
         if hold.loss is None and not freed and held:
             self._lose(hold)
         if observe.subscribers:
-            self._emit_released(hold)
+            self._emit_released(hold, began if hold.rare is None else None)
         return freed
 
     def _lose(self, hold: HoldState) -> None:
@@ -113,9 +113,10 @@ class LeaseLifecycle:
         if observe.subscribers:
             observe.emit(hold.event("lost", hold.loss.reason, self.world.now() - hold.since))
 
-    def _emit_released(self, hold: HoldState) -> None:
-        detail = PRESUMED if hold.presumed else ""
-        observe.emit(hold.event("released", detail, self.world.now() - hold.since))
+    def _emit_released(self, hold: HoldState, asked_at: float | None) -> None:
+        detail, now = PRESUMED if hold.presumed else "", self.world.now()
+        call = None if asked_at is None else now - asked_at
+        observe.emit(hold.event("released", detail, now - hold.since, call=call))
 
     async def release_all(self, holds: Sequence[HoldState]) -> list[bool] | None:
         """Give several locks back in one request, where the engine can.
@@ -151,7 +152,7 @@ class LeaseLifecycle:
             if hold.loss is None and not was_freed and was_held:
                 self._lose(hold)
             if observe.subscribers:
-                self._emit_released(hold)
+                self._emit_released(hold, None)
         return freed
 
     def _forget(self, hold: HoldState) -> None:
@@ -221,7 +222,7 @@ class LeaseLifecycle:
         hold.downgraded, hold.reader = True, weakref.ref(self.world.who())
         request = Request(grant.name, grant.owner, hold.ttl, hold.meta, share=READ)
         with self.world.until(max(self.world.now(), hold.valid_until()) + GRACE_S):
-            if observe.timers:
+            if observe.callers:
                 answer = await timed(self.world, self.engine, self.engine.acquire, request)
             else:
                 answer = await self.engine.acquire(request)

@@ -120,7 +120,7 @@ class Pending:
     async def _leave(self, request: Request, watched: bool) -> None:
         if watched:
             await unwatch(self._engine, request)
-        if observe.timers:
+        if observe.callers:
             await timed(self._world, self._engine, self._engine.withdraw, request)
         else:
             await self._engine.withdraw(request)
