@@ -97,8 +97,6 @@ async def wait_for_lock(
             if timeout == 0 or isinstance(answer, Grant):
                 return answer
             request, joins = queued(request), True
-            if observe.subscribers:
-                emit_waiting(engine, request, attempt, answer)
             deadline = None if timeout is None else limit - GRACE_S
             answer = await _wait_in_queue(
                 world, engine, request, attempt, deadline, limit, waitlist, answer
@@ -172,6 +170,8 @@ async def _look(
     failing_since: float | None = None
     doubt: OutcomeUnknown | None = None
     await engine.watch(request, signal)
+    if first.queued and observe.subscribers:
+        emit_waiting(engine, request, attempt, first)
     while True:
         if waitlist.closed:
             waitlist.check()
@@ -188,6 +188,8 @@ async def _look(
                     return answer
                 busy, failing_since, doubt = answer, None, None
                 attempt.blocker = answer.holder or attempt.blocker
+                if observe.subscribers and not attempt.waited:
+                    emit_waiting(engine, request, attempt, answer)
             except (Unavailable, OutcomeUnknown) as error:
                 # A short outage costs nothing, a long one is ours to know; so is what it left open.
                 doubt = error if isinstance(error, OutcomeUnknown) else doubt
