@@ -204,7 +204,8 @@ class Registry:
     def _renewed(self, event: Event) -> None:
         engine = self._engine(event)
         engine.renewals += 1
-        engine.slack.add(event.slack or 0.0)
+        if event.slack is not None:
+            engine.slack.add(event.slack)
 
     def _stale(self, event: Event) -> None:
         self._guards[event.guard, self._bounded(event.group)] += 1
