@@ -31,7 +31,7 @@ def _lines(name: str, metric: Metric, sample: Sample) -> Iterator[str]:
         yield f"{name}{_braces(labels)} {_number(sample.value)}"
         return
     counts = list(accumulate(sample.counts))
-    bounds = [*(_number(bound) for bound in metric.buckets), "+Inf"]
+    bounds = [*(str(float(bound)) for bound in metric.buckets), "+Inf"]
     for bound, count in zip(bounds, counts, strict=True):
         yield f"{name}_bucket{_braces([*labels, ('le', bound)])} {count}"
     yield f"{name}_sum{_braces(labels)} {_number(sample.value)}"
