@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -44,7 +45,7 @@ def test_the_metrics_are_those_of_the_documents() -> None:
 
 def everything() -> list[Event]:
     """An event of each kind that moves something."""
-    facts = {"engine": "redis", "group": 'a "quoted\\ group"\nof two lines'}
+    facts: Any = {"engine": "redis", "group": 'a "quoted\\ group"\nof two lines'}
     return [
         Event("waiting", "a", **facts),
         Event("acquired", "a", 1, seconds=0.003, waited=True, call=0.003, **facts),
@@ -164,7 +165,7 @@ def test_a_group_that_is_none_is_refused_before_anything_is_sent(group: object) 
     with pytest.raises(fencelock.UsageError, match="a group is a text of 1 to 100"):
         client.lock("a", group=group)  # type: ignore[arg-type]
     with pytest.raises(fencelock.UsageError, match="a group is a text of 1 to 100"):
-        client.semaphore("a", limit=1, group=group)  # type: ignore[typeddict-item]
+        client.semaphore("a", limit=1, group=group)  # type: ignore[arg-type]
 
 
 def test_nothing_is_lost_when_threads_count_together() -> None:

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import SpanContext, StatusCode
 
 import fencelock
 from fencelock import AcquireTimeout, aio, observe
@@ -43,6 +43,12 @@ def traced() -> Iterator[Traced]:
     assert observe.context is None
 
 
+def context_of(span: ReadableSpan) -> SpanContext:
+    found: SpanContext | None = span.context
+    assert found is not None
+    return found
+
+
 def facts(span: ReadableSpan) -> dict[str, object]:
     return {str(key).removeprefix("fencelock."): v for key, v in (span.attributes or {}).items()}
 
@@ -64,7 +70,7 @@ def test_an_acquire_and_a_hold_are_spans_below_that_of_the_caller(
         assert facts(acquire)["engine"] == url.partition(":")[0]
         assert facts(hold)["fence"] == fence
         assert facts(hold)["end"] == "released"
-        assert [link.context.span_id for link in hold.links] == [acquire.context.span_id]
+        assert [link.context.span_id for link in hold.links] == [context_of(acquire).span_id]
         assert not acquire.links
 
     run(flavor, scenario)
@@ -92,8 +98,8 @@ def test_who_waits_and_who_is_refused_have_a_link_to_the_holder(
             "granted",
         ]
         for span in spans[1:]:
-            assert [link.context.span_id for link in span.links] == [first.context.span_id]
-            assert [link.context.trace_id for link in span.links] == [first.context.trace_id]
+            assert [link.context.span_id for link in span.links] == [context_of(first).span_id]
+            assert [link.context.trace_id for link in span.links] == [context_of(first).trace_id]
         assert spans[1].status.status_code is StatusCode.ERROR
         assert facts(spans[3])["waited"] is True
 
@@ -166,7 +172,7 @@ def test_tasks_of_one_loop_do_not_end_the_spans_of_each_other(traced: Traced) ->
             await asyncio.gather(*(one(client, n) for n in range(8)))
 
     asyncio.run(main())
-    parents = {span.context.span_id for n in range(8) for span in traced.named(f"work {n}")}
+    parents = {context_of(span).span_id for n in range(8) for span in traced.named(f"work {n}")}
     for name in ("acquire seat", "hold seat"):
         spans = traced.named(name)
         assert {span.parent.span_id for span in spans if span.parent} == parents
