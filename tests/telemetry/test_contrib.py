@@ -129,7 +129,7 @@ def test_alerts_have_what_an_operator_needs() -> None:
     [
         ("fencelock_acquired_total", "there is no metric"),
         ("fencelock_hold_seconds", "is no series"),
-        ("fencelock_held_bucket", "there is no metric"),
+        ("fencelock_held_bucket", "is no series"),
         ('fencelock_held{name="a"}', "has no label name"),
         ('fencelock_acquire_total{outcome="refused"}', "outcome is never refused"),
         ("sum by (group) (fencelock_renewals_total)", "cannot be grouped by group"),
