@@ -96,6 +96,7 @@ class Client(ClientBase):
         key: int | None = None,
         min_hold: float | None = None,
         delay: float | None = None,
+        group: str | None = None,
     ) -> Lock:
         """Describe a lock; nothing is sent yet.
 
@@ -105,7 +106,8 @@ class Client(ClientBase):
         thread enter again. ``safety`` refuses an engine that promises less. ``meta`` is shown to
         whoever asks who holds the lock. ``key`` is the number under which other programs know the
         lock, in a store that locks by numbers. ``min_hold`` keeps others out for so long even if it
-        is released sooner, ``delay`` for so long after a holder was lost.
+        is released sooner, ``delay`` for so long after a holder was lost. ``group`` is what metrics
+        call it together with others of its kind.
         """
         spec = make_lock_spec(
             name,
@@ -120,6 +122,7 @@ class Client(ClientBase):
             key,
             min_hold,
             delay,
+            group,
         )
         self._cores.here().demand(spec)
         return Lock(self._cores, spec)
@@ -228,7 +231,7 @@ class Client(ClientBase):
             template = Template(name, function, asynchronous=False)
 
             def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
-                lock = Lock(self._cores, spec._replace(name=template.name(args, kwargs)))
+                lock = Lock(self._cores, template.named(spec, args, kwargs))
                 skip = busy == "skip"
                 lease = lock.try_acquire(timeout=spec.timeout) if skip else lock.acquire()
                 if lease is None:

@@ -12,11 +12,14 @@ from typing import NamedTuple, Protocol
 import pytest
 
 import fencelock
+from fencelock import observe
 from fencelock.errors import LeaseLost, StaleFence, UsageError
 from fencelock.guards.fence import EPOCH_MAX, FENCE_MAX, Fenced
+from fencelock.observe import Event
 from tests.faults.flavors import make_due
 from tests.guards import sharing
 
+GUARDS = {"dynamodb", "etcd", "s3", "zookeeper"}  # those that run these checks
 NAME = "stock:42/ä"  # with what a path or a key would have to escape
 
 
@@ -68,6 +71,22 @@ def refuses_a_lower_one_with_both_numbers_and_does_nothing(desk: Desk) -> None:
         assert (stale.name, stale.offered, stale.highest) == (NAME, 33, 34)
     assert desk.read() == "new"
     assert desk.mark() == 34
+
+
+def tells_of_a_refusal_and_of_nothing_else(desk: Desk) -> None:
+    seen: list[Event] = []
+    unsubscribe = observe.subscribe(seen.append)
+    try:
+        desk.write("new", 34, NAME)
+        desk.enter(34, NAME)
+        assert not [event for event in seen if event.kind == "stale"]
+        with pytest.raises(StaleFence):
+            desk.write("old", 33, NAME)
+    finally:
+        unsubscribe()
+    stale = [event for event in seen if event.kind == "stale"]
+    assert [(one.name, one.fence, one.group) for one in stale] == [(NAME, 33, "stock:*/ä")]
+    assert stale[0].guard in GUARDS
 
 
 def a_read_shuts_older_writers_out(desk: Desk) -> None:
@@ -224,6 +243,7 @@ def takes_the_role_from_the_lease(desk: Desk) -> None:
 
 
 CHECKS: tuple[Callable[[Desk], None], ...] = (
+    tells_of_a_refusal_and_of_nothing_else,
     accepts_an_equal_and_a_higher_fence,
     refuses_a_lower_one_with_both_numbers_and_does_nothing,
     a_read_shuts_older_writers_out,

@@ -11,6 +11,7 @@ import pytest
 import fencelock
 from fencelock import LeaseLost, StaleFence, UsageError
 from fencelock.guards.fence import EPOCH_MAX, FENCE_MAX
+from fencelock.telemetry import Registry
 from tests.guards import sharing
 from tests.guards.kits import KITS, Kit
 
@@ -57,6 +58,31 @@ def test_a_smaller_fence_is_refused_with_the_numbers(kit: Kit) -> None:
         kit.enter(6, "seat")
     assert (caught.value.name, caught.value.offered, caught.value.highest) == ("seat", 6, 7)
     assert kit.mark("seat") == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "guard"),
+    [
+        ("redis", "redis"),
+        ("redis asyncio", "redis"),
+        ("files", "files"),
+        ("memory marks", "http"),
+        ("sql marks", "sql"),
+    ],
+)
+def test_a_refusal_is_counted_by_the_kind_of_guard_and_the_group(
+    kind: str, guard: str, tmp_path: Path, opened: list[Kit]
+) -> None:
+    kit = KITS[kind](tmp_path)
+    opened.append(kit)
+    with Registry() as registry:
+        kit.enter(7, "seat:4711")
+        assert registry.value("fencelock_fence_refused_total") == 0
+        for _ in range(2):
+            with pytest.raises(StaleFence):
+                kit.enter(6, "seat:4711")
+    assert registry.value("fencelock_fence_refused_total", guard=guard, group="seat:*") == 2
+    assert registry.value("fencelock_fence_refused_total") == 2
 
 
 def test_a_stale_write_changes_nothing(writing: Kit) -> None:

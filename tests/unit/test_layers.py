@@ -56,7 +56,11 @@ SIDES = {
         {"errors", "model", "world", "engine", "observe", "wires"},
         {"sync", "aio", "cli", "service"},
     ),
-    "guards": ({"errors", "model"}, {"recipes", "cli", "service", "integrations", "demo", "sql"}),
+    "telemetry": ({"errors", "model", "observe"}, {"service", "cli", "integrations"}),
+    "guards": (
+        {"errors", "model", "observe"},
+        {"recipes", "cli", "service", "integrations", "demo", "sql"},
+    ),
 }
 
 TESTING = "testing"  # may import all; nothing else imports it
@@ -287,7 +291,7 @@ def test_imports_point_the_right_way() -> None:
         ),
         ("worlds/threads.py", "from ..engine import Engine", "only errors, model, wires, world"),
         ("sim/world.py", "from ..engine import Engine", "only errors, model, world"),
-        ("guards/sql.py", "from ..engine import Engine", "only errors, model"),
+        ("guards/sql.py", "from ..engine import Engine", "only errors, model, observe"),
         ("wires/disconnect_monitor.py", "from ..world import World", "only errors, model"),
         ("sync.py", "from .wires import disconnect_monitor", "sync may not import fencelock.wires"),
         ("engines/memory.py", "from random import random", "does not import random"),

@@ -18,19 +18,15 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 
+from .. import observe
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable, UsageError
 from ..model import Busy, Grant, Request, queued
 from ..world import GRACE_S, Signal, World, sleep, snapshot
 from . import policy
+from .events import Attempt, emit_waiting, timed
 from .hold_state import HoldState
 from .pending import Pending, grace, taken_back, unconfirmed, unwatch
-
-
-class Attempt:
-    """Lives as long as the call that makes an attempt."""
-
-    __slots__ = ("__weakref__",)
 
 
 class Waitlist:
@@ -80,6 +76,7 @@ async def wait_for_lock(
     waitlist: Waitlist,
     pending: Pending,
     request: Request,
+    attempt: Attempt,
     timeout: float | None,
     limit: float,
     first: Grant | Busy | OutcomeUnknown,
@@ -101,7 +98,9 @@ async def wait_for_lock(
                 return answer
             request, joins = queued(request), True
             deadline = None if timeout is None else limit - GRACE_S
-            answer = await _wait_in_queue(world, engine, request, deadline, limit, waitlist, answer)
+            answer = await _wait_in_queue(
+                world, engine, request, attempt, deadline, limit, waitlist, answer
+            )
             if isinstance(answer, Grant) and answer.valid_until <= world.now():
                 raise too_late(request)  # ending the watch took longer than the lease lasts
     except FencelockError as error:
@@ -127,6 +126,7 @@ async def _wait_in_queue(
     world: World,
     engine: Engine,
     request: Request,
+    attempt: Attempt,
     deadline: float | None,
     limit: float,
     waitlist: Waitlist,
@@ -139,7 +139,9 @@ async def _wait_in_queue(
     signal = world.signal()
     waitlist.signals[signal] = None
     try:
-        answer = await _look(world, engine, request, deadline, limit, waitlist, signal, first)
+        answer = await _look(
+            world, engine, request, attempt, deadline, limit, waitlist, signal, first
+        )
     except FencelockError:
         await unwatch(engine, request)
         raise
@@ -153,6 +155,7 @@ async def _look(
     world: World,
     engine: Engine,
     request: Request,
+    attempt: Attempt,
     deadline: float | None,
     limit: float,
     waitlist: Waitlist,
@@ -167,6 +170,8 @@ async def _look(
     failing_since: float | None = None
     doubt: OutcomeUnknown | None = None
     await engine.watch(request, signal)
+    if first.queued and observe.subscribers:
+        emit_waiting(engine, request, attempt, first)
     while True:
         if waitlist.closed:
             waitlist.check()
@@ -182,6 +187,9 @@ async def _look(
                 if isinstance(answer, Grant):
                     return answer
                 busy, failing_since, doubt = answer, None, None
+                attempt.blocker = answer.holder or attempt.blocker
+                if observe.subscribers and not attempt.waited:
+                    emit_waiting(engine, request, attempt, answer)
             except (Unavailable, OutcomeUnknown) as error:
                 # A short outage costs nothing, a long one is ours to know; so is what it left open.
                 doubt = error if isinstance(error, OutcomeUnknown) else doubt
@@ -202,7 +210,10 @@ async def _look(
 async def _acquire(world: World, engine: Engine, request: Request, limit: float) -> Grant | Busy:
     """Call acquire until its answer can be believed."""
     try:
-        answer = await engine.acquire(request)
+        if observe.callers:
+            answer = await timed(world, engine, engine.acquire, request)
+        else:
+            answer = await engine.acquire(request)
     except OutcomeUnknown as error:
         return await _retry_unknown(world, engine, request, error, limit)
     if isinstance(answer, Busy) or answer.valid_until > world.now():
@@ -227,7 +238,10 @@ async def _retry_unknown(
             request = request._replace(waits=False)  # it may be ours already: a bare no will not do
             await sleep(world, policy.RETRY_MIN_S * attempt)
         try:
-            answer = await engine.acquire(request)
+            if observe.callers:
+                answer = await timed(world, engine, engine.acquire, request)
+            else:
+                answer = await engine.acquire(request)
         except OutcomeUnknown as error:
             unknown = error
             continue

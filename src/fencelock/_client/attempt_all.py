@@ -15,7 +15,7 @@ from .. import observe
 from ..errors import FencelockError, OutcomeUnknown
 from ..model import Busy, Grant, Request, Together, wished
 from ..world import GRACE_S, NO_LIMIT
-from .acquire import Attempt
+from .events import Attempt, emit_refused, outcome_of, timed
 from .hold_state import HoldState
 from .lock_options import LockSpec
 from .pending import grace, unconfirmed
@@ -48,6 +48,7 @@ async def attempt_all(
     requests = [_request(spec, world.owner(), about) for spec in specs]
     leases: list[L] = []
     attempt = Attempt()
+    attempt.group, attempt.at_once = specs[0].group, False
     try:
         for request in requests:
             reference = weakref.ref(attempt, waitlist.gone.append)
@@ -64,7 +65,9 @@ async def attempt_all(
                 core.keeper.add(_hold(lease))
             if observe.subscribers:
                 for lease in leases:
-                    observe.emit(_hold(lease).event("acquired", seconds=world.now() - started))
+                    observe.emit(_hold(lease).acquired(world.now(), started, attempt))
+        elif answer is not None and timeout == 0 and observe.subscribers:
+            _emit_refused(core, requests, attempt, "busy", started)
         for request in requests:
             waitlist.attempts.pop(request.owner, None)
         return leases if isinstance(answer, list) else answer
@@ -73,6 +76,8 @@ async def attempt_all(
             await world.shield(_undo_all(core, requests, leases, grace(world, limit)))
         for request in requests:
             waitlist.attempts.pop(request.owner, None)
+        if observe.subscribers:
+            _emit_refused(core, requests, attempt, outcome_of(error), started)
         raise
     finally:
         del attempt  # what was not ended by now is taken back
@@ -88,7 +93,10 @@ async def _ask(core: Core[L], requests: Sequence[Request], limit: float) -> Toge
     world = core.world
     try:
         with world.until(limit):
-            answer = await core.engine.acquire_all(requests)
+            if observe.callers:
+                answer = await timed(world, core.engine, core.engine.acquire_all, requests)
+            else:
+                answer = await core.engine.acquire_all(requests)
     except OutcomeUnknown as error:
         await _take_back(core, requests, limit, error)
         return None
@@ -122,9 +130,18 @@ async def _undo_all(
         await core.undo(request, hold, limit)
 
 
+def _emit_refused(
+    core: Core[L], requests: Sequence[Request], attempt: Attempt, outcome: str, started: float
+) -> None:
+    """Tell of each name that it was not granted; the others were not because of one."""
+    for request in requests:
+        emit_refused(core.engine, request, attempt, outcome, core.world.now() - started)
+
+
 def _lease(core: Core[L], spec: LockSpec, grant: Grant, about: str) -> L:
     until = None if spec.max_hold is None else grant.asked_at + spec.max_hold
-    hold = HoldState(grant, about, spec.renew, until, spec.on_lost, core.generation)
+    label = (core.label[0], spec.group)
+    hold = HoldState(grant, about, spec.renew, until, spec.on_lost, core.generation, label)
     return core.make_lease(core, hold)
 
 

@@ -8,9 +8,9 @@ of both. Everything is ``async def`` and asks only the World; under threads the 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from .. import observe
 from ..engine import Address, Engine
@@ -31,7 +31,8 @@ from ..model import (
 )
 from ..world import GRACE_S, NO_LIMIT, Signal, World, sleep
 from . import acquire, demands, lease_token
-from .hold_state import HoldState
+from .events import Attempt, emit_refused, outcome_of, timed
+from .hold_state import HoldState, Label
 from .holder_meta import HolderMeta
 from .lease_lifecycle import LeaseLifecycle
 from .lock_options import READ, WRITE, LockSpec
@@ -60,6 +61,8 @@ class _Opening:
 
 
 L = TypeVar("L", bound=HasHold)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Core(Generic[L]):
@@ -91,6 +94,7 @@ class Core(Generic[L]):
         engine = self._make_engine()
         self.lifecycle = LeaseLifecycle(self.world, engine)
         self.engine, self.keeper = engine, self.lifecycle.keeper
+        self.label: Label = (engine.address.scheme, None)
         self.pending = self.lifecycle.pending
         self.keeper.chore = partial(self.waitlist.adopt, self.pending)
         self.generation = self.lifecycle.generation  # last: from here on all of it is of use
@@ -202,7 +206,7 @@ class Core(Generic[L]):
             self._inherited.append(self.lifecycle)
             self._begin()
         try:
-            await self.engine.open()
+            await self._ask(self.engine.open)
         except BaseException:
             self.engine.close_nowait()
             self._begin()  # whoever comes next begins with an engine that knows nothing of this
@@ -227,22 +231,29 @@ class Core(Generic[L]):
         started = world.now()
         limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
-            await self.ready_by(limit)
+            await self._ready_for(spec, started, limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
-        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, linger = spec
+        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, *_ = spec
+        linger, group = spec.linger, spec.group
         if safety is not None or key is not None or share is not None or linger is not None:
             self._admit(spec)
         if reentrant and (lease := self._reenter(world.who(), name)) is not None:
             return lease
         if max_hold is not None and max_hold < ttl:
             ttl = max_hold
-        about, owner = self.about.text(meta), world.owner()
+        if observe.context is None:
+            about, owner = self.about.text(meta), world.owner()
+        else:
+            words = observe.context_words(group or observe.group_of(name))
+            about, owner = self.about.text(meta, words), world.owner()
         kept = ttl if linger is None else ttl + linger.delay
         request = wished(name, owner, kept, about, timeout != 0, key, share)
         engine, keeper, waitlist, pending = self.engine, self.keeper, self.waitlist, self.pending
         hold: HoldState | None = None
-        attempt = acquire.Attempt()
+        attempt = Attempt()
+        if group is not None:
+            attempt.group = group
         waitlist.attempts[owner] = (request, weakref.ref(attempt, waitlist.gone.append))
         try:
             if waitlist.gone:
@@ -250,26 +261,42 @@ class Core(Generic[L]):
             try:
                 with world.until(limit):
                     answer: Grant | Busy | OutcomeUnknown = await engine.acquire(request)
-            except OutcomeUnknown as error:
+            except BaseException as error:
+                if observe.callers:
+                    observe.emit_call(self.label[0], "acquire", world.now() - started, error)
+                if not isinstance(error, OutcomeUnknown):
+                    raise
                 answer = error
             if not isinstance(answer, Grant) or answer.valid_until <= world.now():
                 if isinstance(answer, Busy):
+                    attempt.blocker = answer.holder
+                    if observe.callers:
+                        observe.emit_call(self.label[0], "acquire", world.now() - started, None)
                     if timeout == 0:
                         waitlist.attempts.pop(owner, None)
+                        if observe.subscribers:
+                            spent = world.now() - started
+                            emit_refused(engine, request, attempt, "busy", spent)
                         return answer
                     if not self._hinted:
                         self._hint(request)
                 answer = await acquire.wait_for_lock(
-                    world, engine, waitlist, pending, request, timeout, limit, answer
+                    world, engine, waitlist, pending, request, attempt, timeout, limit, answer
                 )
+                attempt.at_once = False
                 if isinstance(answer, Busy):
                     waitlist.attempts.pop(owner, None)
+                    if observe.subscribers:
+                        outcome = "timeout" if timeout else "busy"
+                        spent = world.now() - started
+                        emit_refused(engine, request, attempt, outcome, spent)
                     return answer
             grant = answer if len(keeper.holds) < MANY else self._share_times(answer)
             if kept != ttl:
                 grant = await self._believed(request, grant, ttl, limit)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
-            hold = HoldState(grant, about, renew, hold_until, on_lost, self.generation)
+            label = self.label if group is None else (self.label[0], group)
+            hold = HoldState(grant, about, renew, hold_until, on_lost, self.generation, label)
             if linger is not None or share is READ:
                 self._note(hold, spec)
             lease = self.make_lease(self, hold)  # from here on its collection is seen
@@ -279,13 +306,16 @@ class Core(Generic[L]):
             if reentrant:
                 self._remember(world.who(), name, lease)
             if observe.subscribers:
-                observe.emit(hold.event("acquired", seconds=world.now() - started))
+                observe.emit(hold.acquired(world.now(), started, attempt))
             waitlist.attempts.pop(owner, None)
             return lease
         except BaseException as error:
             if hold is not None or not isinstance(error, FencelockError):
                 await self.undo(request, hold, limit)
             waitlist.attempts.pop(owner, None)
+            if observe.subscribers:
+                outcome, spent = outcome_of(error), world.now() - started
+                emit_refused(engine, request, attempt, outcome, spent)
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
@@ -316,6 +346,19 @@ class Core(Generic[L]):
                     f"this thread or task reads under {name!r}, and would wait for itself to write:"
                     " release the read lock first, and look again at what it read"
                 )
+
+    async def _ready_for(self, spec: LockSpec, started: float, limit: float) -> None:
+        """See that the client can be used; else an attempt has failed."""
+        try:
+            await self.ready_by(limit)
+        except BaseException as error:
+            if observe.subscribers and not isinstance(error, UsageError):
+                attempt = Attempt()
+                attempt.group = spec.group
+                request = Request(spec.name, "", spec.ttl, share=spec.share)
+                spent = self.world.now() - started
+                emit_refused(self.engine, request, attempt, outcome_of(error), spent)
+            raise
 
     async def ready_by(self, limit: float) -> None:
         try:
@@ -391,7 +434,7 @@ class Core(Generic[L]):
         """
         name, owner, fence, ttl, _, _, share = grant
         grant = granted(name, owner, fence, ttl, self.world.now(), share)
-        hold = HoldState(grant, "{}", False, None, None, self.generation)
+        hold = HoldState(grant, "{}", False, None, None, self.generation, self.label)
         return self.make_lease(self, hold)
 
     async def resume(self, token: str) -> L:
@@ -407,6 +450,8 @@ class Core(Generic[L]):
             self.keeper.retire(hold)  # it stays whose it is, and the token can be used again
             raise
         self.keeper.add(hold)
+        if observe.subscribers:
+            observe.emit(hold.event("taken_over"))
         return lease
 
     async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
@@ -421,16 +466,27 @@ class Core(Generic[L]):
     async def inspect(self, name: str) -> State:
         with self.world.until(NO_LIMIT):
             await self.ready()
-            state = await self.engine.inspect(name)
+            state = await self._ask(self.engine.inspect, name)
         waiters = tuple(queues_in_order(state.waiters))
         return state._replace(holders=tuple(in_order(state.holders)), waiters=waiters)
 
     async def scan(self, prefix: str) -> list[Holding]:
         with self.world.until(NO_LIMIT):
             await self.ready()
-            return in_order(await self.engine.scan(prefix))
+            return in_order(await self._ask(self.engine.scan, prefix))
 
     async def revoke(self, name: str, reason: str) -> bool:
         with self.world.until(NO_LIMIT):
             await self.ready()
-            return await self.engine.revoke(name, reason)
+            revoked = await self._ask(self.engine.revoke, name, reason)
+        if revoked and observe.subscribers:
+            group = observe.group_of(name)
+            scheme = self.engine.address.scheme
+            observe.emit(observe.Event("revoked", name, detail=reason, engine=scheme, group=group))
+        return revoked
+
+    async def _ask(self, verb: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the engine, and tell how long it took if somebody wants to know."""
+        if observe.callers:
+            return await timed(self.world, self.engine, verb, *args, **kwargs)
+        return await verb(*args, **kwargs)

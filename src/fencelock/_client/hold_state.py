@@ -7,19 +7,23 @@ be collected, and its collection is seen. A hold ends once, in exactly one way: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 from ..errors import LeaseLost
-from ..model import LOSSES, Grant, Loss, Role, is_election, role_of, shown
-from ..observe import Event
+from ..model import ELECTION, LOSSES, Grant, Loss, Role, is_election, role_of, shown
+from ..observe import Event, group_of, make_event
 from .holder_meta import read_meta
 from .validation import TTL_MIN_S
 
 if TYPE_CHECKING:
     from ..world import Signal
+    from .events import Attempt
 
 
 V = TypeVar("V")
+Label: TypeAlias = tuple[str, str | None]
+"""By what events are sorted: the scheme of the engine, and the group that the caller gave."""
+_KINDS: dict[type[LeaseLost], str] = {error: loss for loss, error in LOSSES.items()}
 
 
 class RareAttribute(Generic[V]):
@@ -85,6 +89,7 @@ class HoldState:
         "attend_at",
         "generation",
         "grant",
+        "label",
         "loss",
         "meta",
         "rare",
@@ -103,8 +108,10 @@ class HoldState:
         hold_until: float | None,
         on_lost: Callable[[LeaseLost], object] | None,
         generation: int,
+        label: Label = ("", None),
     ) -> None:
         self.grant = grant
+        self.label = label
         self.ttl = grant.ttl
         self.since = grant.asked_at
         """When it was asked for; the grant that a renewal brings is younger."""
@@ -160,11 +167,37 @@ class HoldState:
             "the process was stopped, or its interpreter or event loop was blocked"
         )
 
-    def event(self, kind: str, detail: str = "", seconds: float | None = None) -> Event:
+    def event(
+        self,
+        kind: str,
+        detail: str = "",
+        seconds: float | None = None,
+        waited: bool = False,
+        blocker: str = "",
+        slack: float | None = None,
+        call: float | None = None,
+    ) -> Event:
         """Make the event of what happened to it, for whoever subscribed."""
         name, _, fence, _, _, _, share = self.grant
-        slot, leads = share and share.slot, is_election(self.role, read_meta(self.meta))
-        return Event(kind, name, fence, detail, seconds, self.role, slot, leads)
+        (engine, group), loss, meta, slot = self.label, self.loss, self.meta, None
+        role: Role = "lock"
+        if share is not None:
+            role, slot = self.role, share.slot
+        leads = ELECTION in meta and is_election(role, read_meta(meta))
+        outcome = _KINDS.get(type(loss), "") if loss is not None and kind == "lost" else ""
+        renewals = self.renewals if slack is not None else 0
+        # fmt: off
+        return make_event(Event, (
+            kind, name, fence, detail, seconds, role, slot, leads, engine, group or group_of(name),
+            outcome, waited, None, blocker, renewals, slack, "", "", call,
+        ))
+        # fmt: on
+
+    def acquired(self, now: float, started: float, attempt: Attempt) -> Event:
+        """Make the event of its grant."""
+        waited, blocker = attempt.waited, attempt.blocker
+        call = now - self.since if attempt.at_once else None
+        return self.event("acquired", "", now - started, waited, blocker, None, call)
 
     def lost_error(self, loss: Loss, reason: str) -> LeaseLost:
         """The error that tells of a loss; the reason may be what another client wrote."""

@@ -24,8 +24,15 @@ class HolderMeta:
         self._texts: dict[int, tuple[weakref.ref[Hashable], str]] = {}
         """By the id of the thread or task, which must not be kept alive: a task has a result."""
 
-    def text(self, words: Meta) -> str:
-        """The JSON text of the caller and its meta; one object for all leases without meta."""
+    def text(self, words: Meta, context: Meta | None = None) -> str:
+        """The JSON text of the caller and its meta; one object for all leases without meta.
+
+        What a tracer adds is left out where it does not fit.
+        """
+        if context:
+            text = json.dumps({**self._facts(), **context, **words})
+            if len(text) <= META_BYTES_MAX:
+                return text
         if words:
             text = json.dumps({**self._facts(), **words})
             return text if len(text) <= META_BYTES_MAX else json.dumps(words)  # it fits alone

@@ -12,7 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from .. import observe
@@ -20,8 +21,9 @@ from ..engine import Engine
 from ..model import Gone, Grant, Loss, granted
 from ..world import Job, World, sleep
 from . import policy
+from .events import timed
 from .hold_state import HoldState
-from .loss_notify import Notifier, tell_failure, tell_loss
+from .loss_notify import Notifier, tell_events, tell_failure, tell_loss
 
 NEVER = float("inf")
 NAP_MAX_S = 1.0  # timers stand still while a machine is suspended: look at the clock now and then
@@ -53,6 +55,7 @@ class Keeper:
         self._closing = False
         self._asked: dict[HoldState, tuple[int, float]] = {}
         """How many renewals of a hold are under way, and the shortest ttl among them."""
+        self._abandoned: deque[HoldState] = deque()
         self._plan = (0.0, 0.0, 0.0)
         """The moment and ttl of the last grant, and when such a one is due."""
 
@@ -80,6 +83,14 @@ class Keeper:
     def drop(self, hold: HoldState) -> None:
         """Look after it no more: it has ended, or nobody wants it."""
         self.holds.pop(hold, None)
+
+    def abandon(self, hold: HoldState) -> None:
+        """Look after a hold no more whose lease was collected. This is called by a destructor, so
+        the next look tells of it.
+        """
+        self.drop(hold)
+        if observe.subscribers:
+            self._abandoned.append(hold)
 
     def lose(self, hold: HoldState, loss: Loss, reason: str) -> None:
         """Declare a hold lost and tell everybody who wants to know.
@@ -156,6 +167,9 @@ class Keeper:
 
     def _attend(self) -> None:
         now = self._world.now()
+        if self._abandoned:
+            events = [hold.event("abandoned") for hold in self._drain()]
+            tell_events(self._notifier, events)
         holds = self.held()
         for hold in holds:
             if not hold.attend_at:
@@ -176,6 +190,10 @@ class Keeper:
             except Exception as error:
                 self._flying = False
                 self._failed(batch, error)
+
+    def _drain(self) -> Iterator[HoldState]:
+        while self._abandoned:
+            yield self._abandoned.popleft()
 
     def _is_due(self, hold: HoldState, now: float) -> bool:
         return (
@@ -225,7 +243,11 @@ class Keeper:
         with self._mutex:
             wanted = [self._ask(hold, now) for hold in batch]
         try:
-            self._take(batch, await self._engine.renew(wanted))
+            if observe.callers:
+                answers = await timed(self._world, self._engine, self._engine.renew, wanted)
+            else:
+                answers = await self._engine.renew(wanted)
+            self._take(batch, answers)
         finally:
             with self._mutex:
                 for hold in batch:
@@ -259,6 +281,8 @@ class Keeper:
             self._asked[hold] = (others - 1, shortest)
 
     def _take(self, batch: Sequence[HoldState], answers: Sequence[Grant | Gone]) -> None:
+        told: list[observe.Event] | None = [] if observe.subscribers else None
+        now = self._world.now() if told is not None else 0.0
         for hold, answer in zip(batch, answers, strict=True):
             if isinstance(answer, Gone):
                 late = answer.loss == "expired" and self.expire_if_due(hold, self._world.now())
@@ -269,11 +293,16 @@ class Keeper:
                 if answer.ttl > shortest:
                     name, owner, fence, _, asked_at, _, share = answer
                     answer = granted(name, owner, fence, shortest, asked_at, share)
+                slack = hold.valid_until() - now
                 hold.grant = answer
                 hold.failure = None
                 hold.renewals += 1
+                if told is not None:
+                    told.append(hold.event("renewed", slack=max(0.0, slack)))
                 self._schedule(hold)
                 self._rouse(hold)
+        if told:
+            tell_events(self._notifier, told)
 
     def _failed(self, tried: Sequence[HoldState], error: Exception) -> None:
         batch = [hold for hold in tried if not hold.ended]

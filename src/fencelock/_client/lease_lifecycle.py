@@ -17,6 +17,7 @@ from ..errors import FencelockError, LeaseLost, SessionEnded, Unsupported, Usage
 from ..model import Busy, Grant, Meta, Request
 from ..world import GRACE_S, NO_LIMIT, World
 from . import policy
+from .events import timed
 from .hold_state import HoldState
 from .holder_meta import read_meta
 from .keeper import Keeper
@@ -100,15 +101,22 @@ class LeaseLifecycle:
                 if hold.rare is not None:
                     settle(pending, hold)
         if hold.loss is None and not freed and held:
-            gone = engine.why_gone(hold.grant)
-            hold.loss = hold.lost_error(gone.loss, gone.reason)
+            self._lose(hold)
         if observe.subscribers:
-            self._emit_released(hold)
+            self._emit_released(hold, began if hold.rare is None else None)
         return freed
 
-    def _emit_released(self, hold: HoldState) -> None:
-        detail = PRESUMED if hold.presumed else ""
-        observe.emit(hold.event("released", detail, self.world.now() - hold.since))
+    def _lose(self, hold: HoldState) -> None:
+        """Write down a loss that the engine told of only when it was asked to release."""
+        gone = self.engine.why_gone(hold.grant)
+        hold.loss = hold.lost_error(gone.loss, gone.reason)
+        if observe.subscribers:
+            observe.emit(hold.event("lost", hold.loss.reason, self.world.now() - hold.since))
+
+    def _emit_released(self, hold: HoldState, asked_at: float | None) -> None:
+        detail, now = PRESUMED if hold.presumed else "", self.world.now()
+        call = None if asked_at is None else now - asked_at
+        observe.emit(hold.event("released", detail, now - hold.since, call=call))
 
     async def release_all(self, holds: Sequence[HoldState]) -> list[bool] | None:
         """Give several locks back in one request, where the engine can.
@@ -142,10 +150,9 @@ class LeaseLifecycle:
             freed = await world.shield(work, engine.plain)
         for hold, was_held, was_freed in zip(holds, held, freed, strict=True):
             if hold.loss is None and not was_freed and was_held:
-                gone = engine.why_gone(hold.grant)
-                hold.loss = hold.lost_error(gone.loss, gone.reason)
+                self._lose(hold)
             if observe.subscribers:
-                self._emit_released(hold)
+                self._emit_released(hold, None)
         return freed
 
     def _forget(self, hold: HoldState) -> None:
@@ -215,7 +222,10 @@ class LeaseLifecycle:
         hold.downgraded, hold.reader = True, weakref.ref(self.world.who())
         request = Request(grant.name, grant.owner, hold.ttl, hold.meta, share=READ)
         with self.world.until(max(self.world.now(), hold.valid_until()) + GRACE_S):
-            answer = await self.engine.acquire(request)
+            if observe.callers:
+                answer = await timed(self.world, self.engine, self.engine.acquire, request)
+            else:
+                answer = await self.engine.acquire(request)
         if isinstance(answer, Busy) or answer.fence != grant.fence:  # others came between
             self.keeper.lose(hold, "expired", "its record was gone when it was to be downgraded")
         self.check(hold)
@@ -275,7 +285,7 @@ class LeaseLifecycle:
         now = self.world.now()
         if hold.remaining(now) == 0 or self.is_foreign(hold):
             return False  # one that has just run out is the keeper's to tell of
-        self.keeper.drop(hold)
+        self.keeper.abandon(hold)
         self._forget(hold)
         self.abandoned = [*(t for t in self.abandoned if t.remaining(now) > 0), hold]
         return True
@@ -300,6 +310,8 @@ class LeaseLifecycle:
         self.keeper.retire(hold)
         hold.handed_over = True
         self._forget(hold)
+        if observe.subscribers:
+            observe.emit(hold.event("handed_over", seconds=self.world.now() - hold.since))
         return hold.grant
 
     def connection(self, hold: HoldState) -> object:

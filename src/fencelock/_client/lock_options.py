@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast
 
 from ..errors import LeaseLost, UsageError
 from ..model import READERS_MAX, Meta, Safety, Scalar, Share
+from ..observe import GROUP_MAX
 from .validation import (
     check_flag,
+    check_group,
     check_key,
     check_limit,
     check_linger,
@@ -44,6 +46,8 @@ class LockSpec(NamedTuple):
     key: int | None
     share: Share | None = None
     linger: Linger | None = None
+    group: str | None = None
+    """What the caller gave for the telemetry of many names."""
 
 
 class Linger(NamedTuple):
@@ -68,6 +72,7 @@ def make_lock_spec(
     key: object = None,
     min_hold: object = None,
     delay: object = None,
+    group: object = None,
 ) -> LockSpec:
     """Check every option; the first that is wrong is named together with what to do."""
     if on_lost is not None and not callable(on_lost):
@@ -88,6 +93,7 @@ def make_lock_spec(
         meta={} if meta is None else check_meta(meta),
         key=None if key is None else check_key(key),
         linger=linger,
+        group=None if group is None else check_group(group),
     )
 
 
@@ -109,6 +115,7 @@ def make_shared_spec(name: object, share: Share, options: Mapping[str, object]) 
         False,
         options.get("safety"),
         options.get("meta"),
+        group=options.get("group"),
     )
     return spec._replace(share=share)
 
@@ -137,6 +144,7 @@ class HoldOptions(TypedDict, total=False):
     on_lost: Callable[[LeaseLost], object] | None
     safety: Safety | None
     meta: Meta | None
+    group: str | None
 
 
 class LockOptions(HoldOptions, total=False):
@@ -193,6 +201,11 @@ class Template:
         update_wrapper(call, self._function)
         if self._wants_lease:
             cast("Any", call).__signature__ = self._signature
+
+    def named(self, spec: LockSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LockSpec:
+        """The lock for one call. Its names are one group: the template, unless another is given."""
+        name = self.name(args, kwargs)
+        return spec._replace(name=name, group=spec.group or self._text[:GROUP_MAX])
 
     def name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The name for one call. Missing arguments are the function's own TypeError."""

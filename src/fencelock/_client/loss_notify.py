@@ -95,6 +95,11 @@ def tell_failure(notifier: Notifier, holds: Sequence[HoldState], error: Exceptio
     notifier.tell(partial(observe.warn, message), partial(_emit, events))
 
 
+def tell_events(notifier: Notifier, events: Sequence[observe.Event]) -> None:
+    """Tell subscribers, soon."""
+    notifier.tell(partial(_emit, events))
+
+
 def tell_unreleased(hold: HoldState, error: Exception) -> None:
     """Tell that a body ended well and the engine did not confirm the release of its lock."""
     observe.warn(f"the work under the lock has ended well, but {error}")

@@ -22,6 +22,7 @@ from ..errors import EngineError, FencelockError, OutcomeUnknown, Unavailable
 from ..model import Grant, Owed, Request
 from ..world import GRACE_S, Job, World, snapshot
 from . import policy
+from .events import timed
 
 PASS_S = 5.0  # the longest that one try in the background waits for an engine that is silent
 ECHO_S = 2.0  # after which a request that had no answer has landed, or never will
@@ -119,7 +120,10 @@ class Pending:
     async def _leave(self, request: Request, watched: bool) -> None:
         if watched:
             await unwatch(self._engine, request)
-        await self._engine.withdraw(request)
+        if observe.callers:
+            await timed(self._world, self._engine, self._engine.withdraw, request)
+        else:
+            await self._engine.withdraw(request)
 
     def release(
         self,

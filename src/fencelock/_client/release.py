@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from .. import observe
 from ..engine import Engine
 from ..errors import FencelockError, OutcomeUnknown, Unavailable
 from ..world import World
 from . import policy
+from .events import timed
 from .hold_state import HoldState
 from .pending import Pending, is_definite
 from .validation import TTL_MIN_S
@@ -18,6 +20,8 @@ async def give_back(world: World, engine: Engine, hold: HoldState) -> bool:
     """Release a lock, or leave it to end with its shortest hold; False when it is not ours."""
     rest = hold.min_until - world.now()
     if rest <= 0 or hold.loss is not None:
+        if observe.callers and hold.rare is not None:
+            return await timed(world, engine, engine.release, hold.grant)
         return await engine.release(hold.grant)
     return await engine.end_in(hold.grant, max(rest, TTL_MIN_S))
 
@@ -45,7 +49,11 @@ async def free_all(
     answers: list[bool] | None = None
     error: BaseException | None = None
     try:
-        answers = await engine.release_all([hold.grant for hold in holds])
+        grants = [hold.grant for hold in holds]
+        if observe.callers:
+            answers = await timed(world, engine, engine.release_all, grants)
+        else:
+            answers = await engine.release_all(grants)
     except BaseException as raised:
         error = raised
     if answers is not None:
@@ -86,6 +94,8 @@ async def free_again(
     second would have callers run their work again; the event ``released`` says that it is not
     proved. In either case the lock is not held by us any more.
     """
+    if observe.callers and hold.rare is None:  # else who called it has told
+        observe.emit_call(engine.address.scheme, "release", world.now() - began, error)
     hold.owed = True
     grant, unknown = hold.grant, isinstance(error, OutcomeUnknown)
     for _ in range(1, policy.UNKNOWN_TRIES if unknown else 1):

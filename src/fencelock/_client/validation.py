@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ..errors import UsageError
 from ..model import Safety, Scalar
+from ..observe import GROUP_MAX
 
 NAME_BYTES_MAX = 512
 TTL_MIN_S = 0.05
@@ -163,6 +164,16 @@ def check_safety(safety: object) -> Safety | None:
     if safety == "correctness":
         return "correctness"
     raise UsageError(f'safety must be "efficiency" or "correctness", not {safety!r}')
+
+
+def check_group(group: object) -> str:
+    """Return the group of a name, or say what is wrong with it."""
+    if not isinstance(group, str) or not 0 < len(group) <= GROUP_MAX or not group.isprintable():
+        raise UsageError(
+            f"a group is a text of 1 to {GROUP_MAX} printable characters that many names have in "
+            f"common, not {group!r:.80}"
+        )
+    return group
 
 
 def check_key(key: object) -> int:

@@ -123,6 +123,7 @@ def refusal(
             seen: Literal["read", "write"] = "read" if marks.written < marks.highest else "write"
             return claim.stale(marks.highest, seen)
     if items == [None] and request and request.get("ConditionExpression") == _OURS:
+        claim.emit_stale()
         return StaleFence(
             f"{claim.name!r} has seen a higher fence and refuses {claim.fence}: another holder has "
             "taken over, so stop and do not retry with this lease",
@@ -213,7 +214,7 @@ class _DynamoDBGuardBase:
         watch(self._client)
 
     def _claim(self, lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
-        return claim(lease, name, self.epoch, reading)
+        return claim(lease, name, self.epoch, reading, "dynamodb")
 
     def _entering(self, key: Item, wanted: Claim) -> _Steps:
         if wanted.reading:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Protocol, TypeGuard
 
+from .. import observe
 from ..errors import StaleFence, UsageError
 from ..model import FENCE_MAX, check_fence
 
@@ -56,6 +57,8 @@ class Claim(NamedTuple):
     epoch: int = 0
     reading: bool = False
     """The fence is that of a read lock."""
+    guard: str = ""
+    """Which kind of guard it is offered to, for whoever counts refusals."""
 
     @property
     def mark(self) -> int:
@@ -63,7 +66,10 @@ class Claim(NamedTuple):
         return self.epoch * _STEP + self.fence
 
     def stale(self, mark: int, seen: Literal["read", "write"] = "write") -> StaleFence:
-        """The error for a claim that is below the mark of the readers or of the writers."""
+        """The error for a claim that is below the mark of the readers or of the writers; those who
+        subscribed to events are told of the refusal.
+        """
+        self.emit_stale()
         epoch, highest = divmod(mark, _STEP)
         if epoch == self.epoch:
             return StaleFence(name=self.name, offered=self.fence, highest=highest, seen=seen)
@@ -75,6 +81,13 @@ class Claim(NamedTuple):
             highest=highest,
             seen=seen,
         )
+
+    def emit_stale(self) -> None:
+        """Tell those who subscribed to events that this claim was refused."""
+        if observe.subscribers:
+            name, fence = self.name, self.fence
+            group, guard = observe.group_of(name), self.guard
+            observe.emit(observe.Event("stale", name, fence, group=group, guard=guard))
 
     def to_write(self) -> Claim:
         """The claim, for an operation that writes; UsageError when it may only read."""
@@ -109,7 +122,11 @@ class MarkPair(NamedTuple):
 
 
 def claim(
-    token: Fenced | int, name: str | None = None, epoch: int = 0, reading: bool = False
+    token: Fenced | int,
+    name: str | None = None,
+    epoch: int = 0,
+    reading: bool = False,
+    guard: str = "",
 ) -> Claim:
     """Read a lease, or a bare fence with the name that it is for; else raise UsageError.
 
@@ -140,8 +157,8 @@ def claim(
     # Written out, because a guarded write can be so short that the calls would count.
     plain = type(fence) is int and type(epoch) is int and type(name) is str
     if plain and 0 < fence <= FENCE_MAX and 0 <= epoch <= EPOCH_MAX and name:
-        return Claim(name, fence, epoch, reading)
-    return Claim(_named(name), check_fence(fence), _epoch(epoch), reading)
+        return Claim(name, fence, epoch, reading, guard)
+    return Claim(_named(name), check_fence(fence), _epoch(epoch), reading, guard)
 
 
 def name_of(lease: Fenced) -> str:

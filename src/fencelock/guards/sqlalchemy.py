@@ -94,7 +94,7 @@ class SessionGuard:
     @property
     def claim(self) -> Claim:
         """What changes are made under; LeaseLost when the lease knows that it is over."""
-        return check_writer(claim(*self._told))
+        return check_writer(claim(*self._told, guard="sqlalchemy"))
 
     def __enter__(self) -> Self:
         if self._session.info.get(_KEY) is not None:

@@ -119,7 +119,7 @@ class ZooKeeperGuard:
         nothing was done. OutcomeUnknown: it may have been done. For a reader it must add nothing
         but checks of versions.
         """
-        wanted = claim(lease, name, self.epoch, reading)
+        wanted = claim(lease, name, self.epoch, reading, "zookeeper")
         for _ in range(ATTEMPTS_MAX):
             transaction = self._begin_reading(wanted) if wanted.reading else self._begin(wanted)
             ours = len(transaction.operations)

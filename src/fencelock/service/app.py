@@ -14,6 +14,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from ..observe import Event
+from ..telemetry import Registry
+from ..telemetry.text import MEDIA_TYPE as TEXT
 from ..world import sleep
 from . import calls, openapi
 from .access import ANONYMOUS, Identity
@@ -44,6 +47,8 @@ class App:
 
     def __init__(self, service: Service, hosts: frozenset[str] | None) -> None:
         self.service = service
+        self.registry = Registry()
+        """Counts the calls; whoever runs the node has it count events, too."""
         self.hosts = hosts
         """Names that clients may call this service by; None lets all pass."""
 
@@ -51,6 +56,7 @@ class App:
         if scope["type"] != "http":
             return
         attendant = _Attendant(self.service, receive)
+        began = self.service.node.world.now()
         try:
             answer = await self._answer(scope, attendant)
         except Problem as problem:
@@ -59,8 +65,14 @@ class App:
             answer = _told(self._defect(error))
         if answer.undelivered is not None and await attendant.is_gone():
             await answer.undelivered()
+        self._count(str(scope["path"]), answer.status, began)
         await self._send(answer, send)
         attendant.close()
+
+    def _count(self, path: str, status: int, began: float) -> None:
+        """Count a call that was answered."""
+        seconds, call = self.service.node.world.now() - began, calls.label(path)
+        self.registry.add(Event("call", "", seconds=seconds, verb=call, outcome=str(status)))
 
     async def _answer(self, scope: Scope, attendant: _Attendant) -> Answer:
         node = self.service.node
@@ -72,6 +84,8 @@ class App:
         self._check_host(headers)
         if path == "/openapi.json" and method == "GET":
             return Answer(openapi.document())
+        if path == "/metrics" and method == "GET":
+            return await self._metrics(headers, str((scope.get("client") or ("", 0))[0]))
         query = _query(bytes(scope.get("query_string", b"")))
         entry = calls.find(path, method)
         peer = str((scope.get("client") or ("", 0))[0])
@@ -81,6 +95,13 @@ class App:
         if entry.waits:
             attendant.watch(call)
         return await calls.answer(self.service, entry, call, data)
+
+    async def _metrics(self, headers: Mapping[str, str], peer: str) -> Answer:
+        """The metrics of this node, for an identity that may observe all names."""
+        identity = await self._identify(headers, peer)
+        if not identity.may("observe", ""):
+            raise Problem("forbidden")
+        return Answer(self.registry.text().encode(), headers=(("Content-Type", TEXT),))
 
     async def _identify(self, headers: Mapping[str, str], peer: str) -> Identity:
         """Who calls; the answer to a failed login is slow."""
@@ -130,7 +151,7 @@ class App:
         return Problem("internal", f"Reference {reference}", reference=reference)
 
     async def _send(self, answer: Answer, send: Send) -> None:
-        data = _encode(answer.body)
+        data = answer.body if isinstance(answer.body, bytes) else _encode(answer.body)
         given = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
         names = {name.lower() for name, _ in given}
         if b"content-type" not in names:

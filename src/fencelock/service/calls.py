@@ -54,7 +54,15 @@ CALLS: dict[str, Entry] = {
     "/v1/about": Entry("GET", handlers.about, None, {200: messages.About}),
 }
 
+PAGES = {"/healthz", "/metrics", "/openapi.json", "/readyz"}
+"""What is served beside the calls."""
+
 _DECODERS = {entry.body: msgspec.json.Decoder(entry.body) for entry in CALLS.values() if entry.body}
+
+
+def label(path: str) -> str:
+    """What a path is called in metrics: what nobody serves is one, however many they invent."""
+    return path if path in CALLS or path in PAGES else "other"
 
 
 def find(path: str, method: str) -> Entry:

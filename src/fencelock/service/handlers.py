@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from .. import __version__
+from .._client.events import outcome_of
 from .._client.policy import RENEWALS_PER_TTL
 from .._client.validation import check_limit, check_meta, check_prefix, check_reason, check_ttl
-from ..errors import OutcomeUnknown, UsageError
+from ..errors import FencelockError, OutcomeUnknown, UsageError
 from ..model import (
     READERS_MAX,
     Busy,
@@ -61,16 +62,22 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
         raise Problem("unsupported-safety")
     try:
         answer = await node.ask(node.engine.acquire, request)
-    except OutcomeUnknown:
-        if body.id is None:  # nobody knows its id: nobody could ask again or release it
+    except (FencelockError, Problem) as error:
+        node.tally.refused(
+            request, "unavailable" if isinstance(error, Problem) else outcome_of(error)
+        )
+        if body.id is None and isinstance(error, OutcomeUnknown):
+            # Nobody knows its id: nobody could ask again or release it.
             node.world.spawn(node.try_to_take_back(request), "fencelock-take-back")
         raise
     if isinstance(answer, Grant):
         if answer.valid_until > node.world.now():
             return _handed_over(service, call, request, answer, given)
+        node.tally.refused(request, "unavailable")
         await node.take_back(request)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
+        node.tally.refused(request, "busy", answer.holder)
         raise _busy(answer)
     poll = await tickets.begin(call, None, [queued(request)])
     try:
@@ -106,7 +113,7 @@ async def _leave(service: Service, poll: Poll, keep: bool) -> None:
     if keep:
         await tickets.end(poll, [])
         return
-    for request in await tickets.drop_all(poll):
+    for request in await tickets.drop_all(poll, "cancelled" if poll.call.gone else "timeout"):
         await node.take_back(request)
 
 
@@ -160,6 +167,7 @@ def _leases(service: Service, call: Call, won: Won) -> list[messages.Lease]:
         share = grant.share
         waited = max(0.0, grant.asked_at - call.received_at)
         node.access.holds(call.identity, grant.owner, grant.valid_until)
+        node.tally.granted(grant, waited)
         facts = {"name": grant.name, "fence": grant.fence, "ttl": grant.ttl, "waited": waited}
         node.auditor.write("granted", call.identity.name, call.peer, facts)
         semaphore = share is not None and share.kind == "semaphore"
@@ -188,6 +196,7 @@ def _giving_back(
     async def give_back() -> None:
         for request, grant, _ in won:
             node.access.holds_no_more(call.identity, grant.owner)
+            node.tally.dropped(grant)
             if node.world.now() - grant.asked_at < UNDELIVERED_S:
                 await node.try_to_take_back(request)
 
@@ -204,9 +213,11 @@ async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:
     for grant, answer in zip(grants, answers, strict=True):
         if isinstance(answer, Grant):
             node.access.holds(call.identity, grant.owner, answer.valid_until)
+            node.tally.renewed(answer)
             renewals.append(messages.Renewal(True, ttl=answer.ttl))
             continue
         node.access.holds_no_more(call.identity, grant.owner)
+        node.tally.lost(grant, answer)
         facts = {"name": grant.name, "loss": answer.loss, "reason": answer.reason}
         node.auditor.write("lost", call.identity.name, call.peer, facts)
         renewals.append(messages.Renewal(False, loss=answer.loss, reason=answer.reason))
@@ -223,6 +234,7 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
     freed = await _each(node, [partial(_released, node, grant) for grant in grants])
     for grant, was in zip(grants, freed, strict=True):
         node.access.holds_no_more(call.identity, grant.owner)
+        node.tally.released(grant)
         facts = {"name": grant.name, "fence": grant.fence, "released": was}
         node.auditor.write("released", call.identity.name, call.peer, facts)
     return Answer(messages.Released(leases=[messages.Freed(was) for was in freed]))
@@ -266,6 +278,8 @@ async def revoke(service: Service, call: Call, body: messages.Revoke) -> Answer:
     state = await node.ask(node.engine.inspect, name)
     revoked = await node.ask(node.engine.revoke, name, reason)
     node.auditor.write("revoked", call.identity.name, call.peer, {**facts, "revoked": revoked})
+    if revoked:
+        node.tally.revoked(name, reason)
     holder = _holder(state.holders[0]) if revoked and state.holders else None
     return Answer(messages.Revoked(revoked=revoked, holder=holder))
 

@@ -10,12 +10,15 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
+from .. import observe
+from .._client.events import timed
 from ..engine import Engine
 from ..errors import FencelockError, Unavailable
 from ..model import Request
 from ..world import Signal, World, sleep
 from .access import Access
 from .problems import Problem
+from .tally import Tally
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,6 +63,7 @@ class Node:
         self.access = access
         self.auditor = auditor
         self.limits = limits
+        self.tally = Tally(world, engine)
         self.draining = False
         self.in_flight = 0
         self.log: Callable[[str], None] = lambda _: None
@@ -90,7 +94,10 @@ class Node:
         self.in_flight += 1
         try:
             with self.world.until(now + CALL_S):
-                answer = await verb(*args, **kwargs)
+                if observe.callers:
+                    answer = await timed(self.world, self.engine, verb, *args, **kwargs)
+                else:
+                    answer = await verb(*args, **kwargs)
         except Unavailable as error:
             self._failures += 1
             self._probe_at = self.world.now() + self._back_off()
@@ -166,6 +173,7 @@ class Node:
             if now - self._ticked_at > STALL_S:
                 self._frozen_at = now
             self._ticked_at = now
+            self.tally.sweep()
             await sleep(self.world, TICK_S)
 
     def stalled(self) -> bool:

@@ -124,7 +124,8 @@ class _Process:
         where = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
         self._server.on_start = lambda: _announce(listening, where)
         try:
-            await self._server.serve(sockets=[listener])
+            with self._app.registry:
+                await self._server.serve(sockets=[listener])
         finally:
             listener.close()
             for job in jobs:

@@ -100,7 +100,7 @@ class Tickets:
                 if ticket is not None:
                     await self._node.engine.watch(ticket.request, ticket)
         except BaseException:
-            await self.drop_all(poll)
+            await self.drop_all(poll, "unavailable")
             raise
         return poll
 
@@ -203,6 +203,7 @@ class Tickets:
         now = node.world.now()
         if isinstance(answer, Busy):
             ticket.position = answer.position
+            node.tally.waiting(request, answer.position)
             ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
             return None
         if answer.valid_until <= now:
@@ -218,11 +219,12 @@ class Tickets:
                 await self.drop(ticket)
         self._keep(poll)
 
-    async def drop_all(self, poll: Poll) -> list[Request]:
+    async def drop_all(self, poll: Poll, outcome: str) -> list[Request]:
         """End a poll whose tickets are not kept; return what was asked for."""
         tickets = list(poll.tickets.values())
         poll.tickets.clear()
         for ticket in tickets:
+            self._node.tally.left(ticket.request, outcome)
             await self.drop(ticket)
         return [ticket.request for ticket in tickets]
 
@@ -233,6 +235,7 @@ class Tickets:
             if ticket.poll is not None:
                 ticket.poll.tickets.pop(owner, None)
                 ticket.poll.call.wake.set()
+            self._node.tally.left(ticket.request, "cancelled")
             await self.drop(ticket)
 
     async def drop(self, ticket: Ticket) -> None:
@@ -285,6 +288,7 @@ class Tickets:
     async def _sweep_out(self, ticket: Ticket) -> None:
         engine = self._node.engine
         handed = engine.pushed_grant(ticket.request) is not None
+        self._node.tally.left(ticket.request, "cancelled")
         await self.drop(ticket)
         if handed or engine.first_holds or not engine.traits.portable:
             await self._node.try_to_take_back(ticket.request)

@@ -163,7 +163,8 @@ class FencedModel(models.Model):
 
 def _claim(model: Any, lease: Fenced | int, name: str | None = None) -> Claim:
     bare = name is None and isinstance(lease, int)
-    return check_writer(claim(lease, model._meta.label if bare else name, model.fence_epoch))
+    label, epoch = model._meta.label, model.fence_epoch
+    return check_writer(claim(lease, label if bare else name, epoch, guard="django"))
 
 
 def _raise(rows: Any, found: Claim, values: Mapping[str, Any] = _NONE) -> int:

@@ -63,7 +63,7 @@ class _EtcdGuardBase:
     def _commit(
         self, operations: Iterable[Operation], lease: Fenced | int, name: str | None, reads: bool
     ) -> _Steps[Sequence[Json]]:
-        wanted = claim(lease, name, self.epoch, reads)
+        wanted = claim(lease, name, self.epoch, reads, "etcd")
         if wanted.reading:
             return (yield from self._read(tuple(operations), wanted))
         request = guarded(operations, wanted, prefix=self.prefix, stamp=int(time.time()))

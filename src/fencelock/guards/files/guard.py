@@ -132,8 +132,8 @@ class FileGuard:
     def _claim(self, lease: Fenced | int, name: str | None, reading: bool) -> Claim:
         given = name if name is not None else self._name
         if given is None and isinstance(lease, int):
-            return claim(lease, self._path, self._epoch, reading)._replace(name="")
-        return claim(lease, given, self._epoch, reading)
+            return claim(lease, self._path, self._epoch, reading, "files")._replace(name="")
+        return claim(lease, given, self._epoch, reading, "files")
 
     def _draft(self, theirs: Claim, copy: bool) -> Draft:
         draft = Draft(self._path, theirs.mark)

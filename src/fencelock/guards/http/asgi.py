@@ -245,7 +245,7 @@ def _comparison(
 
     async def look(token: Token, name: str) -> None:
         # Refuses a name that cannot be one, before the store is asked.
-        theirs = claim(token.fence, name, marks.epoch, token.reading)
+        theirs = claim(token.fence, name, marks.epoch, token.reading, "http")
         if theirs.mark < (mark := await ask(name, token.reading)):
             written = await ask(name, True) if readers else mark
             raise theirs.stale(mark, "read" if written < mark else "write")

@@ -85,8 +85,8 @@ def httpx_auth(
 
 def _claim(lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
     if name is None and isinstance(lease, int):
-        return claim(lease, _ANY, reading=reading)._replace(name="")
-    return claim(lease, name, reading=reading)
+        return claim(lease, _ANY, reading=reading, guard="http_client")._replace(name="")
+    return claim(lease, name, reading=reading, guard="http_client")
 
 
 def _headers(theirs: Claim) -> dict[str, str]:
@@ -107,4 +107,5 @@ def _raise(body: bytes | str, theirs: Claim) -> None:
         return
     if kind == STALE:
         seen: Literal["read", "write"] = "read" if document.get("seen") == "read" else "write"
+        theirs.emit_stale()
         raise StaleFence(name=theirs.name, offered=theirs.fence, highest=highest, seen=seen)

@@ -103,7 +103,7 @@ class MemoryMarks:
 
     def enter(self, lease: Fenced | int, *, name: str | None = None, reading: bool = False) -> None:
         """Raise the mark, or raise StaleFence."""
-        theirs = claim(lease, name, self.epoch, reading)
+        theirs = claim(lease, name, self.epoch, reading, "http")
         with self._turn:
             seen, raised = self._marks.get(theirs.name, _NO_MARK)
             marks = seen.admit(theirs)

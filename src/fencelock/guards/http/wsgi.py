@@ -149,7 +149,7 @@ class FencingMiddleware:
 
     def _compare(self, name: str, token: Token) -> None:
         """Look without raising the mark."""
-        theirs = claim(token.fence, name, self._marks.epoch, token.reading)
+        theirs = claim(token.fence, name, self._marks.epoch, token.reading, "http")
         ask: Callable[..., int] = self._marks.mark
         if theirs.mark < (mark := ask(name, **as_reader(token.reading))):
             written = ask(name, reading=True) if self._takes_readers else mark

@@ -68,7 +68,7 @@ class ScriptCalls:
         )
 
     def _claim(self, lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
-        return claim(lease, name, self.epoch, reading)
+        return claim(lease, name, self.epoch, reading, "redis")
 
     def _enter(self, theirs: Claim) -> ScriptCall:
         return self._script_call(ENTER, (), (), theirs)

@@ -27,7 +27,7 @@ class _S3GuardBase:
         watch(client)
 
     def _claim(self, lease: Fenced | int, name: str | None, reading: bool = False) -> Claim:
-        return claim(lease, name, self.epoch, reading)
+        return claim(lease, name, self.epoch, reading, "s3")
 
     def _putting(self, key: str, data: bytes, wanted: Claim, more: dict[str, Any]) -> Steps[None]:
         if not isinstance(data, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance]

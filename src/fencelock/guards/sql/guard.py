@@ -50,7 +50,7 @@ class SqlGuard:
         Only a higher writer shuts a reader out. ``reading`` says of a bare fence that it is a read
         lock's; a lease says so itself.
         """
-        found = claim(lease, name, self.epoch, reading)
+        found = claim(lease, name, self.epoch, reading, "sql")
         direct = shortcut(connection.__class__) if self._dialect is None else None
         if direct is not None and not found.reading:
             sql, values = self._sql(direct).enter, (check_name(found.name), found.mark)

@@ -103,7 +103,7 @@ class RowGuard:
     ) -> Claim:
         if name is None and isinstance(lease, int):
             name = _which(self.table, key)
-        return claim(lease, name, self.epoch, reading)
+        return claim(lease, name, self.epoch, reading, "sql")
 
     def _update(
         self,
