@@ -7,6 +7,7 @@ path, credentials, media type, size; so that nothing is read for somebody who ma
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
@@ -77,7 +78,8 @@ class App:
         peer = str((scope.get("client") or ("", 0))[0])
         identity = await self._identify(headers, peer)
         data = await self._body(entry, headers, attendant)
-        call = Call(identity, peer, query, received_at, node.world.signal())
+        last = headers.get("last-event-id", "")
+        call = Call(identity, peer, query, received_at, node.world.signal(), last)
         if entry.waits:
             attendant.watch(call)
         return await calls.answer(self.service, entry, call, data)
@@ -130,16 +132,21 @@ class App:
         return Problem("internal", f"Reference {reference}", reference=reference)
 
     async def _send(self, answer: Answer, send: Send) -> None:
-        data = _encode(answer.body)
+        data = b"" if answer.stream else _encode(answer.body)
         given = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
         names = {name.lower() for name, _ in given}
         if b"content-type" not in names:
             given.append((b"content-type", JSON.encode()))
         if self.service.node.draining and b"connection" not in names:
             given.append((b"connection", b"close"))
-        size = (b"content-length", str(len(data)).encode())
-        headers = [*HEADERS, *given, size]
+        if answer.stream is None:
+            given.append((b"content-length", str(len(data)).encode()))
+        headers = [*HEADERS, *given]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if answer.stream is not None:
+            async with contextlib.aclosing(answer.stream) as pieces:
+                async for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": data})
 
 
