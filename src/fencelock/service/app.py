@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from ..world import sleep
-from . import calls, openapi
+from . import calls, openapi, static
 from .access import ANONYMOUS, Identity
 from .calls import Entry
 from .handlers import Service
@@ -74,6 +74,10 @@ class App:
         if path == "/openapi.json" and method == "GET":
             return Answer(openapi.document())
         query = _query(bytes(scope.get("query_string", b"")))
+        if method in ("GET", "HEAD"):
+            known = headers.get("if-none-match", "")
+            if (page := static.answer(path, node.access.is_open, known)) is not None:
+                return page
         entry = calls.find(path, method)
         peer = str((scope.get("client") or ("", 0))[0])
         identity = await self._identify(headers, peer)
@@ -132,7 +136,8 @@ class App:
         return Problem("internal", f"Reference {reference}", reference=reference)
 
     async def _send(self, answer: Answer, send: Send) -> None:
-        data = b"" if answer.stream else _encode(answer.body)
+        body = answer.body
+        data = b"" if answer.stream else body if isinstance(body, bytes) else _encode(body)
         given = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
         names = {name.lower() for name, _ in given}
         if b"content-type" not in names:
@@ -141,7 +146,7 @@ class App:
             given.append((b"connection", b"close"))
         if answer.stream is None:
             given.append((b"content-length", str(len(data)).encode()))
-        headers = [*HEADERS, *given]
+        headers = [*(one for one in HEADERS if one[0] not in names), *given]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if answer.stream is not None:
             async with contextlib.aclosing(answer.stream) as pieces:
