@@ -89,7 +89,7 @@ function Theme() {
 
 function Status() {
   const { state } = link.value;
-  const [word, level] = state === "live" ? (engine.value.up ? ["live", "good"] : ["engine away", "bad"]) : state === "refused" ? ["refused", "bad"] : state === "away" ? ["no connection", "bad"] : ["connecting", "quiet"];
+  const [word, level] = state === "live" ? (engine.value.up ? ["live", "good"] : ["engine away", "bad"]) : state === "refused" ? ["not allowed", "bad"] : state === "away" ? ["no connection", "bad"] : ["connecting", "quiet"];
   return html`<span class=${`pill ${level}`} role="status"><span class="dot" aria-hidden="true"></span>${word}</span>`;
 }
 
@@ -122,7 +122,7 @@ function Page() {
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
     <header class="top">
       <span class="brand"><img src="pages/icon.svg" alt="" width="22" height="22" /> Fencelock</span>
-      <nav aria-label="Views">${VIEWS.map(([id, label]) => html`<a href=${`#/${id}`} aria-current=${id === view || (id === "locks" && view === "lock") ? "page" : undefined}>${label}${id === "feed" && unread.value > 0 && html` <span class="badge number">${unread.value}<span class="unseen"> new</span></span>`}</a>`)}</nav>
+      <nav aria-label="Views">${VIEWS.map(([id, label]) => html`<a href=${`#/${id}`} aria-current=${id === view || (id === "locks" && view === "lock") ? "page" : undefined}>${label}${id === "feed" && unread.value > 0 && html` <span class="badge number">${unread.value > 99 ? "99+" : unread.value}<span class="unseen"> new</span></span>`}</a>`)}</nav>
       <span class="grow"></span>
       <${Status} />
       ${about.value && html`<span class="quiet identity">${about.value.identity}</span>`}

@@ -9,6 +9,7 @@ const KINDS = {
   away: ["engine away", "bad"], back: ["engine back", "good"],
 };
 const GROUPS = { losses: ["Losses", ["expired", "lost"]], revocations: ["Revocations", ["revoked"]], refusals: ["Refusals", ["refused"]], outages: ["Outages", ["away", "back"]] };
+const SHOWN_MAX = 300;
 const hidden = signal(new Set());
 const PROBLEMS = {
   forbidden: "was refused: it has no right to this name", quota: "was refused: its quota is used up",
@@ -44,9 +45,9 @@ export function Feed() {
       <p class="quiet grow">since this page was opened: ${plural(some.length, "entry").replace("entrys", "entries")}</p>
     </div>
     <div class="card">${some.length === 0 ? html`<${Empty} title="Nothing to report">Leases that run out or are revoked, refused calls and outages of the engine show here.<//>`
-      : html`<ol class="feed">${some.slice(0, 300).map(({ id, kind, at, event }) => html`<li key=${id}>
+      : html`<ol class="feed">${some.slice(0, SHOWN_MAX).map(({ id, kind, at, event, group, more }) => html`<li key=${id}>
         <time class="number quiet" datetime=${new Date(at).toISOString()}>${clock(at)}</time>
-        <span class=${`tag ${KINDS[kind][1]}`}>${KINDS[kind][0]}</span><span class="text"><${Words} kind=${kind} event=${event} /></span>
-      </li>`)}</ol>`}</div>
+        <span class=${`tag ${KINDS[kind][1]}`}>${KINDS[kind][0]}</span><span class="text"><${Words} kind=${kind} event=${event} />${more > 0 && html` <strong class="number">and ${more.toLocaleString("en")} more</strong> of <span class="mono">${group}</span>`}</span>
+      </li>`)}${some.length > SHOWN_MAX && html`<li class="quiet">and ${some.length - SHOWN_MAX} older</li>`}</ol>`}</div>
   </section>`;
 }

@@ -39,7 +39,7 @@ export function Heat() {
       <tbody>${rows.slice(0, GROUPS_MAX).map(({ group, counts, peak, sum }) => html`<tr key=${group}>
         <th scope="row" class="mono" title=${group}>${group}</th>
         <td class="map"><span class="cells" aria-hidden="true">${counts.map((count, at) => html`<span key=${slots[at]} class=${`h${count ? Math.max(1, Math.ceil(5 * Math.sqrt(count / most))) : 0} ${id}`} title=${count ? `${count}, ${(HEATS - 1 - at) * HEAT_MS / 1000} s ago` : undefined}></span>`)}</span></td>
-        <td class="number">${peak || "–"}</td>${total && html`<td class="number">${sum || "–"}</td>`}
+        <td class="number">${peak ? peak.toLocaleString("en") : "–"}</td>${total && html`<td class="number">${sum ? sum.toLocaleString("en") : "–"}</td>`}
       </tr>`)}</tbody></table>
       ${rows.length > GROUPS_MAX && html`<p class="quiet none">and ${rows.length - GROUPS_MAX} more groups</p>`}
     </div>`}

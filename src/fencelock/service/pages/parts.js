@@ -18,7 +18,7 @@ export function LeaseBar({ row }) {
   const words = isEndless(row) ? "no end" : left <= 0 ? "run out" : brief(left);
   return html`<span class=${`lease ${levelOf(row)} ${stale ? "stale" : ""}`}>
     <span class="bar" aria-hidden="true"><span class="fill" style=${{ transform: `scaleX(${part.toFixed(3)})` }}></span></span>
-    <span class="left number">${words}${isLate(row) && html` <span class="late" title="A renewal that used to come is missing">late</span>`}</span>
+    <span class="left number">${words}${!stale && isLate(row) && html` <span class="late" title="A renewal that used to come is missing">late</span>`}</span>
   </span>`;
 }
 

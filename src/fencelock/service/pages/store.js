@@ -6,6 +6,7 @@ import { groupOf, kindOf } from "./format.js";
 const TENURES_MAX = 40; // of one name
 const NAMES_MAX = 5_000; // names whose past is known
 const FEED_MAX = 1_000;
+const ALIKE_MS = 10_000, ALIKE_SEEN = 50, ALIKE_MAX = 5;
 export const SPARK_MS = 4_000;
 export const SPARKS = 30;
 export const HEAT_MS = 10_000;
@@ -42,7 +43,7 @@ function rowOf(lock, at) {
   return {
     key: keyOf(lock), name: lock.name, kind: kindOf(lock.role), role: lock.role, slot: lock.slot, limit: lock.limit,
     fence: lock.fence, ttl: lock.ttl, meta: lock.meta, since: at - lock.age * 1000, until: at + lock.remaining * 1000,
-    renewals: 0,
+    renewals: 0, group: groupOf(lock.name),
   };
 }
 
@@ -105,7 +106,7 @@ function granted(lock, at) {
   locks.set(row.key, row);
   begin(row);
   spark(row.name, at).grants++;
-  warm(row.name, at).grants++;
+  warm(row.group, at).grants++;
 }
 
 function renewed(lock, at) {
@@ -148,11 +149,18 @@ function engineIs(event, at) {
   note(event.up ? "back" : "away", at, event);
 }
 
+// When many of one group are lost at once, a few of them stand for all: they must not push out the rest.
 function note(kind, at, event) {
-  feed.unshift({ id: ++feedNumber, kind, at: Date.now() - (performance.now() - at), event });
+  const group = event.name ? groupOf(event.name) : null, moment = Date.now() - (performance.now() - at);
+  if (group && kind !== "refused") warm(group, at).losses++;
+  const alike = feed.slice(0, ALIKE_SEEN).filter((one) => one.kind === kind && one.group === group && moment - one.at < ALIKE_MS);
+  if (group && alike.length >= ALIKE_MAX) {
+    alike[0].more++;
+    return;
+  }
+  feed.unshift({ id: ++feedNumber, kind, at: moment, event, group, more: 0 });
   if (feed.length > FEED_MAX) feed.pop();
   unread.value = Math.min(unread.value + 1, FEED_MAX);
-  if (event.name && kind !== "refused") warm(event.name, at).losses++;
 }
 
 // The past of a name.
@@ -218,8 +226,7 @@ export function sparksOf(name) {
 
 // Groups by time.
 
-function warm(name, at) {
-  let group = groupOf(name);
+function warm(group, at) {
   if (!heat.has(group) && heat.size >= GROUPS_MAX) group = "other";
   let row = heat.get(group);
   if (!row) heat.set(group, row = new Map());
@@ -234,14 +241,14 @@ function warm(name, at) {
 
 function sample() {
   const at = performance.now(), held = new Map(), waiting = new Map();
-  for (const row of locks.values()) held.set(groupOf(row.name), [row.name, (held.get(groupOf(row.name))?.[1] ?? 0) + 1]);
+  for (const row of locks.values()) held.set(row.group, (held.get(row.group) ?? 0) + 1);
   for (const queue of queues.values()) {
     const group = groupOf(queue.name);
-    waiting.set(group, [queue.name, (waiting.get(group)?.[1] ?? 0) + queue.waiting]);
+    waiting.set(group, (waiting.get(group) ?? 0) + queue.waiting);
   }
-  for (const [name, count] of held.values()) warm(name, at).held = count;
-  for (const [name, count] of waiting.values()) {
-    const cell = warm(name, at);
+  for (const [group, count] of held) warm(group, at).held = count;
+  for (const [group, count] of waiting) {
+    const cell = warm(group, at);
     cell.waiting = Math.max(cell.waiting, count);
   }
   const oldest = Math.floor(at / HEAT_MS) - HEATS;
