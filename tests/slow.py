@@ -57,6 +57,11 @@ SLOW = {
     "guards/test_claim.py": "frozen holders of every engine before every guard",
     "judge_torture/test_servers.py": "tortures of every engine",
     "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
+    "service/test_dashboard.py::test_a_stream_on_which_nothing_happens_stays_open": "half a minute",
+    "service/test_dashboard.py::test_ten_thousand_locks_are_as_quick_as_thirty": "many locks",
+    "service/test_events.py::test_connections_that_never_read_are_cut_and_cost_no_memory": (
+        "thousands of locks, and the twenty seconds of a client that does not read"
+    ),
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",
     "service/test_stores.py": "servers behind two nodes, and longer than a ticket is kept",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",

@@ -92,7 +92,8 @@ class Access:
     """The identities of a node, and what they have used of it."""
 
     def __init__(self, identities: Sequence[Identity] | None) -> None:
-        self._open = identities is None
+        self.is_open = identities is None
+        """Whether everybody may call."""
         self._by_digest: dict[str, Identity] = {}
         self._usage: dict[str, _Usage] = {}
         self._failures: dict[str, tuple[int, float]] = {}
@@ -109,7 +110,7 @@ class Access:
         It is found by its digest, which tells nothing about the token, and compared in constant
         time once more.
         """
-        if self._open:
+        if self.is_open:
             return ANONYMOUS
         scheme, _, token = headers.get("authorization", "").partition(" ")
         sent = digest(token.strip(" "))

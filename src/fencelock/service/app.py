@@ -7,6 +7,7 @@ path, credentials, media type, size; so that nothing is read for somebody who ma
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
@@ -18,7 +19,7 @@ from ..observe import Event
 from ..telemetry import Registry
 from ..telemetry.text import MEDIA_TYPE as TEXT
 from ..world import sleep
-from . import calls, openapi
+from . import calls, openapi, static
 from .access import ANONYMOUS, Identity
 from .calls import Entry
 from .handlers import Service
@@ -87,11 +88,16 @@ class App:
         if path == "/metrics" and method == "GET":
             return await self._metrics(headers, str((scope.get("client") or ("", 0))[0]))
         query = _query(bytes(scope.get("query_string", b"")))
+        if method in ("GET", "HEAD"):
+            known = headers.get("if-none-match", "")
+            if (page := static.answer(path, node.access.is_open, known)) is not None:
+                return page
         entry = calls.find(path, method)
         peer = str((scope.get("client") or ("", 0))[0])
         identity = await self._identify(headers, peer)
         data = await self._body(entry, headers, attendant)
-        call = Call(identity, peer, query, received_at, node.world.signal())
+        last = headers.get("last-event-id", "")
+        call = Call(identity, peer, query, received_at, node.world.signal(), last)
         if entry.waits:
             attendant.watch(call)
         return await calls.answer(self.service, entry, call, data)
@@ -151,16 +157,22 @@ class App:
         return Problem("internal", f"Reference {reference}", reference=reference)
 
     async def _send(self, answer: Answer, send: Send) -> None:
-        data = answer.body if isinstance(answer.body, bytes) else _encode(answer.body)
+        body = answer.body
+        data = b"" if answer.stream else body if isinstance(body, bytes) else _encode(body)
         given = [(name.encode(), value.encode("latin-1")) for name, value in answer.headers]
         names = {name.lower() for name, _ in given}
         if b"content-type" not in names:
             given.append((b"content-type", JSON.encode()))
         if self.service.node.draining and b"connection" not in names:
             given.append((b"connection", b"close"))
-        size = (b"content-length", str(len(data)).encode())
-        headers = [*HEADERS, *given, size]
+        if answer.stream is None:
+            given.append((b"content-length", str(len(data)).encode()))
+        headers = [*(one for one in HEADERS if one[0] not in names), *given]
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if answer.stream is not None:
+            async with contextlib.aclosing(answer.stream) as pieces:
+                async for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": data})
 
 

@@ -32,6 +32,7 @@ class Entry(NamedTuple):
     waits: bool = False
     """It may wait for long: the client is watched meanwhile."""
     query: tuple[str, ...] = ()
+    media: str = "application/json"
 
 
 CALLS: dict[str, Entry] = {
@@ -51,6 +52,16 @@ CALLS: dict[str, Entry] = {
     "/v1/locks": Entry(
         "GET", handlers.locks, None, {200: messages.Locks}, query=("prefix", "after", "limit")
     ),
+    "/v1/events": Entry(
+        "GET",
+        handlers.events,
+        None,
+        {200: messages.Event},
+        waits=True,
+        query=("prefix", "queue"),
+        media=handlers.EVENT_STREAM,
+    ),
+    "/v1/doctor": Entry("GET", handlers.doctor, None, {200: messages.Diagnosis}),
     "/v1/about": Entry("GET", handlers.about, None, {200: messages.About}),
 }
 

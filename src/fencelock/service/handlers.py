@@ -23,7 +23,6 @@ from ..model import (
     READERS_MAX,
     Busy,
     Grant,
-    Holding,
     Request,
     Role,
     Share,
@@ -33,7 +32,8 @@ from ..model import (
 )
 from . import messages
 from .access import Identity, demand
-from .messages import Answer, Call
+from .events import Events
+from .messages import Answer, Call, holder_of
 from .node import CALL_S, Node, owner_of
 from .problems import Problem
 from .tickets import AT_ONCE, KEEP_S, Poll, Tickets
@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
 PAGE_MAX = 1_000
+EVENT_STREAM = "text/event-stream"
 UNDELIVERED_S = 1.0  # a grant that is older may have been taken over through another node
 
 
@@ -50,11 +51,12 @@ class Service(NamedTuple):
 
     node: Node
     tickets: Tickets
+    events: Events
 
 
 async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answer:
     """Acquire one lock: at once, after a wait, or later by the place that is kept."""
-    node, tickets = service
+    node, tickets, _ = service
     given = body.id or node.world.owner()
     request = _request(service, call, body, given)
     await node.settled(request.owner)
@@ -109,7 +111,7 @@ async def _not_granted(
 
 async def _leave(service: Service, poll: Poll, keep: bool) -> None:
     """End a poll, and withdraw its requests unless they keep their place."""
-    node, tickets = service
+    node, tickets, _ = service
     if keep:
         await tickets.end(poll, [])
         return
@@ -119,7 +121,7 @@ async def _leave(service: Service, poll: Poll, keep: bool) -> None:
 
 async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     """Wait for several locks until one of them is granted."""
-    node, tickets = service
+    node, tickets, _ = service
     wanted = {want.id: (want, _request(service, call, want, want.id)) for want in body.wants}
     for _, request in wanted.values():
         await node.settled(request.owner)
@@ -226,7 +228,7 @@ async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:
 
 async def release(service: Service, call: Call, body: messages.Release) -> Answer:
     """Give locks back. Their ids are spent, so that a delayed acquire does not take them again."""
-    node, tickets = service
+    node, tickets, _ = service
     grants = [_grant(call, lease, lease.ttl) for lease in body.leases]
     for grant in grants:
         node.spend(grant.owner)
@@ -246,7 +248,7 @@ async def _released(node: Node, grant: Grant) -> bool:
 
 async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Answer:
     """Take attempts back."""
-    node, tickets = service
+    node, tickets, _ = service
     requests: list[Request] = []
     for want in body.wants:
         demand(call.identity, "acquire", want.name)
@@ -280,7 +282,7 @@ async def revoke(service: Service, call: Call, body: messages.Revoke) -> Answer:
     node.auditor.write("revoked", call.identity.name, call.peer, {**facts, "revoked": revoked})
     if revoked:
         node.tally.revoked(name, reason)
-    holder = _holder(state.holders[0]) if revoked and state.holders else None
+    holder = holder_of(state.holders[0]) if revoked and state.holders else None
     return Answer(messages.Revoked(revoked=revoked, holder=holder))
 
 
@@ -289,9 +291,7 @@ async def locks(service: Service, call: Call, _: None) -> Answer:
     node, identity = service.node, call.identity
     if not identity.may_somewhere("observe"):
         raise Problem("forbidden")
-    unknown = call.query.keys() - {"prefix", "after", "limit"}
-    if unknown:
-        raise Problem("malformed", f"There is no parameter {min(unknown)!r:.80}")
+    _refuse_unknown(call, {"prefix", "after", "limit"})
     prefix, after = check_prefix(call.query.get("prefix", "")), call.query.get("after", "")
     most = _page(call.query.get("limit"))
     found = [
@@ -304,7 +304,28 @@ async def locks(service: Service, call: Call, _: None) -> Answer:
     while 0 < end < len(found) and found[end].name == found[end - 1].name:
         end += 1  # holders of one name stay on one page
     last = found[end - 1].name if end < len(found) else None
-    return Answer(messages.Locks(locks=[_holder(one) for one in found[:end]], next=last))
+    return Answer(messages.Locks(locks=[holder_of(one) for one in found[:end]], next=last))
+
+
+async def events(service: Service, call: Call, _: None) -> Answer:
+    """Stream what happens to the locks that this identity may observe, as Server-Sent Events."""
+    if not call.identity.may_somewhere("observe"):
+        raise Problem("forbidden")
+    _refuse_unknown(call, {"prefix", "queue"})
+    prefix, queue = check_prefix(call.query.get("prefix", "")), call.query.get("queue")
+    if queue is not None:
+        demand(call.identity, "observe", queue)
+    stream = await service.events.open(call, prefix, queue, call.last_event)
+    return Answer(None, headers=(("Content-Type", EVENT_STREAM),), stream=stream)
+
+
+async def doctor(service: Service, call: Call, _: None) -> Answer:
+    """Tell what the engine noticed about its surroundings, to those who may observe all names."""
+    if not call.identity.may("observe", ""):
+        raise Problem("forbidden")
+    ago, findings = await service.node.diagnosis()
+    told = [messages.Finding(*finding) for finding in findings]
+    return Answer(messages.Diagnosis(findings=told, ago=ago))
 
 
 async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answer:
@@ -314,7 +335,7 @@ async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answe
     return Answer(
         messages.Inspection(
             name=name,
-            holders=[_holder(one) for one in state.holders],
+            holders=[holder_of(one) for one in state.holders],
             waiters=[messages.Waiter(w.age, dict(w.meta), w.role) for w in state.waiters],
             limit=state.limit,
         )
@@ -399,15 +420,17 @@ def _busy(busy: Busy) -> Problem:
     return Problem("busy", retry_in=max(busy.look_in, 0.0), position=busy.position)
 
 
-def _holder(holding: Holding) -> messages.Holder:
-    return messages.Holder(*holding[:5], dict(holding.meta), holding.role, holding.slot)
-
-
 def _fencing(lease: messages.Lease) -> tuple[tuple[str, str], ...]:
     """The headers that a guard of HTTP services reads: see ``fencelock.guards.http``."""
     name = lease.name if lease.slot is None else f"{lease.name}#{lease.slot}"
     headers = (("Fencing-Token", str(lease.fence)), ("Fencing-Name", quote(name, safe="")))
     return (*headers, ("Fencing-Role", "read")) if lease.role == "read" else headers
+
+
+def _refuse_unknown(call: Call, known: set[str]) -> None:
+    unknown = call.query.keys() - known
+    if unknown:
+        raise Problem("malformed", f"There is no parameter {min(unknown)!r:.80}")
 
 
 def _page(text: str | None) -> int:

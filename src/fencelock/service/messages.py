@@ -6,12 +6,12 @@ refused, so that a misspelled option is not taken for its default.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ..model import Role, Safety
+from ..model import Holding, Role, Safety
 from ..world import Signal
 
 if TYPE_CHECKING:
@@ -214,6 +214,13 @@ class Holder(Struct):
     meta: Words
     role: Role = "lock"
     slot: int | None = None
+    limit: int | None = None
+
+
+def holder_of(holding: Holding) -> Holder:
+    """What is shown of a holder."""
+    name, fence, ttl, age, remaining, meta, role, slot, limit = holding
+    return Holder(name, fence, ttl, age, remaining, dict(meta), role, slot, limit)
 
 
 class Waiter(Struct):
@@ -239,6 +246,68 @@ class Inspection(_Answer):
     holders: list[Holder]
     waiters: list[Waiter]
     limit: int | None
+
+
+class Finding(Struct):
+    """Something that the engine noticed about its surroundings."""
+
+    level: Literal["ok", "note", "warning", "problem"]
+    topic: str
+    text: str
+    advice: str
+
+
+class Diagnosis(_Answer):
+    findings: list[Finding]
+    ago: Seconds
+    """How long ago the engine was examined."""
+
+
+EventKind: TypeAlias = Literal[
+    "snapshot",
+    "granted",
+    "renewed",
+    "changed",
+    "released",
+    "expired",
+    "gone",
+    "revoked",
+    "waiting",
+    "lost",
+    "refused",
+    "engine",
+]
+
+
+class Queue(Struct):
+    """Who waits for a name, first come first."""
+
+    name: str
+    waiting: int
+    waiters: list[Waiter]
+
+
+class Event(Struct, kw_only=True, omit_defaults=True):
+    """The data of one event; which members it has depends on its kind."""
+
+    schema: int
+    kind: EventKind
+    ago: float
+    """Seconds since it was seen; ages and times left are those of that moment."""
+    name: str | None = None
+    lock: Holder | None = None
+    locks: list[Holder] | None = None
+    queues: list[Queue] | None = None
+    more: bool | None = None
+    """Another part of the snapshot follows."""
+    waiting: int | None = None
+    waiters: list[Waiter] | None = None
+    reason: str | None = None
+    loss: str | None = None
+    problem: str | None = None
+    by: str | None = None
+    up: bool | None = None
+    away: float | None = None
 
 
 class About(_Answer):
@@ -272,7 +341,7 @@ class Call:
     then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
     """
 
-    __slots__ = ("gone", "identity", "peer", "query", "received_at", "wake")
+    __slots__ = ("gone", "identity", "last_event", "peer", "query", "received_at", "wake")
 
     def __init__(
         self,
@@ -281,12 +350,15 @@ class Call:
         query: Mapping[str, str],
         received_at: float,
         wake: Signal,
+        last_event: str = "",
     ) -> None:
         self.identity = identity
         self.peer = peer
         self.query = query
         self.received_at = received_at
         self.wake = wake
+        self.last_event = last_event
+        """The id of the last event that the client has, if it comes back."""
         self.gone = False
 
     def hang_up(self) -> None:
@@ -303,5 +375,5 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
     undelivered: Callable[[], Coroutine[Any, Any, None]] | None = None
     """To be run if the client is gone before the answer could be handed over."""
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
     """In place of a body: what is sent piece by piece."""

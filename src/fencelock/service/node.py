@@ -14,7 +14,7 @@ from .. import observe
 from .._client.events import timed
 from ..engine import Engine
 from ..errors import FencelockError, Unavailable
-from ..model import Request
+from ..model import Finding, Request
 from ..world import Signal, World, sleep
 from .access import Access
 from .problems import Problem
@@ -27,6 +27,7 @@ CALL_S = 10.0  # the longest that one call of the engine may take
 SPENT_MAX = 10_000
 PROBE_MIN_S, PROBE_MAX_S = 0.1, 5.0
 LATELY_S = 5.0  # an engine that has answered so recently is not probed
+DIAGNOSIS_S = 30.0  # within which the engine is not examined again
 TICK_S = 0.5
 STALL_S = 2.0  # a tick that comes so late was kept from running: the node was frozen
 PROBED = "fencelock-service-probe"
@@ -73,6 +74,7 @@ class Node:
         self._failures = 0
         self._probe_at = 0.0
         self.answered_at = world.now()
+        self._diagnosis: tuple[float, list[Finding]] | None = None
         self._ticked_at = self._frozen_at = world.now()
         self._frozen_at -= STALL_S
 
@@ -120,6 +122,14 @@ class Node:
             except (FencelockError, Problem):
                 return False
         return True
+
+    async def diagnosis(self) -> tuple[float, list[Finding]]:
+        """What the engine noticed about its surroundings, and how many seconds ago."""
+        now = self.world.now()
+        if self._diagnosis is None or now - self._diagnosis[0] > DIAGNOSIS_S:
+            self._diagnosis = (now, await self.ask(self.engine.diagnose))
+        at, findings = self._diagnosis
+        return self.world.now() - at, findings
 
     # Ids.
 

@@ -49,7 +49,7 @@ def _operation(path: str, entry: calls.Entry, refs: dict[Any, Any]) -> dict[str,
         "summary": (entry.handler.__doc__ or "").partition("\n")[0],
         "responses": {
             **{
-                str(status): _content("application/json", refs[body], "done")
+                str(status): _content(entry.media, refs[body], "done")
                 for status, body in entry.answers.items()
             },
             "default": _content(MEDIA_TYPE, refs[messages.ProblemBody], "a problem of RFC 9457"),

@@ -27,8 +27,9 @@ from .access import Access
 from .app import App
 from .audit import FileAudit, NoAudit
 from .config import Config, load
+from .events import Events, NotedAudit
 from .handlers import Service
-from .node import CALL_S, Node
+from .node import CALL_S, Auditor, Node
 from .protocol import LimitedProtocol
 from .tickets import Tickets
 
@@ -90,12 +91,14 @@ async def _serve(settings: Settings, config: Config, listening: Callable[[str], 
     try:
         auditor = FileAudit(config.audit, world.wall_us) if config.audit else NoAudit()
         access = Access(None if settings.insecure else config.identities)
-        node = Node(world, engine, access, auditor, config.limits)
+        noted = NotedAudit(auditor)
+        node = Node(world, engine, access, noted, config.limits)
+        noted.events = Events(node)
         node.log = lambda text: _log.warning("%s", shown(text))
         if not engine.traits.portable:
             _log.warning("locks of %s that are held end with this process", address.public)
-        service = Service(node, Tickets(node))
-        await _Process(settings, config, service).listen(listening)
+        service = Service(node, Tickets(node), noted.events)
+        await _Process(settings, config, service, auditor).listen(listening)
     finally:
         await engine.close()
 
@@ -103,8 +106,11 @@ async def _serve(settings: Settings, config: Config, listening: Callable[[str], 
 class _Process:
     """One node while it runs."""
 
-    def __init__(self, settings: Settings, config: Config, service: Service) -> None:
+    def __init__(
+        self, settings: Settings, config: Config, service: Service, auditor: Auditor
+    ) -> None:
         self._settings = settings
+        self._auditor = auditor
         self._service = service
         self._app = App(service, _hosts(settings, config))
         self._server = _Server(_uvicorn(settings, self._app))
@@ -112,7 +118,7 @@ class _Process:
 
     async def listen(self, listening: Callable[[str], None]) -> None:
         """Take calls until the node is drained."""
-        node, tickets = self._service
+        node, tickets, _ = self._service
         listener = _bind(self._settings.host, self._settings.port)
         host, port = listener.getsockname()[:2]
         loop = asyncio.get_running_loop()
@@ -131,8 +137,8 @@ class _Process:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
-            if isinstance(node.auditor, FileAudit):
-                node.auditor.close()
+            if isinstance(self._auditor, FileAudit):
+                self._auditor.close()
 
     def _drain(self) -> None:
         """Refuse calls, let polls go, and stop listening after a while; at once if told twice."""
@@ -141,6 +147,7 @@ class _Process:
             return
         self._service.node.draining = True
         self._service.tickets.wake_all()
+        self._service.events.end_all()
         _notify("STOPPING=1")
         self._drained = asyncio.get_running_loop().create_task(self._stop())
 
@@ -151,8 +158,8 @@ class _Process:
     def _reload(self) -> None:
         """Read the file again; one that is broken changes nothing."""
         node = self._service.node
-        if isinstance(node.auditor, FileAudit):
-            node.auditor.reopen()
+        if isinstance(self._auditor, FileAudit):
+            self._auditor.reopen()
         if self._settings.config is None:
             return
         try:
@@ -162,6 +169,7 @@ class _Process:
             return
         node.access.replace(config.identities)
         node.limits = config.limits
+        self._service.events.end_all()  # whoever may still read comes back
         self._app.hosts = _hosts(self._settings, config)
         _log.info("the configuration was read again")
 
