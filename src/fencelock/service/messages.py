@@ -272,7 +272,16 @@ class Call:
     then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
     """
 
-    __slots__ = ("gone", "identity", "peer", "query", "received_at", "wake")
+    __slots__ = (
+        "__weakref__",
+        "gone",
+        "identity",
+        "peer",
+        "query",
+        "received_at",
+        "taken_over",
+        "wake",
+    )
 
     def __init__(
         self,
@@ -288,6 +297,8 @@ class Call:
         self.received_at = received_at
         self.wake = wake
         self.gone = False
+        self.taken_over: set[str] = set()
+        """Owners that a newer call with the same id has asked for: it may hold their locks."""
 
     def hang_up(self) -> None:
         """Note that the client is gone."""

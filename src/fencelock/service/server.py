@@ -34,6 +34,7 @@ from .tickets import Tickets
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 KEEP_ALIVE_S = 75
+PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2}  # seconds, and how often
 _log = logging.getLogger("fencelock.service")
 
 
@@ -107,7 +108,8 @@ class _Process:
         self._settings = settings
         self._service = service
         self._app = App(service, _hosts(settings, config))
-        self._server = _Server(_uvicorn(settings, self._app))
+        self._tls = _tls(settings)
+        self._server = _Server(_uvicorn(self._app, self._tls))
         self._drained: asyncio.Task[None] | None = None
 
     async def listen(self, listening: Callable[[str], None]) -> None:
@@ -152,6 +154,12 @@ class _Process:
         node = self._service.node
         if isinstance(node.auditor, FileAudit):
             node.auditor.reopen()
+        if self._tls is not None:
+            try:
+                _tls(self._settings)  # a context that has read half of it would be of no use
+                _load_certificate(self._tls, self._settings)
+            except Misconfigured as error:
+                _log.error("the certificate stays as it was: %s", shown(str(error)))
         if self._settings.config is None:
             return
         try:
@@ -179,10 +187,8 @@ class _Server(uvicorn.Server):
         self.on_start()
 
 
-def _uvicorn(settings: Settings, app: App) -> uvicorn.Config:
-    secure = settings.certificate is not None
-    demanded = settings.client_ca is not None
-    return uvicorn.Config(
+def _uvicorn(app: App, tls: ssl.SSLContext | None) -> uvicorn.Config:
+    config = uvicorn.Config(
         app,
         http=LimitedProtocol,
         ws="none",
@@ -193,11 +199,50 @@ def _uvicorn(settings: Settings, app: App) -> uvicorn.Config:
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(2 * CALL_S),
-        ssl_certfile=settings.certificate,
-        ssl_keyfile=settings.key,
-        ssl_ca_certs=settings.client_ca,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if secure and demanded else ssl.CERT_NONE,
     )
+    config.load()
+    config.ssl = tls  # uvicorn's own choice of ciphers differs by version
+    return config
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    """TLS 1.2 or later with the certificate of the settings, or none."""
+    if settings.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_certificate(context, settings)
+    if settings.client_ca is not None:
+        try:
+            context.load_verify_locations(settings.client_ca)
+        except OSError as error:
+            raise Misconfigured(
+                f"--tls-client-ca {settings.client_ca} cannot be used: {_reason(error)}"
+            ) from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, settings: Settings) -> None:
+    """Read the certificate and its key; connections that are made from now on show it."""
+    assert settings.certificate is not None
+    try:
+        context.load_cert_chain(settings.certificate, settings.key, password=_no_password)
+    except OSError as error:
+        raise Misconfigured(
+            f"the certificate {settings.certificate} with the key {settings.key} cannot be used: "
+            f"{_reason(error)}"
+        ) from error
+
+
+def _no_password() -> str:
+    raise Misconfigured("the key of the certificate is encrypted: nobody is there to be asked")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"it is not PEM, or they do not belong together ({error.reason or error})"
+    return error.strerror or str(error)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -215,10 +260,22 @@ def _bind(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _probe_silent_peers(listener)
         listener.bind(where)
     except OSError as error:
         raise Misconfigured(f"{host}:{port} cannot be bound: {error.strerror}") from error
     return listener
+
+
+def _probe_silent_peers(listener: socket.socket) -> None:
+    """Have the kernel ask clients that are silent whether they are there: they may have vanished.
+
+    Its connections inherit it. A call that waits for a client that is gone ends then.
+    """
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in PROBES.items():
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _hosts(settings: Settings, config: Config) -> frozenset[str]:
