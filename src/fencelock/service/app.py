@@ -29,6 +29,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 JSON = "application/json"
 BODY_S = 10.0  # within which a body has to arrive
 QUERY_MAX = 4_096
+TURNS = 4  # of the loop, until what a socket has told has come to the watch of its call
 SECRETS = {"token", "access_token", "authorization", "api_key", "key", "password"}
 HEADERS = (
     (b"cache-control", b"no-store"),
@@ -181,7 +182,8 @@ class _Attendant:
     async def is_gone(self) -> bool:
         """Whether the client has hung up by now."""
         if self._watch is not None:
-            await asyncio.sleep(0)  # let the watch see what the socket has told
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
         return self._gone
 
     def close(self) -> None:

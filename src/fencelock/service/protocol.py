@@ -35,8 +35,8 @@ def connections_max() -> int:
 class LimitedProtocol(HttpToolsProtocol):
     """A connection of uvicorn's that ends when its client is too slow, too large or one too many.
 
-    Uvicorn tells only the newest request of a connection that its client has hung up. An older one
-    that is still being answered is told here: a call that waits would go on for nobody.
+    It has one call at a time. A request that comes before the last one was answered ends it:
+    uvicorn would read no further, so that nobody would see the client of a call that waits hang up.
     """
 
     _head = 0
@@ -46,8 +46,7 @@ class LimitedProtocol(HttpToolsProtocol):
     """Whether the last request has come as a whole."""
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
-    _cycles: tuple[RequestResponseCycle, ...] = ()
-    """Requests that are not answered yet."""
+    _aborted = False
     _full = False
     """Whether the last connection was refused, in this process."""
 
@@ -73,10 +72,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stop_timer()
         self._stop_waiting_for_reader()
         super().connection_lost(exc)
-        for cycle in self._cycles:
-            if not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -94,19 +89,30 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_timer()
         self._is_read = False
-        super().on_headers_complete()
-        waiting = [cycle for cycle in self._cycles if not cycle.response_complete]
-        self._cycles = (*waiting, self.cycle)
+        under_way = self._unanswered()
+        if under_way is not None:
+            under_way.disconnected = True
+            under_way.message_event.set()
+            self._aborted = True
+            self.transport.abort()
+        if not self._aborted:
+            super().on_headers_complete()
+
+    def _unanswered(self) -> RequestResponseCycle | None:
+        cycle: RequestResponseCycle | None = self.cycle
+        return None if cycle is None or cycle.response_complete else cycle
 
     def on_body(self, body: bytes) -> None:
         self._head -= 2 * len(body)
-        super().on_body(body)
+        if not self._aborted:  # else it would be added to the body of the request before
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._stop_timer()
         self._head = 0
         self._is_read = True
-        super().on_message_complete()
+        if not self._aborted:
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -31,6 +31,7 @@ from .handlers import Service
 from .node import CALL_S, Node
 from .protocol import LimitedProtocol
 from .tickets import Tickets
+from .workers import supervise
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 KEEP_ALIVE_S = 75
@@ -50,13 +51,32 @@ class Settings(NamedTuple):
     certificate: str | None = None
     key: str | None = None
     client_ca: str | None = None
+    workers: int = 1
 
 
 def run(settings: Settings, listening: Callable[[str], None]) -> None:
     """Serve until a signal ends it. ``listening`` is told the address once calls are taken."""
     config = read_config(settings)
+    if settings.workers == 1:
+        _run(settings, config, lambda listener: _announce(listening, _url(settings, listener)))
+        return
+    with _bind(settings.host, settings.port) as listener:
+        worker = supervise(
+            settings.workers, lambda: _announce(listening, _url(settings, listener))
+        )
+        if worker is None:
+            return
+        _run(settings, config, lambda _: worker.ready(), (listener, worker.parent))
+
+
+def _run(
+    settings: Settings,
+    config: Config,
+    started: Callable[[socket.socket], None],
+    shared: tuple[socket.socket, int] | None = None,
+) -> None:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, config, listening))
+        runner.run(_serve(settings, config, started, shared))
 
 
 def read_config(settings: Settings) -> Config:
@@ -83,7 +103,12 @@ def read_config(settings: Settings) -> Config:
     return config
 
 
-async def _serve(settings: Settings, config: Config, listening: Callable[[str], None]) -> None:
+async def _serve(
+    settings: Settings,
+    config: Config,
+    started: Callable[[socket.socket], None],
+    shared: tuple[socket.socket, int] | None,
+) -> None:
     world = AioWorld()
     kind, address = engines.resolve(settings.url, {})
     engine = kind(world, address)
@@ -94,9 +119,15 @@ async def _serve(settings: Settings, config: Config, listening: Callable[[str], 
         node = Node(world, engine, access, auditor, config.limits)
         node.log = lambda text: _log.warning("%s", shown(text))
         if not engine.traits.portable:
+            if settings.workers > 1:
+                raise Misconfigured(
+                    f"--workers {settings.workers} needs an engine whose grants outlive a process, "
+                    f"and those of {address.public} do not: leave --workers out, or use sqlite, "
+                    "redis, etcd, postgresql or mysql with mode=lease"
+                )
             _log.warning("locks of %s that are held end with this process", address.public)
         service = Service(node, Tickets(node))
-        await _Process(settings, config, service).listen(listening)
+        await _Process(settings, config, service).listen(started, shared)
     finally:
         await engine.close()
 
@@ -112,19 +143,24 @@ class _Process:
         self._server = _Server(_uvicorn(self._app, self._tls))
         self._drained: asyncio.Task[None] | None = None
 
-    async def listen(self, listening: Callable[[str], None]) -> None:
-        """Take calls until the node is drained."""
+    async def listen(
+        self,
+        started: Callable[[socket.socket], None],
+        shared: tuple[socket.socket, int] | None,
+    ) -> None:
+        """Take calls until the node is drained; a worker, on a socket that others have, too."""
         node, tickets = self._service
-        listener = _bind(self._settings.host, self._settings.port)
-        host, port = listener.getsockname()[:2]
         loop = asyncio.get_running_loop()
+        if shared is None:
+            listener = _bind(self._settings.host, self._settings.port)
+        else:
+            listener = shared[0]
+            loop.add_reader(shared[1], self._parent_is_gone, shared[1])
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._drain)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         jobs = [loop.create_task(node.tick()), loop.create_task(tickets.sweep())]
-        scheme = "https" if self._settings.certificate else "http"
-        where = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-        self._server.on_start = lambda: _announce(listening, where)
+        self._server.on_start = lambda: started(listener)
         try:
             await self._server.serve(sockets=[listener])
         finally:
@@ -134,6 +170,10 @@ class _Process:
             await asyncio.gather(*jobs, return_exceptions=True)
             if isinstance(node.auditor, FileAudit):
                 node.auditor.close()
+
+    def _parent_is_gone(self, descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        self._drain()
 
     def _drain(self) -> None:
         """Refuse calls, let polls go, and stop listening after a while; at once if told twice."""
@@ -295,6 +335,12 @@ def _is_wildcard(host: str) -> bool:
         return not host or ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    scheme = "https" if settings.certificate else "http"
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _announce(listening: Callable[[str], None], where: str) -> None:
