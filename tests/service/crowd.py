@@ -57,9 +57,13 @@ class Caller:
                 return reply
             assert reply is None or reply.status in (503, 504), reply
             assert not stopped(), "no node answers"
-            self.refused += 1
-            self._now = next(self._nodes)
+            self.go_elsewhere()
             time.sleep(0.02)
+
+    def go_elsewhere(self) -> None:
+        """Send the next call to another node."""
+        self.refused += 1
+        self._now = next(self._nodes)
 
 
 class Crowd:
@@ -134,8 +138,7 @@ class Crowd:
             if reply is not None and reply.status in (200, 409):
                 break
             assert reply is None or reply.status in (503, 504), reply
-            caller.refused += 1
-            caller._now = next(caller._nodes)
+            caller.go_elsewhere()
         with self._lock:
             until = sent + (1 - DRIFT) * (reply.body.get("waited", 0.0) + self._ttl)
             if reply.status != 200 or time.monotonic() > until:

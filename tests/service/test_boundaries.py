@@ -31,7 +31,15 @@ GAMES = [
     ),
     *("team-a\u00a0/x", "\u202eteam-a/x", "team-a\u0338/x", "*", "%", "team_a/x", "team?a/x"),
 ]
-OWN = ["team-a", "team-a/x", "team-a:x", "team-a/../team-b", "team-a/%2e%2e/b", "team-a//", "team-a::"]
+OWN = [
+    "team-a",
+    "team-a/x",
+    "team-a:x",
+    "team-a/../team-b",
+    "team-a/%2e%2e/b",
+    "team-a//",
+    "team-a::",
+]
 
 
 class Shop:

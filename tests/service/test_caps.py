@@ -152,6 +152,7 @@ def test_a_connection_too_many_is_refused_and_the_engine_keeps_its_descriptors(
         assert descriptors(node) < 160
     kept.close()
     lease = eventually(lambda: _acquired(node))
+    assert lease is not None
     assert node.release(lease) == [True]
     node.stop()
     assert node.process.stderr is not None
@@ -200,6 +201,7 @@ def test_a_process_without_any_descriptor_goes_on_when_there_are_some(program: P
     resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (1024, hard))
     kept.close()
     lease = eventually(lambda: _acquired(node))
+    assert lease is not None
     assert node.release(lease) == [True]
 
 

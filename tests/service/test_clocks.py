@@ -24,6 +24,7 @@ def test_a_step_of_the_wall_clock_changes_nothing(
     node = Node(program, "--insecure", "--drain", "0s")
     lease = node.acquire("seat", ttl=60)
     waiting = node.begin("acquire", {"name": "seat", "wait": 55, "ttl": 60})
+    node.queue("seat", 1)
     polled = node.begin("wait", {"inbox": "i", "wants": [{"name": "seat", "id": new_id()}]})
     node.queue("seat", 2)
     before = wall(node)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ TTL = 1.5
 
 def believed_until(sent_at: float, reply: Reply) -> float:
     """When a client stops to believe in a lease: the arithmetic of the document."""
-    lease: dict[str, Any] = reply.body
+    lease: dict[str, float] = reply.body
     return sent_at + lease["waited"] + lease["ttl"] * 0.99
 
 
@@ -47,6 +46,7 @@ def test_a_late_answer_is_not_believed_for_longer_than_it_is_true(
         frozen.process.send_signal(signal.SIGSTOP)
     other.release(lease)
     taken = eventually(lambda: _granted(other, {"name": "seat", "ttl": 600, "wait": 5}))
+    assert taken is not None
     granted_at = time.monotonic()
     frozen.process.send_signal(signal.SIGCONT)
     assert other.renew(taken.body)[0]["held"] is True
@@ -75,6 +75,7 @@ def test_a_renewal_that_was_frozen_does_not_bring_a_lost_lock_back(two: tuple[No
         {"leases": [{"name": "seat", "id": lease["id"], "fence": lease["fence"], "ttl": TTL}]},
     )
     taken = eventually(lambda: _granted(other, {"name": "seat", "ttl": 600, "wait": 5}))
+    assert taken is not None
     frozen.process.send_signal(signal.SIGCONT)
     assert answer_of(asked).body["leases"][0]["held"] is False
     assert other.renew(taken.body)[0]["held"] is True

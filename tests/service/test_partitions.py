@@ -60,6 +60,7 @@ def test_a_node_that_is_cut_off_says_so_and_answers_nothing_from_memory(
     }
     for verb, body in calls.items():
         reply = eventually(partial(_refused, node, verb, body))
+        assert reply is not None
         assert reply.problem == "engine-unavailable"
         assert reply.body["may_have_happened"] is False
         assert int(reply.headers["retry-after"]) >= 0

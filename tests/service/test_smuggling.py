@@ -40,30 +40,40 @@ def corpus(name: str) -> dict[str, bytes]:
         "a length with a sign": HEAD + b"Content-Length: +2\r\n\r\n{}" + hidden,
         "a length in hex": HEAD + b"Content-Length: 0x2\r\n\r\n{}" + hidden,
         "a length with a space within": HEAD + b"Content-Length: 2 0\r\n\r\n{}" + hidden,
-        "a length beyond 64 bits": HEAD + b"Content-Length: 18446744073709551618\r\n\r\n{}" + hidden,
+        "a length beyond 64 bits": HEAD
+        + b"Content-Length: 18446744073709551618\r\n\r\n{}"
+        + hidden,
         "a name with a space": HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n" + hidden,
         "a name with a tab": HEAD + b"Transfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n" + hidden,
         "a name with a NUL": HEAD + b"Transfer\0-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
         "a header before the first": LINE + b" X: y\r\n" + HOST + KIND + b"\r\n" + hidden,
         "a folded encoding": HEAD + b"Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n" + hidden,
         "chunked twice": HEAD + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n" + hidden,
-        "chunked, then another": HEAD + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n" + hidden,
+        "chunked, then another": HEAD
+        + b"Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n"
+        + hidden,
         "quoted": HEAD + b'Transfer-Encoding: "chunked"\r\n\r\n0\r\n\r\n' + hidden,
         "an encoding of HTTP/1.0": HEAD.replace(b"1.1", b"1.0")
-        + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + hidden,
+        + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"
+        + hidden,
         "a bare CR": HEAD + b"X: y\rContent-Length: 0\r\n\r\n" + hidden,
         "a bare LF": HEAD.replace(b"\r\n", b"\n") + b"Content-Length: 2\n\n{}" + hidden,
         "a chunk size with a sign": HEAD + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n" + hidden,
         "a chunk size with a prefix": HEAD
-        + b"Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n" + hidden,
+        + b"Transfer-Encoding: chunked\r\n\r\n0x0\r\n\r\n"
+        + hidden,
         "a chunk size beyond 64 bits": HEAD
-        + b"Transfer-Encoding: chunked\r\n\r\n10000000000000000\r\n" + hidden,
+        + b"Transfer-Encoding: chunked\r\n\r\n10000000000000000\r\n"
+        + hidden,
         "a chunk without its end": HEAD
-        + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}0\r\n\r\n" + hidden,
+        + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}0\r\n\r\n"
+        + hidden,
         "a chunk that ends with LF": HEAD
-        + b"Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n" + hidden,
+        + b"Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n"
+        + hidden,
         "an extension with a line end": HEAD
-        + b"Transfer-Encoding: chunked\r\n\r\n0;a=\nb\r\n\r\n" + hidden,
+        + b"Transfer-Encoding: chunked\r\n\r\n0;a=\nb\r\n\r\n"
+        + hidden,
         "no version": b"POST /v1/acquire\r\n" + HOST + KIND + b"\r\n" + hidden,
         "version 2": HEAD.replace(b"1.1", b"2.0") + b"Content-Length: 0\r\n\r\n" + hidden,
         "two hosts": HEAD + b"Host: other\r\nContent-Length: 2\r\n\r\n{}" + hidden,
@@ -72,14 +82,23 @@ def corpus(name: str) -> dict[str, bytes]:
         b"Content-Length: 2\r\n\r\n{}" + hidden,
         "an upgrade": HEAD + b"Connection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQA"
         b"oAAAAAIAAAAA\r\nContent-Length: 2\r\n\r\n{}" + hidden,
-        "a length that is closed": HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}" + hidden,
-        "a body of a GET": b"GET /v1/about HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % size
+        "a length that is closed": HEAD
+        + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
         + hidden,
-        "chunks of a GET": b"GET /v1/about HTTP/1.1\r\n" + HOST
-        + b"Transfer-Encoding: chunked\r\n\r\n" + chunk,
+        "a body of a GET": b"GET /v1/about HTTP/1.1\r\n"
+        + HOST
+        + b"Content-Length: %d\r\n\r\n" % size
+        + hidden,
+        "chunks of a GET": b"GET /v1/about HTTP/1.1\r\n"
+        + HOST
+        + b"Transfer-Encoding: chunked\r\n\r\n"
+        + chunk,
         "a connect": b"CONNECT localhost:80 HTTP/1.1\r\n" + HOST + b"\r\n" + hidden,
-        "another site": LINE.replace(b"/v1", b"http://evil.example/v1") + b"Host: evil.example\r\n"
-        + KIND + b"Content-Length: 2\r\n\r\n{}" + hidden,
+        "another site": LINE.replace(b"/v1", b"http://evil.example/v1")
+        + b"Host: evil.example\r\n"
+        + KIND
+        + b"Content-Length: 2\r\n\r\n{}"
+        + hidden,
         "a request before the answer": HEAD + b"Content-Length: 2\r\n\r\n{}" + hidden,
     }
 

@@ -1,4 +1,4 @@
-"""Clients that vanish: while they wait, at the moment of the grant, and in ways that nobody told."""
+"""Clients that vanish: while they wait, at the moment of the grant, and without a word."""
 
 from __future__ import annotations
 

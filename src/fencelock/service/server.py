@@ -61,9 +61,7 @@ def run(settings: Settings, listening: Callable[[str], None]) -> None:
         _run(settings, config, lambda listener: _announce(listening, _url(settings, listener)))
         return
     with _bind(settings.host, settings.port) as listener:
-        worker = supervise(
-            settings.workers, lambda: _announce(listening, _url(settings, listener))
-        )
+        worker = supervise(settings.workers, lambda: _announce(listening, _url(settings, listener)))
         if worker is None:
             return
         _run(settings, config, lambda _: worker.ready(), (listener, worker.parent))
