@@ -309,7 +309,8 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "../service/test_retries.py::test_what_was_withdrawn_while_it_was_asked_for_is_not_kept",
     ],
 }
-"""The tests beside this file, and of the service; H43 to H56 and H61 to H70 are shown in ``tests/engines``."""
+"""The tests beside this file, and of the service; H43 to H56 and H61 to H70 are shown in
+``tests/engines``."""
 
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {

@@ -41,7 +41,14 @@ def test_every_test_that_names_a_hazard_is_in_its_row() -> None:
 
 def test_every_test_here_names_a_hazard() -> None:
     nameless = [test.place for test in read_tests() if not test.hazards]
-    allowed = ("test_matrix.py", "test_faulty.py", "test_first_open.py", "../unit/", "../service/", OWN)
+    allowed = (
+        "test_matrix.py",
+        "test_faulty.py",
+        "test_first_open.py",
+        "../unit/",
+        "../service/",
+        OWN,
+    )
     assert [place for place in nameless if not place.startswith(allowed)] == []
 
 

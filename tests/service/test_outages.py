@@ -90,9 +90,7 @@ def test_a_reload_disturbs_nobody(program: Program) -> None:
     waiting = http.client.HTTPConnection(node.host, node.port, timeout=100)
     headers = {"Authorization": f"Bearer {tokens['a']}", "Content-Type": "application/json"}
     waiting.request("POST", "/v1/acquire", body, headers)
-    eventually(
-        lambda: len(node.call("inspect", {"name": "n"}, tokens["a"]).body["waiters"]) == 1
-    )
+    eventually(lambda: len(node.call("inspect", {"name": "n"}, tokens["a"]).body["waiters"]) == 1)
     audit.rename(program.folder / "audit.1")
     for _ in range(10):
         node.process.send_signal(signal.SIGHUP)

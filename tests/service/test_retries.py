@@ -1,4 +1,4 @@
-"""Calls that are sent twice, at once, late, or again on another connection: one tenure, one fence."""
+"""Calls that are sent twice, at once, late, or again elsewhere: one tenure, one fence."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_call_that_leaves_slowly_takes_nothing_from_the_one_that_came_after() 
         body = messages.Acquire(name="n", id=new_id(), ttl=60, wait=LONG)
         first = call(service)
         waiting = asyncio.create_task(handlers.acquire(service, first, body))
-        while not (await service.node.engine.inspect("n")).waiters:
+        while not (await service.node.engine.inspect("n")).waiters:  # noqa: ASYNC110
             await asyncio.sleep(0)
         slow = Held(service.node.engine, "unwatch")
         first.hang_up()

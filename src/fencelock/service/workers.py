@@ -6,6 +6,7 @@ of them is asked, the engine alone knows who holds what. Workers end when their 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -27,8 +28,9 @@ class Worker(NamedTuple):
     told: int
 
     def ready(self) -> None:
-        """Tell the parent that calls are taken."""
-        os.write(self.told, b".")
+        """Tell the parent that calls are taken; of a worker that replaces another it knows."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.told, b".")
         os.close(self.told)
 
 
