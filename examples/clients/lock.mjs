@@ -3,6 +3,7 @@
 //   FENCELOCK_SERVICE=https://locks.internal FENCELOCK_TOKEN=… node lock.mjs NAME
 
 import { randomBytes } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
 
 const SERVICE = process.env.FENCELOCK_SERVICE ?? "http://127.0.0.1:7420";
 const TTL = 30; // seconds
@@ -27,7 +28,7 @@ export async function locked(name, work) {
     sent = performance.now();
     lease = await call("acquire", { name, id, ttl: TTL, wait: 50 }, 60).catch(async (error) => {
       if (error.retry === false) throw error; // it would fail again
-      await new Promise((done) => setTimeout(done, 500));
+      await pause(500);
     });
   }
   const held = { leases: [{ name, id, fence: lease.fence, ttl: TTL }] };
@@ -55,9 +56,7 @@ export async function locked(name, work) {
 
 if (import.meta.url === `file://${process.argv[1]}`) {
   await locked(process.argv[2] ?? "seat:1A", async (fence, signal) => {
-    signal.throwIfAborted();
     console.log(fence); // hand it to whatever is written to: it refuses a smaller one
-    await new Promise((done) => setTimeout(done, Number(process.env.WORK_MS ?? 0)));
-    signal.throwIfAborted();
+    await pause(Number(process.env.WORK_MS ?? 0), undefined, { signal }); // the work, which can be stopped
   });
 }
