@@ -306,6 +306,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "../service/test_retries.py::test_one_id_for_two_names_is_two_locks",
         "../service/test_retries.py::test_a_call_that_leaves_slowly_takes_nothing_from_the_one_that_came_after",
         "../service/test_retries.py::test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back",
+        "../service/test_retries.py::test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that",
         "../service/test_retries.py::test_what_was_withdrawn_while_it_was_asked_for_is_not_kept",
     ],
 }

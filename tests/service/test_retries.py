@@ -201,9 +201,36 @@ def test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back() -> None:
         second = asyncio.create_task(handlers.acquire(service, call(service), body))
         await asked.reached.wait()
         await node.engine.withdraw(Request("n", owner, 60))  # the push comes to nobody
+        slow = Held(node.engine, "withdraw")
         sweeper = asyncio.create_task(tickets.sweep())
         await asyncio.sleep(0.05)
         asked.go.set()
+        assert (await second).status == 200
+        slow.go.set()
+        await asyncio.sleep(0.05)
+        sweeper.cancel()
+        assert await is_held(service, "n"), "the sweeper took back what was granted"
+
+    run(scenario)
+
+
+def test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that() -> None:
+    """H80: it would be granted what the sweeper is about to give back."""
+
+    async def scenario(service: Service) -> None:
+        node, tickets = service
+        blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
+        await handlers.acquire(service, call(service), blocker)
+        body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
+        assert (await handlers.acquire(service, call(service), body)).status == 202
+        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        slow = Held(node.engine, "unwatch")
+        await node.engine.withdraw(Request("n", owner, 60))  # the push comes to nobody
+        sweeper = asyncio.create_task(tickets.sweep())
+        await slow.reached.wait()
+        second = asyncio.create_task(handlers.acquire(service, call(service), body))
+        await asyncio.sleep(0.05)
+        slow.go.set()
         assert (await second).status == 200
         await asyncio.sleep(0.05)
         sweeper.cancel()
