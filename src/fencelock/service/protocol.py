@@ -42,6 +42,8 @@ class LimitedProtocol(HttpToolsProtocol):
     _head = 0
     """Bytes of the request that is being read, less twice those of its body: so much may the sizes
     of its chunks be."""
+    _in_head = True
+    """Whether headers are being read, or awaited on a new connection."""
     _is_read = False
     """Whether the last request has come as a whole."""
     _timer: asyncio.TimerHandle | None = None
@@ -82,13 +84,16 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse()
         if self.transport.is_closing():
             self._wait_for_reader()
-        elif self._head > 0 and self._timer is None and self._is_read:
-            self._is_read = False
+        elif self._timer is None and (self._in_head or (self._is_read and self._head > 0)):
             self._start_timer()
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
-        self._is_read = False
+        self._in_head = self._is_read = False
         under_way = self._unanswered()
         if under_way is not None:
             under_way.disconnected = True
