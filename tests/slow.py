@@ -60,8 +60,18 @@ SLOW = {
     "service/test_dashboard.py::test_a_stream_on_which_nothing_happens_stays_open": "half a minute",
     "service/test_dashboard.py::test_ten_thousand_locks_are_as_quick_as_thirty": "many locks",
     "service/test_events.py::test_connections_that_never_read_are_cut_and_cost_no_memory": (
-        "thousands of locks, and the twenty seconds of a client that does not read"
+        "thousands of locks, and the half minute of a client that does not read"
     ),
+    "service/test_boundaries.py::test_names_words_and_reasons_are_data_everywhere": "servers",
+    "service/test_caps.py": "floods, and what is ended after ten seconds and more",
+    "service/test_clients.py": "programs of other languages, with renewals after ten seconds",
+    "service/test_freezes.py": "nodes that stand still for longer than a ttl",
+    "service/test_partitions.py": "servers behind two nodes",
+    "service/test_rolls.py": "nodes that are killed and started again and again",
+    "service/test_schemathesis.py": "some thousand calls",
+    "service/test_tls.py::test_files_that_cannot_be_used_are_said": "certificates for each",
+    "service/test_vanishing.py::test_a_client_whose_machine_lost_its_power_is_noticed": "20 s",
+    "service/test_workers.py": "several processes for each",
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",
     "service/test_stores.py": "servers behind two nodes, and longer than a ticket is kept",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",

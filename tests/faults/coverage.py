@@ -17,8 +17,14 @@ FILES = [
     *sorted(HERE.rglob("test_*.py")),
     HERE / "../unit/test_odd_input.py",
     *sorted((HERE / "../engines").rglob("test_*.py")),
+    *sorted((HERE / "../service").rglob("test_*.py")),
 ]
-IN_THE_CLIENT = "the hazard and its cure lie in the client, above any engine"
+BEHIND_THE_SERVICE = {
+    "test_rolls.py": {"sqlite", "redis", "postgresql", "etcd"},
+    "test_partitions.py": {"redis", "postgresql", "etcd"},
+}
+"""Files of the service's tests whose ``kind`` is the engine behind it, and which."""
+IN_THE_CLIENT = "the hazard and its cure lie in the client or the service, above any engine"
 
 
 class Test(NamedTuple):
@@ -73,6 +79,8 @@ def _read(file: Path, node: ast.FunctionDef) -> Test:
     if fixture is not None:
         needs = frozenset(engines.FIXTURES[fixture] | _marked(node))
         return Test(place, hazards, frozenset(engines.suitable(needs, file.name)), needs)
+    if "kind" in given and file.name in BEHIND_THE_SERVICE:
+        return Test(place, hazards, frozenset(BEHIND_THE_SERVICE[file.name]), frozenset())
     if "client_url" in given:
         over = {"memory", "sqlite"}
     else:

@@ -3,7 +3,8 @@
 The hazards are the known ways in which distributed locks go wrong. A row names the tests that
 inject it; ``test_matrix.py`` fails when a hazard is in no row, when a named test does not exist,
 when a test that names a hazard is in no row, and when an engine has neither a test for a hazard nor
-a reason why it cannot meet it. Tests in ``tests/engines`` count by naming it.
+a reason why it cannot meet it. Tests in ``tests/engines`` count by naming it. Those of the lock
+service are in ``tests/service``.
 
 Which engines a test runs over is said in ``engines.py``. Where a flavor is missing from a test, the
 hazard cannot reach it: a cancelled task or a blocked loop needs asyncio, an interrupted thread the
@@ -24,7 +25,6 @@ class NotApplicable(NamedTuple):
 
 NO_CONSUL = NotApplicable("there is no engine for Consul yet")
 NO_DYNAMODB = NotApplicable("there is no engine for DynamoDB yet")
-NO_SERVICE = NotApplicable("not shown yet of the HTTP service")
 
 MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [
@@ -273,9 +273,45 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     "H58": NO_CONSUL,
     "H59": NO_DYNAMODB,
     "H60": NO_DYNAMODB,
-    **dict.fromkeys(["H75", "H76", "H77", "H78", "H79", "H80"], NO_SERVICE),
+    "H75": [
+        "../service/test_vanishing.py::test_a_client_that_vanishes_while_queued_leaves_the_queue",
+        "../service/test_vanishing.py::test_a_grant_that_comes_after_the_end_of_its_client_is_given_back",
+        "../service/test_vanishing.py::test_a_client_that_is_gone_before_its_call_is_read_gets_no_lock",
+        "../service/test_vanishing.py::test_the_place_of_a_poll_that_vanished_is_passed_over",
+        "../service/test_vanishing.py::test_a_client_whose_machine_lost_its_power_is_noticed",
+        "../service/test_vanishing.py::test_an_answer_that_was_handed_over_is_never_taken_back",
+    ],
+    "H76": [
+        "../service/test_rolls.py::test_nobody_loses_a_lock_while_nodes_are_killed_and_rolled",
+        "../service/test_workers.py::test_a_worker_that_dies_is_replaced_and_holders_keep_their_locks",
+    ],
+    "H77": [
+        "../service/test_freezes.py::test_a_late_answer_is_not_believed_for_longer_than_it_is_true",
+        "../service/test_freezes.py::test_a_renewal_that_was_frozen_does_not_bring_a_lost_lock_back",
+        "../service/test_freezes.py::test_there_is_one_holder_however_often_a_node_stands_still",
+    ],
+    "H78": [
+        "../service/test_partitions.py::test_a_node_that_is_cut_off_says_so_and_answers_nothing_from_memory",
+    ],
+    "H79": [
+        "../service/test_clocks.py::test_a_step_of_the_wall_clock_changes_nothing",
+        "../service/test_clocks.py::test_a_suspended_machine_has_lost_the_leases_that_ended_meanwhile",
+    ],
+    "H80": [
+        "../service/test_retries.py::test_a_call_that_is_sent_many_times_at_once_is_one_tenure",
+        "../service/test_retries.py::test_renewals_and_releases_can_be_repeated",
+        "../service/test_retries.py::test_a_delayed_renewal_or_release_harms_nobody_who_came_later",
+        "../service/test_retries.py::test_a_call_that_is_sent_again_after_a_cut_gets_and_keeps_the_lock",
+        "../service/test_retries.py::test_an_answer_that_was_lost_is_asked_for_again",
+        "../service/test_retries.py::test_one_id_for_two_names_is_two_locks",
+        "../service/test_retries.py::test_a_call_that_leaves_slowly_takes_nothing_from_the_one_that_came_after",
+        "../service/test_retries.py::test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back",
+        "../service/test_retries.py::test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that",
+        "../service/test_retries.py::test_what_was_withdrawn_while_it_was_asked_for_is_not_kept",
+    ],
 }
-"""The tests beside this file; H43 to H56 and H61 to H70 are shown in ``tests/engines``."""
+"""The tests beside this file, and of the service; H43 to H56 and H61 to H70 are shown in
+``tests/engines``."""
 
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
@@ -317,6 +353,14 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ),
     ("H85",): ({"redis", "redlock", "etcd", "zookeeper"}, "keeps names apart from its own records"),
     ("H86",): ({"postgresql", "mariadb", "mysql"}, "is told apart by its address alone"),
+    ("H76",): (
+        {"sqlite", "redis", "postgresql", "etcd"},
+        "stands behind the service as those do over which this is shown",
+    ),
+    ("H78",): (
+        {"redis", "postgresql", "etcd"},
+        "is no server, or stands behind the service as those do over which this is shown",
+    ),
     ("H71", "H72", "H73"): ({"sqlite"}, "keeps no locks in a file of its own"),
     ("H74",): (
         {"sqlite", "postgresql", "mariadb", "mysql"},

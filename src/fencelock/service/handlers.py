@@ -59,7 +59,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     node, tickets, _ = service
     given = body.id or node.world.owner()
     request = _request(service, call, body, given)
-    await node.settled(request.owner)
+    await node.asks(call, request.owner)
     if body.safety == "correctness" and node.engine.traits.safety != "correctness":
         raise Problem("unsupported-safety")
     try:
@@ -73,10 +73,14 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
             node.world.spawn(node.try_to_take_back(request), "fencelock-take-back")
         raise
     if isinstance(answer, Grant):
+        if node.is_spent(request.owner):  # it was given back while it was asked for
+            await node.take_back(request, call)
+            raise Problem("id-spent")
         if answer.valid_until > node.world.now():
+            await tickets.forget(request.owner, superseded=True)
             return _handed_over(service, call, request, answer, given)
         node.tally.refused(request, "unavailable")
-        await node.take_back(request)
+        await node.take_back(request, call)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
         node.tally.refused(request, "busy", answer.holder)
@@ -116,15 +120,16 @@ async def _leave(service: Service, poll: Poll, keep: bool) -> None:
         await tickets.end(poll, [])
         return
     for request in await tickets.drop_all(poll, "cancelled" if poll.call.gone else "timeout"):
-        await node.take_back(request)
+        await node.take_back(request, poll.call)
 
 
 async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     """Wait for several locks until one of them is granted."""
     node, tickets, _ = service
-    wanted = {want.id: (want, _request(service, call, want, want.id)) for want in body.wants}
-    for _, request in wanted.values():
-        await node.settled(request.owner)
+    asked = [(want, _request(service, call, want, want.id)) for want in body.wants]
+    wanted = {request.owner: (want, request) for want, request in asked}
+    for owner in wanted:
+        await node.asks(call, owner)
     poll = await tickets.begin(call, body.inbox, [queued(r) for _, r in wanted.values()])
     try:
         grants = {g.owner: g for g in await tickets.granted(poll, call.received_at + body.hold)}
@@ -134,9 +139,9 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     positions = {owner: ticket.position for owner, ticket in poll.tickets.items()}
     await tickets.end(poll, list(grants.values()))
     won = [
-        (request, grants[request.owner], given)
-        for given, (_, request) in wanted.items()
-        if request.owner in grants
+        (request, grants[owner], want.id)
+        for owner, (want, request) in wanted.items()
+        if owner in grants
     ]
     waiting = [
         messages.InQueue(want.name, want.id, positions.get(request.owner))
@@ -200,7 +205,7 @@ def _giving_back(
             node.access.holds_no_more(call.identity, grant.owner)
             node.tally.dropped(grant)
             if node.world.now() - grant.asked_at < UNDELIVERED_S:
-                await node.try_to_take_back(request)
+                await node.try_to_take_back(request, call)
 
     return give_back if won else None
 
@@ -252,8 +257,8 @@ async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Ans
     requests: list[Request] = []
     for want in body.wants:
         demand(call.identity, "acquire", want.name)
-        owner = owner_of(call.identity.name, _id(want.id))
         share = share_of(want.role, want.limit)
+        owner = owner_of(call.identity.name, _id(want.id), want.name, share)
         requests.append(Request(want.name, owner, 30.0, share=share))
     for request in requests:
         node.spend(request.owner)
@@ -369,8 +374,8 @@ def _request(
     """Check a wish, and make the engine's request of it."""
     node, identity = service.node, call.identity
     name = demand(identity, "acquire", body.name)
-    owner = owner_of(identity.name, _id(given))
     share = share_of(body.role, body.limit)
+    owner = owner_of(identity.name, _id(given), name, share)
     if share is not None and not node.engine.traits.shared:
         raise Problem("unsupported", "This engine has no locks that several can hold")
     node.refuse_spent(owner)
@@ -390,8 +395,8 @@ def _ttl(service: Service, identity: Identity, ttl: float) -> float:
 def _grant(call: Call, lease: messages.Held, ttl: float) -> Grant:
     """The grant of a lease that a client claims to have; the engine looks for its owner."""
     name = demand(call.identity, "acquire", lease.name)
-    owner = owner_of(call.identity.name, _id(lease.id))
     share = share_of(lease.role, lease.limit)
+    owner = owner_of(call.identity.name, _id(lease.id), name, share)
     if share is not None and share.kind == "semaphore":
         share = share._replace(slot=lease.slot)
     return granted(name, owner, lease.fence, check_ttl(ttl), 0.0, share)

@@ -341,7 +341,17 @@ class Call:
     then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
     """
 
-    __slots__ = ("gone", "identity", "last_event", "peer", "query", "received_at", "wake")
+    __slots__ = (
+        "__weakref__",
+        "gone",
+        "identity",
+        "last_event",
+        "peer",
+        "query",
+        "received_at",
+        "taken_over",
+        "wake",
+    )
 
     def __init__(
         self,
@@ -360,6 +370,8 @@ class Call:
         self.last_event = last_event
         """The id of the last event that the client has, if it comes back."""
         self.gone = False
+        self.taken_over: set[str] = set()
+        """Owners that a newer call with the same id has asked for: it may hold their locks."""
 
     def hang_up(self) -> None:
         """Note that the client is gone."""

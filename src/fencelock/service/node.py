@@ -7,16 +7,19 @@ were given back, who polls, whether the engine has answered lately.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from .. import observe
 from .._client.events import timed
 from ..engine import Engine
 from ..errors import FencelockError, Unavailable
-from ..model import Finding, Request
+from ..model import Finding, Request, Share
 from ..world import Signal, World, sleep
 from .access import Access
+from .messages import Call
 from .problems import Problem
 from .tally import Tally
 
@@ -71,6 +74,8 @@ class Node:
         self._spent: dict[str, None] = {}
         self._undos: dict[str, Signal] = {}
         """By owner, what is being taken back: the same owner is not asked for meanwhile."""
+        self._asking: WeakValueDictionary[str, Call] = WeakValueDictionary()
+        """By owner, the newest call that asks for it, while that call is under way."""
         self._failures = 0
         self._probe_at = 0.0
         self.answered_at = world.now()
@@ -144,35 +149,55 @@ class Node:
         if owner in self._spent:
             raise Problem("id-spent")
 
+    def is_spent(self, owner: str) -> bool:
+        return owner in self._spent
+
     # Undoing.
 
-    async def take_back(self, request: Request) -> None:
+    async def asks(self, call: Call, owner: str) -> None:
+        """Have a call be the one that asks for an owner, once nothing of it is being taken back.
+
+        An older call with the same id takes nothing back from then on: what it would give back
+        may be what the newer one was granted.
+        """
+        older = self._asking.get(owner)
+        if older is not None and older is not call:
+            older.taken_over.add(owner)
+        self._asking[owner] = call
+        while (undo := self._undos.get(owner)) is not None:
+            await self.world.wait(undo, None)
+
+    def is_asked_for(self, owner: str) -> bool:
+        return owner in self._asking
+
+    @contextmanager
+    def undoing(self, owner: str) -> Generator[None, None, None]:
+        """Let whoever asks for this owner wait until the end of the block."""
+        done = self._undos[owner] = self.world.signal()
+        try:
+            yield
+        finally:
+            done.set()
+            if self._undos.get(owner) is done:
+                del self._undos[owner]
+
+    async def take_back(self, request: Request, call: Call | None = None) -> None:
         """Leave the queue, and the lock; try once, since the engine ends what is silent anyway.
 
         A node that was frozen takes nothing back: its client may have gone to another node with
-        the same id, and holds the lock there.
+        the same id, and holds the lock there. Nor does a call that was taken over by a newer one.
         """
-        if self.stalled():
+        if self.stalled() or (call is not None and request.owner in call.taken_over):
             return
-        done = self._undos[request.owner] = self.world.signal()
-        try:
+        with self.undoing(request.owner):
             await self.ask(self.engine.withdraw, request)
-        finally:
-            done.set()
-            if self._undos.get(request.owner) is done:
-                del self._undos[request.owner]
 
-    async def try_to_take_back(self, request: Request) -> None:
+    async def try_to_take_back(self, request: Request, call: Call | None = None) -> None:
         """The same, where nobody is left who could be told that it failed."""
         try:
-            await self.take_back(request)
+            await self.take_back(request, call)
         except (FencelockError, Problem) as error:
             self.log(f"a request was not taken back, and ends by itself: {error}")
-
-    async def settled(self, owner: str) -> None:
-        """Wait until nothing of this owner is being taken back: it would undo what comes next."""
-        while (undo := self._undos.get(owner)) is not None:
-            await self.world.wait(undo, None)
 
     # Life.
 
@@ -192,6 +217,10 @@ class Node:
         return now - self._ticked_at > STALL_S or now - self._frozen_at < STALL_S
 
 
-def owner_of(identity: str, given: str) -> str:
-    """The engine's owner for an id of a client: an id of another identity is of no use."""
-    return hashlib.sha256(f"{identity}\0{given}".encode()).hexdigest()[:32]
+def owner_of(identity: str, given: str, name: str, share: Share | None) -> str:
+    """The engine's owner for an id of a client: an id of another identity is of no use.
+
+    An id that is used for two names is two owners, so that neither counts as the other.
+    """
+    kind = "lock" if share is None else share.kind
+    return hashlib.sha256("\0".join((identity, given, kind, name)).encode()).hexdigest()[:32]

@@ -1,72 +1,132 @@
-"""Limits on the headers of a request and on clients that do not read, which uvicorn has not.
+"""Limits on a connection, which uvicorn's does not have.
 
-The names that are used here were read in uvicorn 0.54; a test sends what they limit.
+A request that does not end, an answer that is not read, and more connections than there are
+descriptors for all end the connection. The names that are used here were read in uvicorn 0.54; a
+test sends what they limit.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+import logging
+import resource
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from .problems import MEDIA_TYPE, Problem
 
-HEAD_MAX = 32_768  # bytes of a request before its body, and of what is read along with them
-HEAD_S = 10.0  # within which they have to arrive on a new connection
-WRITE_S = 20.0  # after which a connection ends whose client reads nothing of an answer
+HEAD_MAX = 32_768  # bytes of a request beside its body: headers, sizes of chunks, trailers
+HEAD_S = 10.0  # within which headers have to arrive, and the rest of a body that nobody reads
+UNREAD_S = 30.0  # for which a client may leave an answer unread
+CONNECTIONS_MAX = 20_000
+SPARE = 100  # descriptors that are kept for the engine, the audit and the loop
+_log = logging.getLogger("fencelock.service")
+
+
+def connections_max() -> int:
+    """How many connections a process takes: its engine and its audit need descriptors, too."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return CONNECTIONS_MAX
+    return max(min(CONNECTIONS_MAX, most - SPARE), SPARE // 10)
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """A connection of uvicorn's that ends when headers are too large or do not come, or when its
-    client does not read.
+    """A connection of uvicorn's that ends when its client is too slow, too large or one too many.
+
+    It has one call at a time. A request that comes before the last one was answered ends it:
+    uvicorn would read no further, so that nobody would see the client of a call that waits hang up.
     """
 
     _head = 0
-    """Bytes that have come since a request began whose headers are not complete."""
+    """Bytes of the request that is being read, less twice those of its body: so much may the sizes
+    of its chunks be."""
+    _in_head = True
+    """Whether headers are being read, or awaited on a new connection."""
+    _is_read = False
+    """Whether the last request has come as a whole."""
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    _aborted = False
+    _full = False
+    """Whether the last connection was refused, in this process."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._timer = self.loop.call_later(HEAD_S, transport.close)
+        if len(self.connections) > connections_max():
+            self._refuse_connection()
+            return
+        LimitedProtocol._full = False
+        self._start_timer()
+
+    def _refuse_connection(self) -> None:
+        if not LimitedProtocol._full:
+            LimitedProtocol._full = True
+            _log.warning(
+                "there are %d connections, and no descriptors for more: raise the limit of open "
+                "files, or start another node",
+                connections_max(),
+            )
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
-        self._is_read()
+        self._stop_waiting_for_reader()
         super().connection_lost(exc)
 
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._unread = self.loop.call_later(WRITE_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        self._is_read()
-        super().resume_writing()
-
-    def _is_read(self) -> None:
-        timer, self._unread = self._unread, None
-        if timer is not None:
-            timer.cancel()
-
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return  # it was refused
         self._head += len(data)
         super().data_received(data)
         if self._head > HEAD_MAX and not self.transport.is_closing():
             self._refuse()
+        if self.transport.is_closing():
+            self._wait_for_reader()
+        elif self._timer is None and (self._in_head or (self._is_read and self._head > 0)):
+            self._start_timer()
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
-        self._head = -(2**62)  # what follows is the body, which is limited elsewhere
-        super().on_headers_complete()
+        self._in_head = self._is_read = False
+        under_way = self._unanswered()
+        if under_way is not None:
+            under_way.disconnected = True
+            under_way.message_event.set()
+            self._aborted = True
+            self.transport.abort()
+        if not self._aborted:
+            super().on_headers_complete()
+
+    def _unanswered(self) -> RequestResponseCycle | None:
+        cycle: RequestResponseCycle | None = self.cycle
+        return None if cycle is None or cycle.response_complete else cycle
+
+    def on_body(self, body: bytes) -> None:
+        self._head -= 2 * len(body)
+        if not self._aborted:  # else it would be added to the body of the request before
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._stop_timer()
         self._head = 0
-        super().on_message_complete()
+        self._is_read = True
+        if not self._aborted:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._wait_for_reader()
+        elif not self._is_read and self._timer is None:
+            self._start_timer()
 
     def _refuse(self) -> None:
-        import json
-
         body = json.dumps(Problem("headers-too-large").body()).encode()
         head = (
             f"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: {MEDIA_TYPE}\r\n"
@@ -75,8 +135,35 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         self.transport.close()
 
+    # Timers.
+
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(HEAD_S, self.transport.abort)
+
     def _stop_timer(self) -> None:
-        timer: Any = self._timer
-        if timer is not None:
-            timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
             self._timer = None
+
+    def pause_writing(self) -> None:
+        """Begin to wait for a client that does not read."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        self._stop_waiting_for_reader()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that is not used, although its last answer may be unread."""
+        super().timeout_keep_alive_handler()
+        self._wait_for_reader()
+
+    def _wait_for_reader(self) -> None:
+        if self._unread is None:
+            self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
+
+    def _stop_waiting_for_reader(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None

@@ -32,9 +32,11 @@ from .handlers import Service
 from .node import CALL_S, Auditor, Node
 from .protocol import LimitedProtocol
 from .tickets import Tickets
+from .workers import supervise
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 KEEP_ALIVE_S = 75
+PROBES = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 2}  # seconds, and how often
 _log = logging.getLogger("fencelock.service")
 
 
@@ -50,13 +52,30 @@ class Settings(NamedTuple):
     certificate: str | None = None
     key: str | None = None
     client_ca: str | None = None
+    workers: int = 1
 
 
 def run(settings: Settings, listening: Callable[[str], None]) -> None:
     """Serve until a signal ends it. ``listening`` is told the address once calls are taken."""
     config = read_config(settings)
+    if settings.workers == 1:
+        _run(settings, config, lambda listener: _announce(listening, _url(settings, listener)))
+        return
+    with _bind(settings.host, settings.port) as listener:
+        worker = supervise(settings.workers, lambda: _announce(listening, _url(settings, listener)))
+        if worker is None:
+            return
+        _run(settings, config, lambda _: worker.ready(), (listener, worker.parent))
+
+
+def _run(
+    settings: Settings,
+    config: Config,
+    started: Callable[[socket.socket], None],
+    shared: tuple[socket.socket, int] | None = None,
+) -> None:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(settings, config, listening))
+        runner.run(_serve(settings, config, started, shared))
 
 
 def read_config(settings: Settings) -> Config:
@@ -83,7 +102,12 @@ def read_config(settings: Settings) -> Config:
     return config
 
 
-async def _serve(settings: Settings, config: Config, listening: Callable[[str], None]) -> None:
+async def _serve(
+    settings: Settings,
+    config: Config,
+    started: Callable[[socket.socket], None],
+    shared: tuple[socket.socket, int] | None,
+) -> None:
     world = AioWorld()
     kind, address = engines.resolve(settings.url, {})
     engine = kind(world, address)
@@ -96,9 +120,15 @@ async def _serve(settings: Settings, config: Config, listening: Callable[[str], 
         noted.events = Events(node)
         node.log = lambda text: _log.warning("%s", shown(text))
         if not engine.traits.portable:
+            if settings.workers > 1:
+                raise Misconfigured(
+                    f"--workers {settings.workers} needs an engine whose grants outlive a process, "
+                    f"and those of {address.public} do not: leave --workers out, or use sqlite, "
+                    "redis, etcd, postgresql or mysql with mode=lease"
+                )
             _log.warning("locks of %s that are held end with this process", address.public)
         service = Service(node, Tickets(node), noted.events)
-        await _Process(settings, config, service, auditor).listen(listening)
+        await _Process(settings, config, service, auditor).listen(started, shared)
     finally:
         await engine.close()
 
@@ -113,22 +143,28 @@ class _Process:
         self._auditor = auditor
         self._service = service
         self._app = App(service, _hosts(settings, config))
-        self._server = _Server(_uvicorn(settings, self._app))
+        self._tls = _tls(settings)
+        self._server = _Server(_uvicorn(self._app, self._tls))
         self._drained: asyncio.Task[None] | None = None
 
-    async def listen(self, listening: Callable[[str], None]) -> None:
-        """Take calls until the node is drained."""
+    async def listen(
+        self,
+        started: Callable[[socket.socket], None],
+        shared: tuple[socket.socket, int] | None,
+    ) -> None:
+        """Take calls until the node is drained; a worker, on a socket that others have, too."""
         node, tickets, _ = self._service
-        listener = _bind(self._settings.host, self._settings.port)
-        host, port = listener.getsockname()[:2]
         loop = asyncio.get_running_loop()
+        if shared is None:
+            listener = _bind(self._settings.host, self._settings.port)
+        else:
+            listener = shared[0]
+            loop.add_reader(shared[1], self._parent_is_gone, shared[1])
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._drain)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         jobs = [loop.create_task(node.tick()), loop.create_task(tickets.sweep())]
-        scheme = "https" if self._settings.certificate else "http"
-        where = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-        self._server.on_start = lambda: _announce(listening, where)
+        self._server.on_start = lambda: started(listener)
         try:
             with self._app.registry:
                 await self._server.serve(sockets=[listener])
@@ -139,6 +175,10 @@ class _Process:
             await asyncio.gather(*jobs, return_exceptions=True)
             if isinstance(self._auditor, FileAudit):
                 self._auditor.close()
+
+    def _parent_is_gone(self, descriptor: int) -> None:
+        asyncio.get_running_loop().remove_reader(descriptor)
+        self._drain()
 
     def _drain(self) -> None:
         """Refuse calls, let polls go, and stop listening after a while; at once if told twice."""
@@ -160,6 +200,12 @@ class _Process:
         node = self._service.node
         if isinstance(self._auditor, FileAudit):
             self._auditor.reopen()
+        if self._tls is not None:
+            try:
+                _tls(self._settings)  # a context that has read half of it would be of no use
+                _load_certificate(self._tls, self._settings)
+            except Misconfigured as error:
+                _log.error("the certificate stays as it was: %s", shown(str(error)))
         if self._settings.config is None:
             return
         try:
@@ -188,10 +234,8 @@ class _Server(uvicorn.Server):
         self.on_start()
 
 
-def _uvicorn(settings: Settings, app: App) -> uvicorn.Config:
-    secure = settings.certificate is not None
-    demanded = settings.client_ca is not None
-    return uvicorn.Config(
+def _uvicorn(app: App, tls: ssl.SSLContext | None) -> uvicorn.Config:
+    config = uvicorn.Config(
         app,
         http=LimitedProtocol,
         ws="none",
@@ -202,11 +246,50 @@ def _uvicorn(settings: Settings, app: App) -> uvicorn.Config:
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(2 * CALL_S),
-        ssl_certfile=settings.certificate,
-        ssl_keyfile=settings.key,
-        ssl_ca_certs=settings.client_ca,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if secure and demanded else ssl.CERT_NONE,
     )
+    config.load()
+    config.ssl = tls  # uvicorn's own choice of ciphers differs by version
+    return config
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    """TLS 1.2 or later with the certificate of the settings, or none."""
+    if settings.certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_certificate(context, settings)
+    if settings.client_ca is not None:
+        try:
+            context.load_verify_locations(settings.client_ca)
+        except OSError as error:
+            raise Misconfigured(
+                f"--tls-client-ca {settings.client_ca} cannot be used: {_reason(error)}"
+            ) from error
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, settings: Settings) -> None:
+    """Read the certificate and its key; connections that are made from now on show it."""
+    assert settings.certificate is not None
+    try:
+        context.load_cert_chain(settings.certificate, settings.key, password=_no_password)
+    except OSError as error:
+        raise Misconfigured(
+            f"the certificate {settings.certificate} with the key {settings.key} cannot be used: "
+            f"{_reason(error)}"
+        ) from error
+
+
+def _no_password() -> str:
+    raise Misconfigured("the key of the certificate is encrypted: nobody is there to be asked")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"it is not PEM, or they do not belong together ({error.reason or error})"
+    return error.strerror or str(error)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -224,10 +307,22 @@ def _bind(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _probe_silent_peers(listener)
         listener.bind(where)
     except OSError as error:
         raise Misconfigured(f"{host}:{port} cannot be bound: {error.strerror}") from error
     return listener
+
+
+def _probe_silent_peers(listener: socket.socket) -> None:
+    """Have the kernel ask clients that are silent whether they are there: they may have vanished.
+
+    Its connections inherit it. A call that waits for a client that is gone ends then.
+    """
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in PROBES.items():
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _hosts(settings: Settings, config: Config) -> frozenset[str]:
@@ -247,6 +342,12 @@ def _is_wildcard(host: str) -> bool:
         return not host or ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return False
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    scheme = "https" if settings.certificate else "http"
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _announce(listening: Callable[[str], None], where: str) -> None:

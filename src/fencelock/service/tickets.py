@@ -207,7 +207,7 @@ class Tickets:
             ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
             return None
         if answer.valid_until <= now:
-            await node.take_back(request)
+            await node.take_back(request, poll.call)
             raise too_late(request)
         return answer
 
@@ -228,12 +228,13 @@ class Tickets:
             await self.drop(ticket)
         return [ticket.request for ticket in tickets]
 
-    async def forget(self, owner: str) -> None:
-        """Wait for this owner no more."""
+    async def forget(self, owner: str, superseded: bool = False) -> None:
+        """Wait for this owner no more; perhaps because a newer call has got it."""
         ticket = self._by_owner.get(owner)
         if ticket is not None:
             if ticket.poll is not None:
                 ticket.poll.tickets.pop(owner, None)
+                ticket.poll.superseded |= superseded
                 ticket.poll.call.wake.set()
             self._node.tally.left(ticket.request, "cancelled")
             await self.drop(ticket)
@@ -279,7 +280,12 @@ class Tickets:
             kept = [ticket for ticket in self._by_owner.values() if ticket.poll is None]
             for ticket in kept:
                 late = ticket.rung or ticket.kept_until <= now
-                if late and ticket.poll is None:
+                if not late or ticket.poll is not None:
+                    continue
+                if self._node.is_asked_for(ticket.request.owner):
+                    ticket.kept_until = now + KEEP_S
+                    continue
+                with self._node.undoing(ticket.request.owner):
                     await self._sweep_out(ticket)
             soonest = min((ticket.kept_until for ticket in kept), default=now + KEEP_S)
             await world.wait(self._wake, max(soonest, now))

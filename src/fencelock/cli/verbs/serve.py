@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+from urllib.parse import urlsplit
 
 from ...errors import Misconfigured
 from .. import codes, terminal
@@ -32,6 +33,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--config", metavar="FILE", help="who may call, and limits: fencelock.toml, mode 0600")
     add("--insecure", action="store_true", help="let everybody call, on a loopback address only")
     add("--drain", metavar="DUR", default="5s", help="how long to refuse calls before the end")
+    add(
+        "--workers",
+        type=number_of(1, 64),
+        default=1,
+        help="how many processes serve, on engines whose grants outlive a process (default 1)",
+    )
     add("--tls-cert", metavar="FILE", help="the certificate of the service, as PEM")
     add("--tls-key", metavar="FILE", help="the key of the certificate, as PEM")
     add("--tls-client-ca", metavar="FILE", help="demand client certificates of this authority")
@@ -54,6 +61,11 @@ def main(options: argparse.Namespace) -> int:
     for name in ("fencelock.service", "uvicorn.error"):
         logging.getLogger(name).addHandler(handler)
     logging.getLogger("fencelock.service").setLevel(logging.INFO)
+    if "@" in (options.url or "") and urlsplit(options.url).password:
+        terminal.say(
+            "the password in --url can be read by everybody on this machine (ps): put the URL into "
+            "the environment, as FENCELOCK_URL"
+        )
     settings = Settings(
         url_of(options),
         options.host,
@@ -64,6 +76,7 @@ def main(options: argparse.Namespace) -> int:
         options.tls_cert,
         options.tls_key,
         options.tls_client_ca,
+        options.workers,
     )
 
     def listening(where: str) -> None:

@@ -1,0 +1,257 @@
+"""Calls that are sent twice, at once, late, or again elsewhere: one tenure, one fence."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from fencelock import engines
+from fencelock.engine import Engine
+from fencelock.model import Request
+from fencelock.service import handlers, messages
+from fencelock.service.access import ANONYMOUS, Access
+from fencelock.service.audit import NoAudit
+from fencelock.service.handlers import Service
+from fencelock.service.messages import Call
+from fencelock.service.node import Limits
+from fencelock.service.node import Node as ServiceNode
+from fencelock.service.problems import Problem
+from fencelock.service.tickets import Tickets
+from fencelock.worlds.aio import AioWorld
+from tests.service.nodes import CUTS, Node, answer_of, held, new_id
+
+LONG = 55
+
+
+def test_a_call_that_is_sent_many_times_at_once_is_one_tenure(node: Node) -> None:
+    """H80: all are told the same fence, and one release frees it."""
+    mine = {"name": "doubled", "id": new_id(), "ttl": 60}
+    replies = [answer_of(peer) for peer in [node.begin("acquire", mine) for _ in range(20)]]
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body["fence"] for reply in replies}) == 1
+    assert len(node.inspect("doubled")["holders"]) == 1
+    assert node.release(replies[0].body) == [True]
+    assert node.inspect("doubled")["holders"] == []
+
+
+def test_renewals_and_releases_can_be_repeated(node: Node) -> None:
+    """H80: the second says what is true by then."""
+    lease = node.acquire("repeated", ttl=60)
+    body = {"leases": [held(lease), held(lease)]}
+    peers = [node.begin("renew", body) for _ in range(10)]
+    for peer in peers:
+        assert [one["held"] for one in answer_of(peer).body["leases"]] == [True, True]
+    released = [answer_of(peer) for peer in [node.begin("release", body) for _ in range(10)]]
+    assert sum(one["released"] for reply in released for one in reply.body["leases"]) == 1
+    assert node.renew(lease)[0]["held"] is False
+
+
+def test_a_delayed_renewal_or_release_harms_nobody_who_came_later(node: Node) -> None:
+    """H80: they are conditioned on the id and the fence, not on the name."""
+    lease = node.acquire("delayed", ttl=60)
+    node.release(lease)
+    later = node.acquire("delayed", ttl=60)
+    assert node.renew(lease)[0]["held"] is False
+    assert node.release(lease, {**lease, "fence": later["fence"]}) == [False, False]
+    node.call("withdraw", {"wants": [{"name": "delayed", "id": lease["id"]}]})
+    assert node.renew(later)[0] == {"held": True, "ttl": 60.0}
+    assert node.call("acquire", {"name": "delayed", "id": lease["id"]}).problem == "id-spent"
+    node.release(later)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_call_that_is_sent_again_after_a_cut_gets_and_keeps_the_lock(
+    cut: str, node: Node
+) -> None:
+    """H80: what the first call takes back is not what the second was granted."""
+    for number in range(10):
+        name = f"again-{cut}-{number}"
+        lease = node.acquire(name, ttl=60)
+        mine = {"name": name, "id": new_id(), "wait": LONG, "ttl": 60}
+        first = node.begin("acquire", mine)
+        node.queue(name, 1)
+        node.process.send_signal(signal.SIGSTOP)
+        released = node.begin("release", {"leases": [held(lease)]})
+        second = node.begin("acquire", mine)
+        CUTS[cut](first)
+        node.process.send_signal(signal.SIGCONT)
+        assert answer_of(released).status == 200
+        got = answer_of(second)
+        assert got.status == 200, got
+        assert node.renew(got.body)[0]["held"] is True
+        assert node.release(got.body) == [True]
+
+
+def test_an_answer_that_was_lost_is_asked_for_again(node: Node) -> None:
+    """H80: the same id, the same tenure, although the first answer was never read."""
+    mine = {"name": "lost", "id": new_id(), "ttl": 60}
+    unread = node.begin("acquire", mine)
+    assert unread.recv(1, socket.MSG_PEEK)
+    got = node.acquire(**mine)  # type: ignore[arg-type]
+    unread.close()
+    assert node.renew(got)[0]["held"] is True
+    assert node.release(got) == [True]
+
+
+def test_one_id_for_two_names_is_two_locks(node: Node) -> None:
+    """H80: neither is taken for the other, in the queue or among what was given back."""
+    one = new_id()
+    first, second = node.acquire("two-1", id=one, ttl=60), node.acquire("two-2", id=one, ttl=60)
+    shared = node.acquire("two-1", id=one, ttl=60, role="read")
+    assert node.release(first) == [True]
+    assert [answer["held"] for answer in node.renew(second, shared)] == [True, True]
+    blocker = node.acquire("two-3", ttl=60)
+    wants = [{"name": name, "id": one, "ttl": 60} for name in ("two-3", "two-4")]
+    (granted,) = node.call("wait", {"inbox": "i", "wants": wants}).body["granted"]
+    assert granted["name"] == "two-4"
+    node.call("withdraw", {"wants": [{"name": "two-3", "id": one}]})
+    assert node.release(second, shared, granted, blocker) == [True] * 4
+
+
+# The same in one process, where the moment can be chosen.
+
+Verb = Callable[..., Awaitable[Any]]
+
+
+class Held:
+    """A verb of an engine that waits to be let go."""
+
+    def __init__(self, engine: Engine, verb: str) -> None:
+        self.reached, self.go = asyncio.Event(), asyncio.Event()
+        inner: Verb = getattr(engine, verb)
+
+        async def wrapper(*words: Any) -> Any:
+            self.reached.set()
+            await self.go.wait()
+            return await inner(*words)
+
+        setattr(engine, verb, wrapper)
+
+
+async def made() -> Service:
+    world = AioWorld()
+    kind, address = engines.resolve(f"memory://{new_id()}", {})
+    engine = kind(world, address)
+    await engine.open()
+    node = ServiceNode(world, engine, Access(None), NoAudit(), Limits())
+    return Service(node, Tickets(node))
+
+
+def call(service: Service) -> Call:
+    world = service.node.world
+    return Call(ANONYMOUS, "", {}, world.now(), world.signal())
+
+
+def run(scenario: Callable[[Service], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            await scenario(await made())
+
+    asyncio.run(main())
+
+
+async def is_held(service: Service, name: str) -> bool:
+    return bool((await service.node.engine.inspect(name)).holders)
+
+
+def test_a_call_that_leaves_slowly_takes_nothing_from_the_one_that_came_after() -> None:
+    """H80: the first hung up and ends its watch when the second is granted the lock."""
+
+    async def scenario(service: Service) -> None:
+        blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
+        await handlers.acquire(service, call(service), blocker)
+        body = messages.Acquire(name="n", id=new_id(), ttl=60, wait=LONG)
+        first = call(service)
+        waiting = asyncio.create_task(handlers.acquire(service, first, body))
+        while not (await service.node.engine.inspect("n")).waiters:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        slow = Held(service.node.engine, "unwatch")
+        first.hang_up()
+        await slow.reached.wait()
+        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        await service.node.engine.withdraw(Request("n", owner, 60))
+        second = asyncio.create_task(handlers.acquire(service, call(service), body))
+        await asyncio.sleep(0.01)
+        slow.go.set()
+        answer = await second
+        with pytest.raises(Problem):
+            await waiting
+        assert answer.status == 200
+        assert await is_held(service, "n"), "the first call took back what the second was granted"
+
+    run(scenario)
+
+
+def test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back() -> None:
+    """H80: its place was kept too long; it comes back at the moment at which it is forgotten."""
+
+    async def scenario(service: Service) -> None:
+        node, tickets = service
+        blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
+        await handlers.acquire(service, call(service), blocker)
+        body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
+        assert (await handlers.acquire(service, call(service), body)).status == 202
+        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        asked = Held(node.engine, "acquire")
+        second = asyncio.create_task(handlers.acquire(service, call(service), body))
+        await asked.reached.wait()
+        await node.engine.withdraw(Request("n", owner, 60))  # the push comes to nobody
+        slow = Held(node.engine, "withdraw")
+        sweeper = asyncio.create_task(tickets.sweep())
+        await asyncio.sleep(0.05)
+        asked.go.set()
+        assert (await second).status == 200
+        slow.go.set()
+        await asyncio.sleep(0.05)
+        sweeper.cancel()
+        assert await is_held(service, "n"), "the sweeper took back what was granted"
+
+    run(scenario)
+
+
+def test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that() -> None:
+    """H80: it would be granted what the sweeper is about to give back."""
+
+    async def scenario(service: Service) -> None:
+        node, tickets = service
+        blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
+        await handlers.acquire(service, call(service), blocker)
+        body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
+        assert (await handlers.acquire(service, call(service), body)).status == 202
+        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        slow = Held(node.engine, "unwatch")
+        await node.engine.withdraw(Request("n", owner, 60))  # the push comes to nobody
+        sweeper = asyncio.create_task(tickets.sweep())
+        await slow.reached.wait()
+        second = asyncio.create_task(handlers.acquire(service, call(service), body))
+        await asyncio.sleep(0.05)
+        slow.go.set()
+        assert (await second).status == 200
+        await asyncio.sleep(0.05)
+        sweeper.cancel()
+        assert await is_held(service, "n"), "the sweeper took back what was granted"
+
+    run(scenario)
+
+
+def test_what_was_withdrawn_while_it_was_asked_for_is_not_kept() -> None:
+    """H80: the answer of the engine comes after the client has taken its attempt back."""
+
+    async def scenario(service: Service) -> None:
+        body = messages.Acquire(name="n", id=new_id(), ttl=60)
+        asked = Held(service.node.engine, "acquire")
+        first = asyncio.create_task(handlers.acquire(service, call(service), body))
+        await asked.reached.wait()
+        unwanted = messages.Unwanted(name="n", id=str(body.id))
+        await handlers.withdraw(service, call(service), messages.Withdraw(wants=[unwanted]))
+        asked.go.set()
+        with pytest.raises(Problem, match="id-spent"):
+            await first
+        assert not await is_held(service, "n")
+
+    run(scenario)
