@@ -217,8 +217,8 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
     """Give locks back. Their ids are spent, so that a delayed acquire does not take them again."""
     node, tickets = service
     grants = [_grant(call, lease, lease.ttl) for lease in body.leases]
-    for grant in grants:
-        node.spend(grant.owner)
+    for grant, lease in zip(grants, body.leases, strict=True):
+        node.spend(grant.owner, lease.attempt)
         await tickets.forget(grant.owner)
     freed = await _each(node, [partial(_released, node, grant) for grant in grants])
     for grant, was in zip(grants, freed, strict=True):
@@ -241,8 +241,8 @@ async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Ans
         owner = owner_of(call.identity.name, _id(want.id))
         share = share_of(want.role, want.limit)
         requests.append(Request(want.name, owner, 30.0, share=share))
-    for request in requests:
-        node.spend(request.owner)
+    for request, want in zip(requests, body.wants, strict=True):
+        node.spend(request.owner, want.attempt)
         await tickets.forget(request.owner)
         node.access.holds_no_more(call.identity, request.owner)
     await _each(node, [partial(_withdrawn, node, request) for request in requests])
@@ -307,6 +307,53 @@ async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answe
     )
 
 
+async def remember(service: Service, call: Call, body: messages.Remember) -> Answer:
+    """Write a number down that outlives the process of the client."""
+    name = demand(call.identity, "acquire", body.name)
+    node = service.node
+    await node.ask(node.engine.remember, name, body.item, body.number, body.keep)
+    return Answer(messages.Done())
+
+
+async def recall(service: Service, call: Call, body: messages.Recall) -> Answer:
+    """Read the numbers that are remembered for a name."""
+    name = demand(call.identity, "acquire", body.name)
+    items = await service.node.ask(service.node.engine.recall, name)
+    return Answer(messages.Remembered(items=dict(items)))
+
+
+async def forget(service: Service, call: Call, body: messages.Forget) -> Answer:
+    """Remember nothing for a name any more."""
+    name = demand(call.identity, "acquire", body.name)
+    await service.node.ask(service.node.engine.forget, name)
+    return Answer(messages.Done())
+
+
+async def announce(service: Service, call: Call, body: messages.Announce) -> Answer:
+    """Tell all who observe a name that it has changed."""
+    name = demand(call.identity, "acquire", body.name)
+    await service.node.ask(service.node.engine.announce, name)
+    return Answer(messages.Done())
+
+
+async def observe(service: Service, call: Call, body: messages.Observe) -> Answer:
+    """Wait until a name may have changed since it was seen."""
+    node = service.node
+    name = demand(call.identity, "acquire", body.name)
+    observation = await node.observations.begin(name)
+    try:
+        deadline = call.received_at + body.hold
+        while body.seen == observation.stamp and node.world.now() < deadline:
+            if call.gone or node.draining:
+                break
+            observation.wakes[call.wake] = None
+            await node.world.wait(call.wake, deadline)
+            call.wake.clear()
+    finally:
+        node.observations.end(observation, call.wake)
+    return Answer(messages.Observed(seen=observation.stamp))
+
+
 async def about(service: Service, call: Call, _: None) -> Answer:
     """Tell what this service promises, its limits, and who asks."""
     node, identity = service.node, call.identity
@@ -338,7 +385,7 @@ def _request(
     share = share_of(body.role, body.limit)
     if share is not None and not node.engine.traits.shared:
         raise Problem("unsupported", "This engine has no locks that several can hold")
-    node.refuse_spent(owner)
+    node.refuse_spent(owner, body.attempt)
     node.access.check_held(identity, owner, node.world.now())
     words = {**check_meta(body.meta), "identity": identity.name}
     ttl = _ttl(service, identity, body.ttl)
@@ -386,7 +433,7 @@ def _busy(busy: Busy) -> Problem:
 
 
 def _holder(holding: Holding) -> messages.Holder:
-    return messages.Holder(*holding[:5], dict(holding.meta), holding.role, holding.slot)
+    return messages.Holder(*holding[:5], dict(holding.meta), *holding[6:])
 
 
 def _fencing(lease: messages.Lease) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,8 @@ from ....wires.grpc.client_aio import AioClient, AioStream, connect
 from ....wires.grpc.connection import OnEnd, OnMessage
 from ....wires.grpc.server import Metadata, Server
 from ....wires.grpc.status import RpcError, cannot_connect
-from ....wires.grpc.tls import Tls, context_of
+from ....wires.grpc.tls import context_of
+from ....wires.tls import Tls
 from ....wires.single_flight_aio import AioSingleFlight
 from . import WORK
 

@@ -23,7 +23,7 @@ from ..get_lock import GetLockSql, identity_lock
 from ..settings import Settings
 from .codec import Reply, ServerError
 from .connection import Connection, Wire
-from .room import Room, Slot
+from ....wires.room import Room, Slot
 
 BRIEF_S = 0.03
 LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost
