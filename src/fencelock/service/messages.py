@@ -204,6 +204,8 @@ class Queued(_Answer):
     id: str
     position: int | None
     keeps: float
+    holder: Words | None = None
+    """Who holds it, for those who may see that."""
 
 
 class InQueue(Struct):
@@ -332,7 +334,7 @@ class Call:
     then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
     """
 
-    __slots__ = ("gone", "identity", "peer", "query", "received_at", "wake")
+    __slots__ = ("exact", "gone", "identity", "peer", "query", "received_at", "wake")
 
     def __init__(
         self,
@@ -341,8 +343,11 @@ class Call:
         query: Mapping[str, str],
         received_at: float,
         wake: Signal,
+        exact: bool = False,
     ) -> None:
         self.identity = identity
+        self.exact = exact
+        """Names are meant byte for byte, even where Unicode has another form of them."""
         self.peer = peer
         self.query = query
         self.received_at = received_at

@@ -15,6 +15,7 @@ between changes:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import urlencode
@@ -215,6 +216,7 @@ class HttpEngine(Engine):
 
 def _holder(answer: Mapping[str, object]) -> str:
     """What is known of who holds the lock, as JSON text."""
-    return str(answer.get("holder") or "")
+    words = answer.get("holder")
+    return json.dumps(words) if isinstance(words, dict) else ""
 
 

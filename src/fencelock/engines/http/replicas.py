@@ -46,7 +46,11 @@ class Replicas:
         """The node that serves, as far as is known."""
 
     def _headers(self, node: Node) -> tuple[tuple[str, str], ...]:
-        headers = (("host", node.where), ("user-agent", "fencelock"))
+        headers = (
+            ("host", node.where),
+            ("user-agent", "fencelock"),
+            ("fencelock-names", "exact"),  # ours are compared byte by byte, whatever the engine
+        )
         token = token_of(self._settings)
         return headers if token is None else (*headers, ("authorization", f"Bearer {token}"))
 
