@@ -33,9 +33,7 @@ class Service(Server):
         super().__init__(folder, port)
         self.engine = engine or f"sqlite:///{self.folder}/locks.db"
         self.words = words
-        self.certificate, self.key = (
-            make_certificate(self.folder) if tls else (Path(), Path())
-        )
+        self.certificate, self.key = make_certificate(self.folder) if tls else (Path(), Path())
         self.tls = tls
 
     @property

@@ -41,9 +41,11 @@ def _on_the_way(settings: Settings) -> list[Finding]:
         return [Finding("ok", "tls", "calls are encrypted, and the certificate is checked")]
     if all(_is_loopback(host) for host, _ in settings.nodes):
         return [Finding("note", "tls", "calls are in plain text, and stay on this machine")]
-    level = "warning" if settings.token is None and settings.token_file is None else "problem"
-    text = "calls, and the token with them, cross the network in plain text"
-    return [Finding(level, "tls", text, "give the service a certificate, and write https://")]
+    advice = "give the service a certificate, and write https://"
+    if settings.token is None and settings.token_file is None:
+        return [Finding("warning", "tls", "calls cross the network in plain text", advice)]
+    text = "the token crosses the network in plain text: whoever reads it can take every lock"
+    return [Finding("problem", "tls", text, advice)]
 
 
 def _is_loopback(host: str) -> bool:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
-from urllib.parse import urlencode
 
 from ...engine import Address, Engine
 from ...errors import Misconfigured
@@ -39,7 +38,7 @@ from . import messages
 from .attempts import Attempts
 from .errors import problem_of
 from .listener import Listener
-from .messages import BATCH_MAX
+from .messages import BATCH_MAX, Bodies
 from .observers import Observers
 from .replicas import Replicas
 from .settings import OPTIONS, read, without_token
@@ -66,8 +65,11 @@ class HttpEngine(Engine):
         self._settings = settings = read(address)
         self._now = world.now
         self._replicas = Replicas(world, settings)
+        self._bodies = Bodies(settings.prefix)
         self._attempts = Attempts()
-        self._listener = Listener(world, self._replicas, self._attempts, self._withdraw)
+        self._listener = Listener(
+            world, self._replicas, self._bodies, self._attempts, self._withdraw
+        )
         self._observers = Observers(world, self._replicas)
 
     async def open(self) -> None:
@@ -96,7 +98,7 @@ class HttpEngine(Engine):
         if request.queue and (pushed := self.pushed_grant(request)) is not None:
             return pushed
         attempt, joins = self._attempts.begin(request.owner), request.queue or request.waits
-        body, sent_at = messages.acquire(request, attempt, keep=joins), self._now()
+        body, sent_at = self._bodies.acquire(request, attempt, keep=joins), self._now()
         response = await self._replicas.send(
             "POST", "acquire", body, self._within(request.ttl), "calls"
         )
@@ -120,7 +122,7 @@ class HttpEngine(Engine):
         for first in range(0, len(grants), BATCH_MAX):
             some = grants[first : first + BATCH_MAX]
             wished, within = renewed(some, self._now()), min(grant.ttl for grant in some) / 3
-            body = {"leases": [messages.held(grant) for grant in some]}
+            body = {"leases": [self._bodies.held(grant) for grant in some]}
             answer = await self._replicas.call("renew", body, self._within(within), "renewals")
             both = zip(answer["leases"], wished, strict=True)
             answers += [messages.read_renewal(one, grant) for one, grant in both]
@@ -134,7 +136,7 @@ class HttpEngine(Engine):
         freed: list[bool] = []
         for first in range(0, len(grants), BATCH_MAX):
             some = grants[first : first + BATCH_MAX]
-            leases = [messages.held(one, self._attempts.number(one.owner)) for one in some]
+            leases = [self._bodies.held(one, self._attempts.number(one.owner)) for one in some]
             within = self._within(min(grant.ttl for grant in some))
             answer = await self._replicas.call("release", {"leases": leases}, within)
             freed += [one["released"] is True for one in answer["leases"]]
@@ -151,7 +153,7 @@ class HttpEngine(Engine):
 
     async def _withdraw(self, request: Request) -> None:
         name, owner, share = request.name, request.owner, request.share
-        unwanted = messages.unwanted(name, owner, share, self._attempts.number(owner))
+        unwanted = self._bodies.unwanted(name, owner, share, self._attempts.number(owner))
         await self._replicas.call("withdraw", {"wants": [unwanted]})
 
     # Wait
@@ -168,44 +170,44 @@ class HttpEngine(Engine):
     # Observe
 
     async def announce(self, name: str) -> None:
-        await self._replicas.call("announce", {"name": name})
+        await self._replicas.call("announce", self._bodies.name(name))
 
     async def observe(self, name: str, signal: Signal) -> None:
-        await self._observers.observe(name, signal)
+        await self._observers.observe(self._bodies.name(name), signal)
 
     async def unobserve(self, name: str, signal: Signal) -> None:
-        self._observers.unobserve(name, signal)
+        self._observers.unobserve(signal)
 
     # Remember
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
-        body = {"name": name, "item": item, "number": number, "keep": keep}
+        body = {**self._bodies.name(name), "item": item, "number": number, "keep": keep}
         await self._replicas.call("remember", body)
 
     async def recall(self, name: str) -> Mapping[str, int]:
-        answer = await self._replicas.look("recall", {"name": name})
+        answer = await self._replicas.look("recall", self._bodies.name(name))
         return {str(item): int(number) for item, number in answer["items"].items()}
 
     async def forget(self, name: str) -> None:
-        await self._replicas.call("forget", {"name": name})
+        await self._replicas.call("forget", self._bodies.name(name))
 
     # Inspect
 
     async def inspect(self, name: str) -> State:
-        return messages.read_state(await self._replicas.look("inspect", {"name": name}))
+        return self._bodies.state(await self._replicas.look("inspect", self._bodies.name(name)))
 
     async def scan(self, prefix: str) -> list[Holding]:
         found: list[Holding] = []
-        query = {"prefix": prefix}
+        after: str | None = None
         while True:
-            page = await self._replicas.get("locks", urlencode(query))
-            found += map(messages.read_holding, page["locks"])
+            page = await self._replicas.get("locks", self._bodies.page(prefix, after))
+            found += map(self._bodies.holding, page["locks"])
             if page["next"] is None:
                 return found
-            query["after"] = str(page["next"])
+            after = str(page["next"])
 
     async def revoke(self, name: str, reason: str) -> bool:
-        answer = await self._replicas.call("revoke", {"name": name, "reason": reason})
+        answer = await self._replicas.call("revoke", {**self._bodies.name(name), "reason": reason})
         return answer["revoked"] is True
 
     async def diagnose(self) -> list[Finding]:
@@ -218,5 +220,3 @@ def _holder(answer: Mapping[str, object]) -> str:
     """What is known of who holds the lock, as JSON text."""
     words = answer.get("holder")
     return json.dumps(words) if isinstance(words, dict) else ""
-
-

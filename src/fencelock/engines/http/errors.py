@@ -28,13 +28,11 @@ TEXT_MAX = 300
 _TABLE: dict[str, tuple[type[EngineError], str]] = {
     "unauthorized": (
         Denied,
-        "the service asks for a valid token: name it by token=, token_file= or FENCELOCK_TOKEN "
-        "(`fencelock token NAME` makes one)",
+        "the service asks for a valid token: give token=, token_file= or set FENCELOCK_TOKEN",
     ),
     "forbidden": (
         Denied,
-        "this identity may not do that: have whoever runs the service allow the verb for a prefix "
-        "of the name",
+        "this identity may not do that: have the verb allowed for it, and for such a name",
     ),
     "wrong-host": (
         Misconfigured,

@@ -17,7 +17,7 @@ from ...errors import FencelockError
 from ...model import Grant, Request
 from ...world import Job, Signal, World, sleep
 from .attempts import Attempts
-from .messages import BATCH_MAX, id_of, read_lease, want
+from .messages import BATCH_MAX, Bodies, id_of, read_lease
 from .replicas import Replicas
 
 POLL_S = 20.0  # how long a poll waits: a node that fell silent is noticed soon after
@@ -46,11 +46,13 @@ class Listener:
         self,
         world: World,
         replicas: Replicas,
+        bodies: Bodies,
         attempts: Attempts,
         give_back: Callable[[Request], Awaitable[None]],
     ) -> None:
         self._world = world
         self._replicas = replicas
+        self._bodies = bodies
         self._attempts = attempts
         self._give_back = give_back
         """Takes back what was granted to an attempt that is over."""
@@ -138,7 +140,7 @@ class Listener:
     async def _poll(self, waiters: dict[str, Waiter], number: int) -> None:
         """Poll once, and hand over what it brings."""
         attempts, sent_at = self._attempts, self._world.now()
-        wants = [want(w.request, attempts.number(owner)) for owner, w in waiters.items()]
+        wants = [self._bodies.want(w.request, attempts.number(o)) for o, w in waiters.items()]
         body = {"inbox": self.inbox, "hold": POLL_S, "wants": wants}
         answer = await self._replicas.call("wait", body, POLL_S + ANSWER_S, "polls")
         by_id = {id_of(owner): waiter for owner, waiter in waiters.items()}

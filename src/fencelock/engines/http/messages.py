@@ -35,40 +35,74 @@ def id_of(owner: str) -> str:
     return owner if ID.fullmatch(owner) else hashlib.sha256(owner.encode()).hexdigest()
 
 
-def _shared(share: Share | None) -> dict[str, object]:
-    """The members that say how much of a name is meant."""
-    if share is None:
-        return {}
-    if share.kind == "rwlock":
-        return {"role": role_of(share)}
-    members: dict[str, object] = {"role": "semaphore", "limit": share.limit}
-    return members
+class Bodies:
+    """What is sent and answered of names, which all begin with a prefix on the way."""
 
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
 
-def unwanted(name: str, owner: str, share: Share | None, attempt: int) -> dict[str, object]:
-    """An attempt, as it is taken back."""
-    body: dict[str, object] = {"name": name, "id": id_of(owner), **_shared(share)}
-    return {**body, "attempt": attempt} if attempt else body
+    def name(self, name: str) -> dict[str, object]:
+        """A name, and no more."""
+        return {"name": self._prefix + name}
 
+    def unwanted(
+        self, name: str, owner: str, share: Share | None, attempt: int
+    ) -> dict[str, object]:
+        """An attempt, as it is taken back."""
+        body: dict[str, object] = {"name": self._prefix + name, "id": id_of(owner)}
+        if share is not None:
+            body["role"] = role_of(share)
+            if share.kind == "semaphore":
+                body["limit"] = share.limit
+        if attempt:
+            body["attempt"] = attempt
+        return body
 
-def want(request: Request, attempt: int) -> dict[str, object]:
-    """A request, as it is waited for."""
-    body = unwanted(request.name, request.owner, request.share, attempt)
-    return {**body, "ttl": request.ttl, "meta": json.loads(request.meta)}
+    def want(self, request: Request, attempt: int) -> dict[str, object]:
+        """A request, as it is waited for."""
+        body = self.unwanted(request.name, request.owner, request.share, attempt)
+        return {**body, "ttl": request.ttl, "meta": json.loads(request.meta)}
 
+    def acquire(self, request: Request, attempt: int, keep: bool) -> dict[str, object]:
+        """A request, as it is sent; with ``keep`` it joins the queue of a lock that is held."""
+        body = self.want(request, attempt)
+        return {**body, "keep": True} if keep else body
 
-def acquire(request: Request, attempt: int, keep: bool) -> dict[str, object]:
-    """A request, as it is sent; with ``keep`` it joins the queue of a lock that is held."""
-    body = want(request, attempt)
-    return {**body, "keep": True} if keep else body
+    def held(self, grant: Grant, attempt: int = 0) -> dict[str, object]:
+        """A grant, as its holder claims it."""
+        body = self.unwanted(grant.name, grant.owner, grant.share, attempt)
+        if grant.share is not None and grant.share.slot is not None:
+            body["slot"] = grant.share.slot
+        return {**body, "fence": grant.fence, "ttl": grant.ttl}
 
+    def page(self, prefix: str, after: str | None) -> dict[str, str]:
+        """What asks for a page of holders; ``after`` is what the page before said."""
+        query = {"prefix": self._prefix + prefix}
+        return query if after is None else {**query, "after": after}
 
-def held(grant: Grant, attempt: int = 0) -> dict[str, object]:
-    """A grant, as its holder claims it."""
-    body = unwanted(grant.name, grant.owner, grant.share, attempt)
-    if grant.share is not None and grant.share.slot is not None:
-        body["slot"] = grant.share.slot
-    return {**body, "fence": grant.fence, "ttl": grant.ttl}
+    def holding(self, answer: dict[str, Any]) -> Holding:
+        """A holder."""
+        return Holding(
+            str(answer["name"]).removeprefix(self._prefix),
+            int(answer["fence"]),
+            float(answer["ttl"]),
+            float(answer["age"]),
+            float(answer["remaining"]),
+            _meta(answer),
+            cast("Role", str(answer.get("role", "lock"))),
+            answer.get("slot"),
+            answer.get("limit"),
+        )
+
+    def state(self, answer: dict[str, Any]) -> State:
+        """Who holds a name, and who waits."""
+        waiters = [
+            Waiting(float(one["since"]), _meta(one), cast("Role", str(one.get("role", "lock"))))
+            for one in answer["waiters"]
+        ]
+        name = str(answer["name"]).removeprefix(self._prefix)
+        holders = [self.holding(one) for one in answer["holders"]]
+        return State(name, tuple(holders), tuple(waiters), answer.get("limit"))
 
 
 def read_lease(answer: dict[str, Any], request: Request, sent_at: float, now: float) -> Grant:
@@ -81,7 +115,7 @@ def read_lease(answer: dict[str, Any], request: Request, sent_at: float, now: fl
     share = request.share
     if share is not None and share.kind == "semaphore":
         share = share._replace(slot=int(answer["slot"]))
-    asked_at = since if 0 <= waited and since <= now else sent_at
+    asked_at = since if waited >= 0 and since <= now else sent_at
     return granted(request.name, request.owner, int(answer["fence"]), request.ttl, asked_at, share)
 
 
@@ -90,31 +124,6 @@ def read_renewal(answer: dict[str, Any], renewed: Grant) -> Grant | Gone:
     if answer["held"] is True:
         return renewed
     return Gone(cast("Loss", str(answer["loss"])), str(answer["reason"]))
-
-
-def read_holding(answer: dict[str, Any]) -> Holding:
-    """A holder."""
-    return Holding(
-        str(answer["name"]),
-        int(answer["fence"]),
-        float(answer["ttl"]),
-        float(answer["age"]),
-        float(answer["remaining"]),
-        _meta(answer),
-        cast("Role", str(answer.get("role", "lock"))),
-        answer.get("slot"),
-        answer.get("limit"),
-    )
-
-
-def read_state(answer: dict[str, Any]) -> State:
-    """Who holds a name, and who waits."""
-    waiters = [
-        Waiting(float(one["since"]), _meta(one), cast("Role", str(one.get("role", "lock"))))
-        for one in answer["waiters"]
-    ]
-    holders = [read_holding(one) for one in answer["holders"]]
-    return State(str(answer["name"]), tuple(holders), tuple(waiters), answer.get("limit"))
 
 
 def _meta(answer: dict[str, Any]) -> Meta:

@@ -13,7 +13,7 @@ RETRY_S = 0.2
 class Observer:
     """One who observes a name."""
 
-    def __init__(self, name: str, signal: Signal, seen: str) -> None:
+    def __init__(self, name: dict[str, object], signal: Signal, seen: str) -> None:
         self.name = name
         self.signal = signal
         self.seen = seen
@@ -29,24 +29,24 @@ class Observers:
         self._replicas = replicas
         self._all: list[Observer] = []
 
-    async def observe(self, name: str, signal: Signal) -> None:
+    async def observe(self, name: dict[str, object], signal: Signal) -> None:
         """Have the signal set from now on."""
-        answer = await self._replicas.look("observe", {"name": name, "hold": 0.0})
+        answer = await self._replicas.look("observe", {**name, "hold": 0.0})
         observer = Observer(name, signal, str(answer["seen"]))
         self._all.append(observer)
         self._world.spawn(self._poll(observer), "fencelock-observer")
 
-    def unobserve(self, name: str, signal: Signal) -> None:
+    def unobserve(self, signal: Signal) -> None:
         """End what ``observe`` began. Its poll ends by itself."""
         for observer in self._all:
-            if observer.name == name and observer.signal is signal:
+            if observer.signal is signal:
                 self._all.remove(observer)
                 observer.ended = True
                 return
 
     async def _poll(self, observer: Observer) -> None:
         while not observer.ended:
-            body = {"name": observer.name, "seen": observer.seen, "hold": POLL_S}
+            body = {**observer.name, "seen": observer.seen, "hold": POLL_S}
             try:
                 seen = str((await self._replicas.look("observe", body, POLL_S))["seen"])
             except FencelockError:

@@ -9,7 +9,10 @@ same owner, and that goes to the next node.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlencode
 
 from ...errors import OutcomeUnknown, Unavailable
 from ...wires.tls import context_of
@@ -39,9 +42,8 @@ class Replicas:
         for number, node in enumerate(self._nodes):
             for purpose in ("calls", "renewals", "polls"):
                 size = sizes.get(purpose, POLLS_MAX)
-                self._pools[number, purpose] = Pool(
-                    world, connect, node, lambda node=node: self._headers(node), size
-                )
+                headers = partial(self._headers, node)
+                self._pools[number, purpose] = Pool(world, connect, node, headers, size)
         self._current = 0
         """The node that serves, as far as is known."""
 
@@ -59,9 +61,9 @@ class Replicas:
         """The node that serves, for messages."""
         return self._nodes[self._current].where
 
-    async def get(self, verb: str, query: str = "") -> dict[str, Any]:
+    async def get(self, verb: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Read something; that no answer came changes nothing."""
-        target = f"{verb}?{query}" if query else verb
+        target = f"{verb}?{urlencode(query)}" if query else verb
         return await self._read("GET", target, None, self._settings.request_timeout, "calls")
 
     async def look(self, verb: str, body: object, timeout: float = 0.0) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def _read_token(value: object) -> str:
 
 
 OPTIONS: dict[str, Reader] = {
-    **common("request_timeout", "connect_timeout", "pool", "ca", "cert", "key"),
+    **common("prefix", "request_timeout", "connect_timeout", "pool", "ca", "cert", "key"),
     "token": _read_token,
     "token_file": file("token_file"),
 }
@@ -38,6 +38,8 @@ class Settings(NamedTuple):
     tls: Tls | None
     path: str
     """What stands before the path of every call."""
+    prefix: str
+    """What all names begin with on the way."""
     token: str | None
     token_file: str | None
     request_timeout: float
@@ -80,6 +82,7 @@ def read(address: Address) -> Settings:
         nodes=tuple((host.strip("[]"), number or port) for host, number in address.hosts),
         tls=None if files is None else Tls(*files),
         path=path,
+        prefix=str(options.get("prefix", "")),
         token=_token(address),
         token_file=_text(options.get("token_file")),
         request_timeout=float(str(options.get("request_timeout", REQUEST_TIMEOUT_S))),
@@ -101,7 +104,9 @@ def _token(address: Address) -> str | None:
     if (found := os.environ.get(VARIABLE)) is None:
         return None
     if not TOKEN.fullmatch(found):
-        raise Misconfigured(f"{VARIABLE} is not what `fencelock token` printed: set it, or unset it")
+        raise Misconfigured(
+            f"{VARIABLE} is not what `fencelock token` printed: set it, or unset it"
+        )
     return found
 
 

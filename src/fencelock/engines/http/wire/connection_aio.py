@@ -29,7 +29,8 @@ class AioConnection(Receiver):
         data = self._http.request(method, target, body)
         if self.is_closed or self._transport is None:
             raise unreachable(self._where, "the connection is closed")
-        answer = self._answer = self._loop.create_future()
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        self._answer = answer
         self._transport.write(data)
         timer = self._loop.call_later(timeout, self._fail, TimeoutError(f"in {timeout:g} s"))
         try:
@@ -38,7 +39,7 @@ class AioConnection(Receiver):
             raise silent(self._where, error) from error
         finally:
             timer.cancel()
-            if self._answer is not None:  # cancelled: the answer would be taken for another
+            if not answer.done() or answer.cancelled():  # it would be taken for another's
                 self._answer = None
                 self._drop()
 

@@ -106,5 +106,3 @@ async def connect_threads(
             raise unreachable(node.where, error) from error
         raise
     return ThreadsConnection(world, sock, Http1(headers), node.where)
-
-
