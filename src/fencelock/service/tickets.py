@@ -159,7 +159,7 @@ class Tickets:
             due = [t for t in poll.tickets.values() if t.rung or t.look_at <= now]
             granted = await self._look(poll, due)
             if poll.superseded or len(poll.tickets) < len(due):
-                granted = [grant for grant in granted if await self._is_for(poll, grant, due)]
+                granted = [grant for grant in granted if self._is_for(poll, grant)]
             ended = poll.superseded or poll.call.gone or node.draining or not poll.tickets
             if granted or ended or world.now() >= deadline:
                 return granted
@@ -184,17 +184,16 @@ class Tickets:
                     raise answer
         return granted
 
-    async def _is_for(self, poll: Poll, grant: Grant, looked_at: Sequence[Ticket]) -> bool:
-        """Whether a grant is for this poll: else a newer one gets it, or whoever comes next."""
+    def _is_for(self, poll: Poll, grant: Grant) -> bool:
+        """Whether a grant is for this poll: else a newer one gets it, or whoever gives it back.
+
+        A lock that is given back meanwhile is given back in the turn after the one that got it.
+        """
         if grant.owner in poll.tickets:
             return True
         ticket = self._by_owner.get(grant.owner)
         if ticket is not None:
             ticket.set()  # it looks again, and finds the same grant
-            return False
-        for looked in looked_at:  # else another call of this owner has told of it
-            if looked.request.owner == grant.owner and looked.withdrawn:
-                await self._node.try_to_take_back(looked.request)
         return False
 
     def _thunk(self, poll: Poll, ticket: Ticket) -> Callable[[], Coroutine[Any, Any, Grant | None]]:
