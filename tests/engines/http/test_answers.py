@@ -185,7 +185,10 @@ def test_an_owner_is_sent_as_an_id_and_tries_again_as_another_attempt(
 
 
 def test_two_nodes_that_share_nothing_are_refused(flavor: str, peer: Stub) -> None:
-    peer.say("/v1/about", Said(200, {**ABOUT, "engine": "memory", "traits": {"scope": "process"}}))
+    peer.say(
+        "/v1/about",
+        Said(200, {**ABOUT, "engine": "memory", "traits": {"safety": "", "scope": "process"}}),
+    )
 
     async def scenario(lab: Lab) -> None:
         with pytest.raises(Misconfigured, match="name one, or give them one store"):
