@@ -39,7 +39,7 @@ def team(program: Program, tmp_path: Path) -> Iterator[tuple[Service, str]]:
 
 
 def test_every_verb_works_with_a_token(team: tuple[Service, str], program: Program) -> None:
-    node, token = team
+    _, token = team
     name = "team/job"
     watch = program.start("watch", "--json", "--interval", "20ms")
     holder = program.start("hold", name, "--json", "--ttl", "1m")
@@ -65,7 +65,8 @@ def test_every_verb_works_with_a_token(team: tuple[Service, str], program: Progr
 
 def test_who_may_not_is_told_what_to_do(team: tuple[Service, str], program: Program) -> None:
     node, _ = team
-    for words in (["acquire", "other"], ["revoke", "team/job", "--reason", "x"]):
+    program.json("acquire", "team/job")
+    for words in (["acquire", "other"], ["revoke", "team/job", "--reason", "x", "--yes"]):
         ran = program.run(*words)
         assert ran.returncode not in (0, 1), ran
         assert "allowed" in ran.stderr
