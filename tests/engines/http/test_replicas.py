@@ -12,10 +12,12 @@ import pytest
 
 import fencelock
 from fencelock import Denied, Misconfigured, aio
+from fencelock.judge.torture.proxy import Proxy
 from fencelock.model import Grant, Request
 from fencelock.testing.conformance.context import core_of, engine_of
 from tests.engines.http.answers import Said, Stub, problem, stub
 from tests.faults.flavors import Lab, run
+from tests.servers.redis import Redis
 from tests.servers.service import Service, Services
 
 LONG_S = 60.0
@@ -28,6 +30,8 @@ def nodes() -> Iterator[Services]:
 
 
 def test_a_lease_outlives_the_node_that_granted_it(flavor: str, nodes: Services) -> None:
+    """H76: whoever holds it renews and releases it at another node."""
+
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(nodes.url)
         lease = await client.lock("a", ttl=LONG_S).acquire()
@@ -45,7 +49,7 @@ def test_a_lease_outlives_the_node_that_granted_it(flavor: str, nodes: Services)
 
 
 def test_who_waits_goes_on_at_another_node(flavor: str, nodes: Services) -> None:
-    """Its place in the queue is the engine's."""
+    """H76: its place in the queue is the engine's."""
     first, second = nodes.nodes
 
     async def scenario(lab: Lab) -> None:
@@ -67,7 +71,7 @@ def test_who_waits_goes_on_at_another_node(flavor: str, nodes: Services) -> None
 
 
 def test_nodes_are_rolled_under_holders_and_waiters(flavor: str, nodes: Services) -> None:
-    """Each is stopped and started again while the locks go round: no grant is lost or doubled."""
+    """H76: each is stopped and started again meanwhile: no grant is lost or doubled."""
 
     async def contend(client: aio.Client, fences: list[int], times: int) -> None:
         for _ in range(times):
@@ -94,7 +98,7 @@ def test_nodes_are_rolled_under_holders_and_waiters(flavor: str, nodes: Services
 
 
 def test_a_frozen_node_is_left(flavor: str, nodes: Services) -> None:
-    """What was sent to it may have been served: the same owner finds that at the other."""
+    """H77: what was sent to it may have been served: the same owner finds that at the other."""
     first, _ = nodes.nodes
 
     async def scenario(lab: Lab) -> None:
@@ -107,6 +111,70 @@ def test_a_frozen_node_is_left(flavor: str, nodes: Services) -> None:
             first.resume()
         assert lease
         assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_a_node_without_its_engine_is_left(flavor: str, tmp_path: Path) -> None:
+    """H78: a node that is cut off from its store says so, and the other serves."""
+
+    async def scenario(lab: Lab) -> None:
+        with (
+            Redis() as redis,
+            Proxy(redis.port, "127.0.0.1") as proxy,
+            Service(f"redis://127.0.0.1:{proxy.port}?request_timeout=1") as cut,
+            Service(redis.url) as whole,
+        ):
+            client = await lab.connect(f"{cut.url},{whole.address}")
+            lease = await client.lock("a", ttl=LONG_S).acquire()
+            proxy.cut()
+            await lease.renew()
+            async with client.lock("b", ttl=LONG_S, timeout=LONG_S):
+                pass
+            proxy.heal()
+            assert await lease.release() is True
+
+    run(flavor, scenario)
+
+
+def test_who_is_gone_while_it_waits_keeps_nobody_out(flavor: str, nodes: Services) -> None:
+    """H75: its connections end, and it says nothing more."""
+
+    async def scenario(lab: Lab) -> None:
+        holder, gone = await lab.connect(nodes.url), await lab.connect(nodes.url)
+        lease = await holder.lock("a", ttl=LONG_S).acquire()
+        request, signal = Request("a", "0" * 32, LONG_S, queue=True), core_of(gone).world.signal()
+        await engine_of(gone).watch(request, signal)
+        await engine_of(gone).acquire(request)
+        await lab.until_queued(holder, "a", 1)
+        engine_of(gone).close_nowait()
+        waiting = lab.start(holder.lock("a", ttl=LONG_S, timeout=LONG_S).acquire())
+        await lab.until_queued(holder, "a", 2)
+        await lease.release()
+        await (await waiting.result(LONG_S)).release()
+
+    run(flavor, scenario)
+
+
+def test_a_call_that_comes_twice_is_one_attempt(flavor: str, nodes: Services) -> None:
+    """H80: at whichever node; and a copy that comes late takes nothing."""
+
+    async def scenario(lab: Lab) -> None:
+        first, second = [await lab.connect(node.url) for node in nodes.nodes]
+        request = Request("a", "0" * 32, LONG_S)
+        grants = [await engine_of(client).acquire(request) for client in (first, first, second)]
+        fences = {grant.fence for grant in grants if isinstance(grant, Grant)}
+        assert len(fences) == 1
+        assert isinstance(grants[0], Grant)
+        assert await engine_of(first).release(grants[0]) is True
+        stranger = await lab.connect(nodes.nodes[0].url)
+        with pytest.raises(fencelock.Unavailable, match="taken back before"):
+            await engine_of(stranger).acquire(request)  # as a copy that was under way
+        assert (await first.inspect("a")).holders == ()
+        again = await engine_of(first).acquire(request)  # its owner tries once more
+        assert isinstance(again, Grant)
+        assert again.fence not in fences
+        await engine_of(first).release(again)
 
     run(flavor, scenario)
 
