@@ -97,8 +97,15 @@ class App:
         peer = str((scope.get("client") or ("", 0))[0])
         identity = await self._identify(headers, peer)
         data = await self._body(entry, headers, attendant)
-        last = headers.get("last-event-id", "")
-        call = Call(identity, peer, query, received_at, node.world.signal(), last)
+        call = Call(
+            identity,
+            peer,
+            query,
+            received_at,
+            node.world.signal(),
+            exact=headers.get("fencelock-names") == "exact",
+            last_event=headers.get("last-event-id", ""),
+        )
         if entry.waits:
             attendant.watch(call)
         return await calls.answer(self.service, entry, call, data)

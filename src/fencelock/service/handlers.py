@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 from .. import __version__
@@ -63,7 +63,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     if body.safety == "correctness" and node.engine.traits.safety != "correctness":
         raise Problem("unsupported-safety")
     try:
-        answer = await node.ask(node.engine.acquire, request)
+        answer = await node.in_turn(request.owner, partial(_first, service, request, body.attempt))
     except (FencelockError, Problem) as error:
         node.tally.refused(
             request, "unavailable" if isinstance(error, Problem) else outcome_of(error)
@@ -73,18 +73,17 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
             node.world.spawn(node.try_to_take_back(request), "fencelock-take-back")
         raise
     if isinstance(answer, Grant):
-        if node.is_spent(request.owner):  # it was given back while it was asked for
+        if node.is_spent(request.owner, body.attempt):  # it was given back while it was asked for
             await node.take_back(request, call)
             raise Problem("id-spent")
         if answer.valid_until > node.world.now():
-            await tickets.forget(request.owner, superseded=True)
             return _handed_over(service, call, request, answer, given)
         node.tally.refused(request, "unavailable")
         await node.take_back(request, call)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
         node.tally.refused(request, "busy", answer.holder)
-        raise _busy(answer)
+        raise _busy(call, body.name, answer)
     poll = await tickets.begin(call, None, [queued(request)])
     try:
         grants = await tickets.granted(poll, call.received_at + body.wait)
@@ -94,23 +93,38 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     if grants:
         await tickets.end(poll, grants)
         return _handed_over(service, call, request, grants[0], given)
-    return await _not_granted(service, call, body, poll, given)
+    return await _not_granted(service, call, body, poll, given, answer)
+
+
+async def _first(service: Service, request: Request, attempt: int) -> Grant | Busy:
+    """Try once, unless the attempt was given back while others of this owner had their turn."""
+    node, tickets, _ = service
+    node.refuse_spent(request.owner, attempt)
+    answer = await node.ask(node.engine.acquire, request)
+    if isinstance(answer, Grant):
+        await tickets.leave(request.owner)
+    return answer
 
 
 async def _not_granted(
-    service: Service, call: Call, body: messages.Acquire, poll: Poll, given: str
+    service: Service, call: Call, body: messages.Acquire, poll: Poll, given: str, first: Busy
 ) -> Answer:
-    """End an acquire that got nothing."""
+    """End an acquire that got nothing; ``first`` is what the engine said at first."""
     position = next((ticket.position for ticket in poll.tickets.values()), None)
+    node, tickets, _ = service
     if poll.superseded:
         raise Problem("superseded")
-    if service.node.draining:
+    if node.draining:
         await _leave(service, poll, keep=True)
         raise Problem("draining", retry_in=0.0)
-    await _leave(service, poll, keep=body.keep)
-    if not body.keep:
-        raise _busy(Busy(0.0, position))
-    return Answer(messages.Queued(name=body.name, id=given, position=position, keeps=KEEP_S), 202)
+    if body.keep:
+        await tickets.end(poll, [], goes_on=True)
+    else:
+        await _leave(service, poll, keep=False)
+        raise _busy(call, body.name, Busy(0.0, position, holder=first.holder))
+    queued = messages.Queued(name=body.name, id=given, position=position, keeps=KEEP_S)
+    queued.holder = _words_of(call, body.name, first)
+    return Answer(queued, 202)
 
 
 async def _leave(service: Service, poll: Poll, keep: bool) -> None:
@@ -235,8 +249,8 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
     """Give locks back. Their ids are spent, so that a delayed acquire does not take them again."""
     node, tickets, _ = service
     grants = [_grant(call, lease, lease.ttl) for lease in body.leases]
-    for grant in grants:
-        node.spend(grant.owner)
+    for grant, lease in zip(grants, body.leases, strict=True):
+        node.spend(grant.owner, lease.attempt)
         await tickets.forget(grant.owner)
     freed = await _each(node, [partial(_released, node, grant) for grant in grants])
     for grant, was in zip(grants, freed, strict=True):
@@ -248,7 +262,7 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
 
 
 async def _released(node: Node, grant: Grant) -> bool:
-    return await node.ask(node.engine.release, grant)
+    return await node.in_turn(grant.owner, lambda: node.ask(node.engine.release, grant))
 
 
 async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Answer:
@@ -256,12 +270,12 @@ async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Ans
     node, tickets, _ = service
     requests: list[Request] = []
     for want in body.wants:
-        demand(call.identity, "acquire", want.name)
+        demand(call, "acquire", want.name)
         share = share_of(want.role, want.limit)
         owner = owner_of(call.identity.name, _id(want.id), want.name, share)
         requests.append(Request(want.name, owner, 30.0, share=share))
-    for request in requests:
-        node.spend(request.owner)
+    for request, want in zip(requests, body.wants, strict=True):
+        node.spend(request.owner, want.attempt)
         await tickets.forget(request.owner)
         node.access.holds_no_more(call.identity, request.owner)
     await _each(node, [partial(_withdrawn, node, request) for request in requests])
@@ -269,14 +283,14 @@ async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Ans
 
 
 async def _withdrawn(node: Node, request: Request) -> bool:
-    await node.ask(node.engine.withdraw, request)
+    await node.in_turn(request.owner, lambda: node.ask(node.engine.withdraw, request))
     return True
 
 
 async def revoke(service: Service, call: Call, body: messages.Revoke) -> Answer:
     """Take a lock from its holder; nothing is revoked that cannot be written down first."""
     node = service.node
-    name = demand(call.identity, "revoke", body.name)
+    name = demand(call, "revoke", body.name)
     reason = check_reason(body.reason)
     facts = {"name": name, "reason": reason}
     node.auditor.write("revoke", call.identity.name, call.peer, facts)
@@ -319,7 +333,7 @@ async def events(service: Service, call: Call, _: None) -> Answer:
     _refuse_unknown(call, {"prefix", "queue"})
     prefix, queue = check_prefix(call.query.get("prefix", "")), call.query.get("queue")
     if queue is not None:
-        demand(call.identity, "observe", queue)
+        demand(call, "observe", queue)
     stream = await service.events.open(call, prefix, queue, call.last_event)
     return Answer(None, headers=(("Content-Type", EVENT_STREAM),), stream=stream)
 
@@ -335,7 +349,7 @@ async def doctor(service: Service, call: Call, _: None) -> Answer:
 
 async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answer:
     """Show who holds a lock and who waits."""
-    name = demand(call.identity, "observe", body.name)
+    name = demand(call, "observe", body.name)
     state = await service.node.ask(service.node.engine.inspect, name)
     return Answer(
         messages.Inspection(
@@ -345,6 +359,53 @@ async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answe
             limit=state.limit,
         )
     )
+
+
+async def remember(service: Service, call: Call, body: messages.Remember) -> Answer:
+    """Write a number down that outlives the process of the client."""
+    name = demand(call, "acquire", body.name)
+    node = service.node
+    await node.ask(node.engine.remember, name, body.item, body.number, body.keep)
+    return Answer(messages.Done())
+
+
+async def recall(service: Service, call: Call, body: messages.Recall) -> Answer:
+    """Read the numbers that are remembered for a name."""
+    name = demand(call, "acquire", body.name)
+    items = await service.node.ask(service.node.engine.recall, name)
+    return Answer(messages.Remembered(items=dict(items)))
+
+
+async def forget(service: Service, call: Call, body: messages.Forget) -> Answer:
+    """Remember nothing for a name any more."""
+    name = demand(call, "acquire", body.name)
+    await service.node.ask(service.node.engine.forget, name)
+    return Answer(messages.Done())
+
+
+async def announce(service: Service, call: Call, body: messages.Announce) -> Answer:
+    """Tell all who observe a name that it has changed."""
+    name = demand(call, "acquire", body.name)
+    await service.node.ask(service.node.engine.announce, name)
+    return Answer(messages.Done())
+
+
+async def observe(service: Service, call: Call, body: messages.Observe) -> Answer:
+    """Wait until a name may have changed since it was seen."""
+    node = service.node
+    name = demand(call, "acquire", body.name)
+    observation = await node.observations.begin(name)
+    try:
+        deadline = call.received_at + body.hold
+        while body.seen == observation.stamp and node.world.now() < deadline:
+            if call.gone or node.draining:
+                break
+            observation.wakes[call.wake] = None
+            await node.world.wait(call.wake, deadline)
+            call.wake.clear()
+    finally:
+        node.observations.end(observation, call.wake)
+    return Answer(messages.Observed(seen=observation.stamp))
 
 
 async def about(service: Service, call: Call, _: None) -> Answer:
@@ -373,16 +434,16 @@ def _request(
 ) -> Request:
     """Check a wish, and make the engine's request of it."""
     node, identity = service.node, call.identity
-    name = demand(identity, "acquire", body.name)
+    name = demand(call, "acquire", body.name)
     share = share_of(body.role, body.limit)
     owner = owner_of(identity.name, _id(given), name, share)
     if share is not None and not node.engine.traits.shared:
         raise Problem("unsupported", "This engine has no locks that several can hold")
-    node.refuse_spent(owner)
+    node.refuse_spent(owner, body.attempt)
     node.access.check_held(identity, owner, node.world.now())
     words = {**check_meta(body.meta), "identity": identity.name}
     ttl = _ttl(service, identity, body.ttl)
-    return Request(name, owner, ttl, json.dumps(check_meta(words)), share=share)
+    return Request(name, owner, ttl, json.dumps(words), share=share)
 
 
 def _ttl(service: Service, identity: Identity, ttl: float) -> float:
@@ -394,7 +455,7 @@ def _ttl(service: Service, identity: Identity, ttl: float) -> float:
 
 def _grant(call: Call, lease: messages.Held, ttl: float) -> Grant:
     """The grant of a lease that a client claims to have; the engine looks for its owner."""
-    name = demand(call.identity, "acquire", lease.name)
+    name = demand(call, "acquire", lease.name)
     share = share_of(lease.role, lease.limit)
     owner = owner_of(call.identity.name, _id(lease.id), name, share)
     if share is not None and share.kind == "semaphore":
@@ -421,8 +482,21 @@ def _id(given: str) -> str:
     return given
 
 
-def _busy(busy: Busy) -> Problem:
-    return Problem("busy", retry_in=max(busy.look_in, 0.0), position=busy.position)
+def _busy(call: Call, name: str, busy: Busy) -> Problem:
+    holder = _words_of(call, name, busy)
+    look_in = max(busy.look_in, 0.0)
+    return Problem("busy", retry_in=look_in, position=busy.position, holder=holder)
+
+
+def _words_of(call: Call, name: str, busy: Busy) -> messages.Words | None:
+    """The words of who holds a lock, for those who may see them; another program has none."""
+    if not busy.holder or not call.identity.may("observe", name):
+        return None
+    try:
+        words: object = json.loads(busy.holder)
+    except ValueError:
+        return None
+    return cast("messages.Words", words) if isinstance(words, dict) else None
 
 
 def _fencing(lease: messages.Lease) -> tuple[tuple[str, str], ...]:

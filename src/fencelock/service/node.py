@@ -20,6 +20,7 @@ from ..model import Finding, Request, Share
 from ..world import Signal, World, sleep
 from .access import Access
 from .messages import Call
+from .observations import Observations
 from .problems import Problem
 from .tally import Tally
 
@@ -68,14 +69,18 @@ class Node:
         self.auditor = auditor
         self.limits = limits
         self.tally = Tally(world, engine)
+        self.observations = Observations(world, engine)
         self.draining = False
         self.in_flight = 0
         self.log: Callable[[str], None] = lambda _: None
-        self._spent: dict[str, None] = {}
+        self._spent: dict[str, int] = {}
+        """By owner, its last attempt that is over."""
         self._undos: dict[str, Signal] = {}
         """By owner, what is being taken back: the same owner is not asked for meanwhile."""
         self._asking: WeakValueDictionary[str, Call] = WeakValueDictionary()
         """By owner, the newest call that asks for it, while that call is under way."""
+        self._turns: dict[str, Signal] = {}
+        """By owner, what the engine does for it now."""
         self._failures = 0
         self._probe_at = 0.0
         self.answered_at = world.now()
@@ -119,6 +124,20 @@ class Node:
     def _back_off(self) -> float:
         return float(min(PROBE_MIN_S * 2 ** min(self._failures, 10), PROBE_MAX_S))
 
+    async def in_turn(self, owner: str, work: Callable[[], Awaitable[R]]) -> R:
+        """Do one thing after the other for an owner: a call may come twice, and beside a poll.
+
+        An engine answers an owner that asks again, and need not know one that asks twice at once.
+        """
+        while (other := self._turns.get(owner)) is not None:
+            await self.world.wait(other, None)
+        done = self._turns[owner] = self.world.signal()
+        try:
+            return await work()
+        finally:
+            del self._turns[owner]
+            done.set()
+
     async def probe(self) -> bool:
         """Whether the engine answers, or has lately."""
         if self.world.now() - self.answered_at > LATELY_S or self._failures:
@@ -138,19 +157,18 @@ class Node:
 
     # Ids.
 
-    def spend(self, owner: str) -> None:
+    def spend(self, owner: str, attempt: int) -> None:
         """Remember an id whose lock was given back: a delayed copy of its acquire is refused."""
-        self._spent.pop(owner, None)
-        self._spent[owner] = None
+        self._spent[owner] = max(self._spent.pop(owner, 0), attempt)
         if len(self._spent) > SPENT_MAX:
             self._spent.pop(next(iter(self._spent)))
 
-    def refuse_spent(self, owner: str) -> None:
-        if owner in self._spent:
-            raise Problem("id-spent")
+    def is_spent(self, owner: str, attempt: int) -> bool:
+        return self._spent.get(owner, -1) >= attempt
 
-    def is_spent(self, owner: str) -> bool:
-        return owner in self._spent
+    def refuse_spent(self, owner: str, attempt: int) -> None:
+        if self.is_spent(owner, attempt):
+            raise Problem("id-spent")
 
     # Undoing.
 
@@ -187,15 +205,25 @@ class Node:
         A node that was frozen takes nothing back: its client may have gone to another node with
         the same id, and holds the lock there. Nor does a call that was taken over by a newer one.
         """
-        if self.stalled() or (call is not None and request.owner in call.taken_over):
-            return
         with self.undoing(request.owner):
+            await self.in_turn(request.owner, lambda: self._undo(request, call))
+
+    async def _undo(self, request: Request, call: Call | None = None) -> None:
+        is_other = call is not None and request.owner in call.taken_over
+        if not is_other and not self.stalled():
             await self.ask(self.engine.withdraw, request)
 
     async def try_to_take_back(self, request: Request, call: Call | None = None) -> None:
         """The same, where nobody is left who could be told that it failed."""
+        await self._try(self.take_back(request, call))
+
+    async def try_to_undo(self, request: Request) -> None:
+        """The same within the turn of its owner."""
+        await self._try(self._undo(request))
+
+    async def _try(self, undo: Awaitable[None]) -> None:
         try:
-            await self.take_back(request, call)
+            await undo
         except (FencelockError, Problem) as error:
             self.log(f"a request was not taken back, and ends by itself: {error}")
 
