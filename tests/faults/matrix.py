@@ -363,6 +363,7 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ),
     ("H85",): ({"redis", "redlock", "etcd", "zookeeper"}, "keeps names apart from its own records"),
     ("H86",): ({"postgresql", "mariadb", "mysql"}, "is told apart by its address alone"),
+    ("H75", "H77", "H79", "H80"): ({"http"}, "is reached without a service in between"),
     ("H76",): (
         {"sqlite", "redis", "postgresql", "etcd", "http"},
         "stands behind the service as those do over which this is shown",

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import FencelockError
 from ...model import Grant, Request
-from ...world import Job, Signal, World, sleep
+from ...world import Job, Signal, World, sleep, snapshot
 from .attempts import Attempts
 from .messages import BATCH_MAX, Bodies, id_of, read_lease
 from .replicas import Replicas
@@ -135,7 +135,7 @@ class Listener:
                 return {}, 0
             self._stale = False
             self._polls += 1
-            waiting = [(o, w) for o, w in list(self._waiters.items()) if w.grant is None]
+            waiting = [(o, w) for o, w in snapshot(self._waiters) if w.grant is None]
             return dict(waiting[:BATCH_MAX]), self._polls
 
     async def _poll(self, waiters: dict[str, Waiter], number: int) -> None:
