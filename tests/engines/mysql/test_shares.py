@@ -530,9 +530,7 @@ def test_observers_are_told_after_somebody_has_cancelled_all_tasks(
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
             await engine.announce("seat")
-            async with asyncio.timeout(30):
-                while not signal.is_set():
-                    await asyncio.sleep(0.01)
+            assert await engine.world.wait(signal, engine.world.now() + 30)
             await engine.unobserve("seat", signal)
 
     asyncio.run(main())
