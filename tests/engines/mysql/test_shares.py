@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 from multiprocessing.sharedctypes import Synchronized
 from secrets import token_hex
@@ -11,7 +12,7 @@ import pytest
 
 import fencelock
 import fencelock.sql
-from fencelock import Denied, LeaseLost, UsageError
+from fencelock import Denied, LeaseLost, UsageError, aio
 from fencelock._client.lock_options import READ, WRITE
 from fencelock.engines.mysql import lease_sql, tables
 from fencelock.engines.mysql.literals import NOW
@@ -514,6 +515,25 @@ def test_observers_are_told_again_after_an_outage_and_memos_only_grow(
             await engine.unobserve("SEAT é", stranger)
 
         run(flavor, scenario)
+
+
+def test_observers_are_told_after_somebody_has_cancelled_all_tasks(
+    server: SqlServer, table: str
+) -> None:
+    """As programs do that shut down, and observe on meanwhile."""
+
+    async def main() -> None:
+        async with aio.connect(server.url(), table=table) as client:
+            engine = engine_of(client)
+            signal = engine.world.signal()
+            await engine.observe("seat", signal)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await engine.announce("seat")
+            assert await engine.world.wait(signal, engine.world.now() + 30)
+            await engine.unobserve("seat", signal)
+
+    asyncio.run(main())
 
 
 Counter = Any  # a Synchronized[int], which spawn hands to a child

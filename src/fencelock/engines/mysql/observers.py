@@ -35,7 +35,7 @@ class Observers:
             self._seen.setdefault(name, changes.get(name, 0))
             self._signals.setdefault(name, []).append(signal)
             if self._job is None and not self._ended.is_set():
-                self._job = self._world.spawn(self._look(), "fencelock-observer")
+                self._job = self._world.keep(self._look, "fencelock-observer")
 
     def unobserve(self, name: str, signal: Signal) -> None:
         """Forget a signal."""
