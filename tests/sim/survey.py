@@ -29,7 +29,7 @@ def counted(run: Run) -> Counter[str]:
         {
             "histories": 1,
             "steps": run.simulation.steps,
-            "grants": run.observer.grants,
+            "grants": run.grants,
             "faults": sum(notes[verb] for verb in FAULTS),
             "leases lost": notes["lost"],
             "stale refused": stale,
