@@ -67,17 +67,22 @@ def _there_until(one: Operation, troubles: Troubles, promises: Promises) -> floa
 
 
 def none_left_at_a_barrier(history: History, promises: Promises) -> list[Violation]:
-    """Once one has passed a barrier, all who came before it pass it soon."""
+    """Once one has passed a barrier, all who came before it pass it soon.
+
+    So do all who met it, where there were no more than had to: then they are those who were there.
+    """
     bound = promises.woken_within
     if bound is None:
         return []
     troubles = Troubles(history, promises)
     found: list[Violation] = []
     for meets in _by_name(history.operations("meet")).values():
+        met = _met(meets, troubles, promises)
         for one in meets:
             after = [
                 other for other in meets if other.outcome == "ok" and other.fence > one.fence > 0
             ]
+            after += [other for other, those in met if one in those]
             opened = min((other.end for other in after), default=NEVER)
             if _is_left(one, opened, bound, troubles, promises):
                 message = (
@@ -85,6 +90,19 @@ def none_left_at_a_barrier(history: History, promises: Promises) -> list[Violati
                     f"{opened:.6f} s, and was there until {one.seen:.6f} s: {one.outcome}"
                 )
                 found.append(Violation("none_left_at_a_barrier", message, one.events))
+    return found
+
+
+def _met(
+    meets: list[Operation], troubles: Troubles, promises: Promises
+) -> list[tuple[Operation, list[Operation]]]:
+    """Those who passed, with all who were there, where they were no more than had to be."""
+    there = [(one, _there_until(one, troubles, promises)) for one in meets]
+    found: list[tuple[Operation, list[Operation]]] = []
+    for one in meets:
+        those = [other for other, until in there if other.begin <= one.end and until >= one.begin]
+        if one.outcome == "ok" and len(those) == one.limit:
+            found.append((one, those))
     return found
 
 
