@@ -25,7 +25,8 @@ def all_have_come(history: History, promises: Promises) -> list[Violation]:
 
     And whoever has passed was counted once: as many have come as all meetings needed. A party that
     crashed, or left without a word, counts until its ttl is over. One that passed after its time
-    was over, or after its slot was taken away, may have made room for another.
+    was over, or after its slot was taken away, may have made room for another. One that was
+    disturbed may have been passed over when it was given a slot, and counts for a second meeting.
     """
     troubles = Troubles(history, promises)
     revoked = {event.op for event in history if event.verb == "expired"}
@@ -33,6 +34,7 @@ def all_have_come(history: History, promises: Promises) -> list[Violation]:
     for meets in _by_name(history.operations("meet")).values():
         stays = [(one.begin, _there_until(one, troubles, promises)) for one in meets]
         passed = sorted((one for one in meets if one.outcome == "ok"), key=lambda one: one.end)
+        again = {one.op: troubles.between(one.client, one.begin, one.seen) for one in meets}
         meetings = 0
         for one in passed:
             most = max(
@@ -48,8 +50,8 @@ def all_have_come(history: History, promises: Promises) -> list[Violation]:
                 found.append(Violation("all_have_come", message, one.events))
             meetings += one.seen <= one.deadline and one.op not in revoked
             needed = -(-meetings // one.limit) * one.limit
-            came = sum(other.begin <= one.end for other in meets)
-            if came < needed:
+            came = sum(1 + again[other.op] for other in meets if other.begin <= one.end)
+            if came < needed and promises.woken_within is not None:
                 message = (
                     f"{one.client} passed {one.name!r} at {one.end:.6f} s as number {meetings}, "
                     f"which takes {needed} parties, and {came} had come by then"
@@ -114,7 +116,7 @@ def _is_left(
     if since == NEVER or troubles.crash_after(one.client, one.begin) < NEVER:
         return False
     latest = troubles.having_run(one.client, since, bound + promises.slack)
-    recovered = troubles.last_before(one.client, min(one.seen, latest))
+    recovered = troubles.last_before(one.client, one.seen)
     return one.seen > max(latest, recovered + 2 * bound)
 
 
