@@ -19,6 +19,7 @@ from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
 from tests.servers.sentinel import Sentinels
+from tests.servers.service import Service, Services
 from tests.servers.shared import shared
 from tests.servers.valkey import Valkey
 from tests.servers.zookeeper import ZooKeeper
@@ -50,6 +51,34 @@ def sentinels() -> Sentinels:
     return Sentinels(persistence="everysec")
 
 
+def service() -> Service:
+    return Service()
+
+
+def service_memory() -> Service:
+    return Service("memory://")
+
+
+def service_tls() -> Service:
+    return Service(tls=True)
+
+
+def service_redis() -> Service:
+    return Service(shared(redis).url)
+
+
+def service_postgresql() -> Service:
+    return Service(shared(Postgresql).url())
+
+
+def service_etcd() -> Service:
+    return Service(shared(brisk_etcd).url)
+
+
+def replicas() -> Services:
+    return Services()
+
+
 def prefixed(url: str, **options: Any) -> tuple[str, dict[str, Any]]:
     """A part of a store of its own for each check."""
     return url, {"prefix": f"check-{next(_number)}:", **options}
@@ -63,6 +92,17 @@ VARIANTS: dict[str, Where] = {
     "etcd": lambda folder: (
         shared(brisk_etcd).url,
         {"prefix": f"conformance-{next(_number)}/"},
+    ),
+    # All checks of a process share the nodes of a service: each uses names of its own.
+    "http": lambda folder: (shared(service).url, {}),
+    "http memory": lambda folder: (shared(service_memory).url, {}),
+    "http redis": lambda folder: (shared(service_redis).url, {}),
+    "http postgresql": lambda folder: (shared(service_postgresql).url, {}),
+    "http etcd": lambda folder: (shared(service_etcd).url, {}),
+    "http replicas": lambda folder: (shared(replicas).url, {}),
+    "https": lambda folder: (
+        shared(service_tls).url,
+        {"ca": str(shared(service_tls).certificate)},
     ),
     "mariadb": sql(mariadb, "mariadb", "lease"),
     "mariadb mode=advisory": sql(mariadb, "mariadb", "advisory"),
@@ -92,6 +132,7 @@ RECIPES = {"shared", "remembers", "observe"}
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
 NOT_PROMISED = {
     "memory": {"durable", "portable"},
+    "http memory": {"durable", "portable"},
     "sqlite push=no": {"observe"},
     "mariadb mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "mysql mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},

@@ -28,6 +28,7 @@ from tests.servers.mysql import mysql
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
+from tests.servers.service import Service
 from tests.servers.shared import shared
 from tests.servers.zookeeper import ZooKeeper
 
@@ -83,6 +84,10 @@ def _redis() -> Redis:
     return Redis()
 
 
+def _service() -> Service:
+    return Service()
+
+
 STORES: dict[str, Store] = {
     "memory": Store(
         lambda folder: f"memory://faults-{next(_number)}",
@@ -120,6 +125,12 @@ STORES: dict[str, Store] = {
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",
         dead_waiter_ttl=2.0,
         dead_waiter_wait=10.0,
+    ),
+    # A dead waiter is known by its poll, which ends with its connection.
+    "http": Store(
+        lambda folder: f"{shared(_service).url}?prefix=faults-{next(_number)}:",
+        dead_waiter_ttl=2.0,
+        dead_waiter_wait=12.0,  # a place without a poll is kept so long
     ),
     # A dead client keeps its place and its locks until its session ends: hence a short one.
     "zookeeper": Store(

@@ -30,6 +30,8 @@ TABLE: dict[str, str] = {
     "redlock": "fencelock.engines.redlock.engine:RedlockEngine",
     "postgresql": "fencelock.engines.postgresql.lease:LeaseEngine",
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
+    "http": "fencelock.engines.http.engine:HttpEngine",
+    "https": "fencelock.engines.http.engine:HttpEngine",
     "zookeeper": "fencelock.engines.zookeeper.engine:ZooKeeperEngine",
 }
 

@@ -14,10 +14,13 @@ import hashlib
 import hmac
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from .._client.validation import check_name
 from .problems import Problem
+
+if TYPE_CHECKING:
+    from .messages import Call
 
 Verb: TypeAlias = Literal["acquire", "observe", "revoke"]
 VERBS: tuple[Verb, ...] = ("acquire", "observe", "revoke")
@@ -169,11 +172,15 @@ class Access:
         return self._usage.setdefault(identity.name, _Usage(now))
 
 
-def demand(identity: Identity, verb: Verb, name: str) -> str:
+def demand(call: Call, verb: Verb, name: str) -> str:
     """Return a name that may be used so; else the answer is the same whether it exists or not."""
     check_name(name)
-    if not unicodedata.is_normalized("NFC", name):
-        raise Problem("invalid", "A name must be in Unicode's normal form C")
-    if not identity.may(verb, name):
+    if not call.exact and not unicodedata.is_normalized("NFC", name):
+        raise Problem(
+            "invalid",
+            "A name must be in Unicode's normal form C; a program that means it byte for byte "
+            "sends `Fencelock-Names: exact`",
+        )
+    if not call.identity.may(verb, name):
         raise Problem("forbidden")
     return name

@@ -77,7 +77,8 @@ class App:
         peer = str((scope.get("client") or ("", 0))[0])
         identity = await self._identify(headers, peer)
         data = await self._body(entry, headers, attendant)
-        call = Call(identity, peer, query, received_at, node.world.signal())
+        exact = headers.get("fencelock-names") == "exact"
+        call = Call(identity, peer, query, received_at, node.world.signal(), exact)
         if entry.waits:
             attendant.watch(call)
         return await calls.answer(self.service, entry, call, data)

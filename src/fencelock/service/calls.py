@@ -48,6 +48,13 @@ CALLS: dict[str, Entry] = {
     "/v1/withdraw": Entry("POST", handlers.withdraw, messages.Withdraw, {200: messages.Withdrawn}),
     "/v1/revoke": Entry("POST", handlers.revoke, messages.Revoke, {200: messages.Revoked}),
     "/v1/inspect": Entry("POST", handlers.inspect, messages.Inspect, {200: messages.Inspection}),
+    "/v1/remember": Entry("POST", handlers.remember, messages.Remember, {200: messages.Done}),
+    "/v1/recall": Entry("POST", handlers.recall, messages.Recall, {200: messages.Remembered}),
+    "/v1/forget": Entry("POST", handlers.forget, messages.Forget, {200: messages.Done}),
+    "/v1/announce": Entry("POST", handlers.announce, messages.Announce, {200: messages.Done}),
+    "/v1/observe": Entry(
+        "POST", handlers.observe, messages.Observe, {200: messages.Observed}, waits=True
+    ),
     "/v1/locks": Entry(
         "GET", handlers.locks, None, {200: messages.Locks}, query=("prefix", "after", "limit")
     ),

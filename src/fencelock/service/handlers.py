@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
 from .. import __version__
@@ -71,7 +71,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
         await node.take_back(request)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
-        raise _busy(answer)
+        raise _busy(call, body.name, answer)
     poll = await tickets.begin(call, None, [queued(request)])
     try:
         grants = await tickets.granted(poll, call.received_at + body.wait)
@@ -81,13 +81,13 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     if grants:
         await tickets.end(poll, grants)
         return _handed_over(service, call, request, grants[0], given)
-    return await _not_granted(service, call, body, poll, given)
+    return await _not_granted(service, call, body, poll, given, answer)
 
 
 async def _not_granted(
-    service: Service, call: Call, body: messages.Acquire, poll: Poll, given: str
+    service: Service, call: Call, body: messages.Acquire, poll: Poll, given: str, first: Busy
 ) -> Answer:
-    """End an acquire that got nothing."""
+    """End an acquire that got nothing; ``first`` is what the engine said at first."""
     position = next((ticket.position for ticket in poll.tickets.values()), None)
     if poll.superseded:
         raise Problem("superseded")
@@ -96,8 +96,10 @@ async def _not_granted(
         raise Problem("draining", retry_in=0.0)
     await _leave(service, poll, keep=body.keep)
     if not body.keep:
-        raise _busy(Busy(0.0, position))
-    return Answer(messages.Queued(name=body.name, id=given, position=position, keeps=KEEP_S), 202)
+        raise _busy(call, body.name, Busy(0.0, position, holder=first.holder))
+    queued = messages.Queued(name=body.name, id=given, position=position, keeps=KEEP_S)
+    queued.holder = _words_of(call, body.name, first)
+    return Answer(queued, 202)
 
 
 async def _leave(service: Service, poll: Poll, keep: bool) -> None:
@@ -217,8 +219,8 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
     """Give locks back. Their ids are spent, so that a delayed acquire does not take them again."""
     node, tickets = service
     grants = [_grant(call, lease, lease.ttl) for lease in body.leases]
-    for grant in grants:
-        node.spend(grant.owner)
+    for grant, lease in zip(grants, body.leases, strict=True):
+        node.spend(grant.owner, lease.attempt)
         await tickets.forget(grant.owner)
     freed = await _each(node, [partial(_released, node, grant) for grant in grants])
     for grant, was in zip(grants, freed, strict=True):
@@ -237,12 +239,12 @@ async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Ans
     node, tickets = service
     requests: list[Request] = []
     for want in body.wants:
-        demand(call.identity, "acquire", want.name)
+        demand(call, "acquire", want.name)
         owner = owner_of(call.identity.name, _id(want.id))
         share = share_of(want.role, want.limit)
         requests.append(Request(want.name, owner, 30.0, share=share))
-    for request in requests:
-        node.spend(request.owner)
+    for request, want in zip(requests, body.wants, strict=True):
+        node.spend(request.owner, want.attempt)
         await tickets.forget(request.owner)
         node.access.holds_no_more(call.identity, request.owner)
     await _each(node, [partial(_withdrawn, node, request) for request in requests])
@@ -257,7 +259,7 @@ async def _withdrawn(node: Node, request: Request) -> bool:
 async def revoke(service: Service, call: Call, body: messages.Revoke) -> Answer:
     """Take a lock from its holder; nothing is revoked that cannot be written down first."""
     node = service.node
-    name = demand(call.identity, "revoke", body.name)
+    name = demand(call, "revoke", body.name)
     reason = check_reason(body.reason)
     facts = {"name": name, "reason": reason}
     node.auditor.write("revoke", call.identity.name, call.peer, facts)
@@ -295,7 +297,7 @@ async def locks(service: Service, call: Call, _: None) -> Answer:
 
 async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answer:
     """Show who holds a lock and who waits."""
-    name = demand(call.identity, "observe", body.name)
+    name = demand(call, "observe", body.name)
     state = await service.node.ask(service.node.engine.inspect, name)
     return Answer(
         messages.Inspection(
@@ -305,6 +307,53 @@ async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answe
             limit=state.limit,
         )
     )
+
+
+async def remember(service: Service, call: Call, body: messages.Remember) -> Answer:
+    """Write a number down that outlives the process of the client."""
+    name = demand(call, "acquire", body.name)
+    node = service.node
+    await node.ask(node.engine.remember, name, body.item, body.number, body.keep)
+    return Answer(messages.Done())
+
+
+async def recall(service: Service, call: Call, body: messages.Recall) -> Answer:
+    """Read the numbers that are remembered for a name."""
+    name = demand(call, "acquire", body.name)
+    items = await service.node.ask(service.node.engine.recall, name)
+    return Answer(messages.Remembered(items=dict(items)))
+
+
+async def forget(service: Service, call: Call, body: messages.Forget) -> Answer:
+    """Remember nothing for a name any more."""
+    name = demand(call, "acquire", body.name)
+    await service.node.ask(service.node.engine.forget, name)
+    return Answer(messages.Done())
+
+
+async def announce(service: Service, call: Call, body: messages.Announce) -> Answer:
+    """Tell all who observe a name that it has changed."""
+    name = demand(call, "acquire", body.name)
+    await service.node.ask(service.node.engine.announce, name)
+    return Answer(messages.Done())
+
+
+async def observe(service: Service, call: Call, body: messages.Observe) -> Answer:
+    """Wait until a name may have changed since it was seen."""
+    node = service.node
+    name = demand(call, "acquire", body.name)
+    observation = await node.observations.begin(name)
+    try:
+        deadline = call.received_at + body.hold
+        while body.seen == observation.stamp and node.world.now() < deadline:
+            if call.gone or node.draining:
+                break
+            observation.wakes[call.wake] = None
+            await node.world.wait(call.wake, deadline)
+            call.wake.clear()
+    finally:
+        node.observations.end(observation, call.wake)
+    return Answer(messages.Observed(seen=observation.stamp))
 
 
 async def about(service: Service, call: Call, _: None) -> Answer:
@@ -333,16 +382,16 @@ def _request(
 ) -> Request:
     """Check a wish, and make the engine's request of it."""
     node, identity = service.node, call.identity
-    name = demand(identity, "acquire", body.name)
+    name = demand(call, "acquire", body.name)
     owner = owner_of(identity.name, _id(given))
     share = share_of(body.role, body.limit)
     if share is not None and not node.engine.traits.shared:
         raise Problem("unsupported", "This engine has no locks that several can hold")
-    node.refuse_spent(owner)
+    node.refuse_spent(owner, body.attempt)
     node.access.check_held(identity, owner, node.world.now())
     words = {**check_meta(body.meta), "identity": identity.name}
     ttl = _ttl(service, identity, body.ttl)
-    return Request(name, owner, ttl, json.dumps(check_meta(words)), share=share)
+    return Request(name, owner, ttl, json.dumps(words), share=share)
 
 
 def _ttl(service: Service, identity: Identity, ttl: float) -> float:
@@ -354,7 +403,7 @@ def _ttl(service: Service, identity: Identity, ttl: float) -> float:
 
 def _grant(call: Call, lease: messages.Held, ttl: float) -> Grant:
     """The grant of a lease that a client claims to have; the engine looks for its owner."""
-    name = demand(call.identity, "acquire", lease.name)
+    name = demand(call, "acquire", lease.name)
     owner = owner_of(call.identity.name, _id(lease.id))
     share = share_of(lease.role, lease.limit)
     if share is not None and share.kind == "semaphore":
@@ -381,12 +430,25 @@ def _id(given: str) -> str:
     return given
 
 
-def _busy(busy: Busy) -> Problem:
-    return Problem("busy", retry_in=max(busy.look_in, 0.0), position=busy.position)
+def _busy(call: Call, name: str, busy: Busy) -> Problem:
+    holder = _words_of(call, name, busy)
+    look_in = max(busy.look_in, 0.0)
+    return Problem("busy", retry_in=look_in, position=busy.position, holder=holder)
+
+
+def _words_of(call: Call, name: str, busy: Busy) -> messages.Words | None:
+    """The words of who holds a lock, for those who may see them; another program has none."""
+    if not busy.holder or not call.identity.may("observe", name):
+        return None
+    try:
+        words: object = json.loads(busy.holder)
+    except ValueError:
+        return None
+    return cast("messages.Words", words) if isinstance(words, dict) else None
 
 
 def _holder(holding: Holding) -> messages.Holder:
-    return messages.Holder(*holding[:5], dict(holding.meta), holding.role, holding.slot)
+    return messages.Holder(*holding[:5], dict(holding.meta), *holding[6:])
 
 
 def _fencing(lease: messages.Lease) -> tuple[tuple[str, str], ...]:

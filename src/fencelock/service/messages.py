@@ -38,6 +38,12 @@ Fence = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 Limit = Annotated[int, Meta(ge=1, le=100_000)]
 Slot = Annotated[int, Meta(ge=0, lt=100_000)]
 Reason = Annotated[str, Meta(min_length=1, max_length=512)]
+Attempt = Annotated[
+    int, Meta(ge=0, le=1_000, description="grows when an id whose lock was given back tries again")
+]
+Item = Annotated[str, Meta(max_length=512)]
+Keep = Annotated[float, Meta(ge=0, le=10 * 366 * 86_400.0)]
+Number = Annotated[int, Meta(ge=-(2**53) + 1, le=2**53 - 1)]
 Inbox = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
@@ -56,6 +62,7 @@ class Acquire(_Body):
     meta: Words | None = None
     safety: Safety | None = None
     role: Role = "lock"
+    attempt: Attempt = 0
     limit: Limit | None = None
 
 
@@ -67,6 +74,7 @@ class Want(_Body):
     ttl: float = 30.0
     meta: Words | None = None
     role: Role = "lock"
+    attempt: Attempt = 0
     limit: Limit | None = None
 
 
@@ -86,6 +94,7 @@ class Held(_Body):
     fence: Fence
     ttl: float = 30.0
     role: Role = "lock"
+    attempt: Attempt = 0
     limit: Limit | None = None
     slot: Slot | None = None
 
@@ -108,6 +117,7 @@ class Unwanted(_Body):
     name: Name
     id: Id
     role: Role = "lock"
+    attempt: Attempt = 0
     limit: Limit | None = None
 
 
@@ -128,6 +138,42 @@ class Inspect(_Body):
     """See who holds a lock and who waits for it."""
 
     name: Name
+
+
+class Remember(_Body):
+    """Write a number down for a name: an item's number only grows."""
+
+    name: Name
+    item: Item
+    number: Number
+    keep: Keep
+
+
+class Recall(_Body):
+    """Read the numbers of a name."""
+
+    name: Name
+
+
+class Forget(_Body):
+    """Remember nothing for a name any more."""
+
+    name: Name
+
+
+class Announce(_Body):
+    """Tell all who observe a name that it has changed."""
+
+    name: Name
+
+
+class Observe(_Body):
+    """Wait until a name may have changed."""
+
+    name: Name
+    seen: Annotated[str, Meta(max_length=64)] | None = None
+    """What the last answer said; without it, the answer comes at once."""
+    hold: Wait = WAIT_MAX_S
 
 
 class _Answer(Struct, kw_only=True):
@@ -158,6 +204,8 @@ class Queued(_Answer):
     id: str
     position: int | None
     keeps: float
+    holder: Words | None = None
+    """Who holds it, for those who may see that."""
 
 
 class InQueue(Struct):
@@ -214,6 +262,7 @@ class Holder(Struct):
     meta: Words
     role: Role = "lock"
     slot: int | None = None
+    limit: int | None = None
 
 
 class Waiter(Struct):
@@ -239,6 +288,19 @@ class Inspection(_Answer):
     holders: list[Holder]
     waiters: list[Waiter]
     limit: int | None
+
+
+class Remembered(_Answer):
+    items: dict[str, int]
+
+
+class Done(_Answer):
+    """It was done."""
+
+
+class Observed(_Answer):
+    seen: str
+    """Changes when the name may have changed: pass it with the next call."""
 
 
 class About(_Answer):
@@ -272,7 +334,7 @@ class Call:
     then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
     """
 
-    __slots__ = ("gone", "identity", "peer", "query", "received_at", "wake")
+    __slots__ = ("exact", "gone", "identity", "peer", "query", "received_at", "wake")
 
     def __init__(
         self,
@@ -281,8 +343,11 @@ class Call:
         query: Mapping[str, str],
         received_at: float,
         wake: Signal,
+        exact: bool = False,
     ) -> None:
         self.identity = identity
+        self.exact = exact
+        """Names are meant byte for byte, even where Unicode has another form of them."""
         self.peer = peer
         self.query = query
         self.received_at = received_at

@@ -15,6 +15,7 @@ from ..errors import FencelockError, Unavailable
 from ..model import Request
 from ..world import Signal, World, sleep
 from .access import Access
+from .observations import Observations
 from .problems import Problem
 
 P = ParamSpec("P")
@@ -60,10 +61,12 @@ class Node:
         self.access = access
         self.auditor = auditor
         self.limits = limits
+        self.observations = Observations(world, engine)
         self.draining = False
         self.in_flight = 0
         self.log: Callable[[str], None] = lambda _: None
-        self._spent: dict[str, None] = {}
+        self._spent: dict[str, int] = {}
+        """By owner, its last attempt that is over."""
         self._undos: dict[str, Signal] = {}
         """By owner, what is being taken back: the same owner is not asked for meanwhile."""
         self._failures = 0
@@ -116,15 +119,14 @@ class Node:
 
     # Ids.
 
-    def spend(self, owner: str) -> None:
+    def spend(self, owner: str, attempt: int) -> None:
         """Remember an id whose lock was given back: a delayed copy of its acquire is refused."""
-        self._spent.pop(owner, None)
-        self._spent[owner] = None
+        self._spent[owner] = max(self._spent.pop(owner, 0), attempt)
         if len(self._spent) > SPENT_MAX:
             self._spent.pop(next(iter(self._spent)))
 
-    def refuse_spent(self, owner: str) -> None:
-        if owner in self._spent:
+    def refuse_spent(self, owner: str, attempt: int) -> None:
+        if self._spent.get(owner, -1) >= attempt:
             raise Problem("id-spent")
 
     # Undoing.

@@ -10,7 +10,7 @@ import pytest
 
 from fencelock import Unavailable
 from fencelock.engines.mysql.wire.pool import Pool
-from fencelock.engines.mysql.wire.room import Room, Slot
+from fencelock.wires.room import Room, Slot
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import mariadb
 from tests.servers.shared import shared

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fencelock.errors import Misconfigured
-from fencelock.wires.grpc.tls import Seal, Tls, context_of
+from fencelock.wires.grpc.tls import Seal, context_of
+from fencelock.wires.tls import Tls
 from tests.faults.flavors import SOON, Lab, run
 from tests.servers.tls import make_certificate
 from tests.wires.grpc.connections import connect, connection_to, refusal

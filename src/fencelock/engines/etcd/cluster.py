@@ -24,7 +24,7 @@ from ...model import Request
 from ...wires.grpc.connection import OnEnd, OnMessage
 from ...wires.grpc.server import Metadata
 from ...wires.grpc.status import RpcError
-from ...wires.grpc.tls import Tls
+from ...wires.tls import Tls
 from ...world import World
 from ..options import REQUEST_TIMEOUT_S, common, tls
 from .messages import replies, requests

@@ -1,4 +1,4 @@
-"""Set up TLS for both flavors; for threads, encrypt and decrypt apart from the socket.
+"""Set up TLS for HTTP/2; for threads, encrypt and decrypt apart from the socket.
 
 A socket of Python's own TLS cannot be read by one thread while another writes. Here whoever has the
 connection's mutex turns plain bytes into sealed ones and back, and the socket below stays a plain
@@ -9,52 +9,16 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import NamedTuple
 
-from ...errors import Misconfigured
+from ..tls import Tls
+from ..tls import context_of as make_context
 
 READ_MAX = 65_536
 
 
-class Tls(NamedTuple):
-    """Files in PEM format: who may be trusted, and who we are."""
-
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-
-
 def context_of(tls: Tls) -> ssl.SSLContext:
-    """Make a TLS context from files; without an authority, those of the system are trusted."""
-    if (tls.cert is None) != (tls.key is None):
-        raise Misconfigured("a certificate of the client needs both options: cert and key")
-    for path in tls:
-        _see(path)
-    try:
-        context = ssl.create_default_context(cafile=tls.ca)
-        if tls.cert is not None:
-            context.load_cert_chain(tls.cert, tls.key, _no_password)
-    except (ssl.SSLError, ValueError) as error:
-        raise Misconfigured(
-            f"the files for TLS are no certificates and keys in PEM format ({error})"
-        ) from error
-    context.set_alpn_protocols(["h2"])
-    return context
-
-
-def _see(path: str | None) -> None:
-    try:
-        if path is not None:
-            with open(path, "rb"):
-                pass
-    except OSError as error:
-        raise Misconfigured(f"{path} cannot be read ({error.strerror}): see the TLS options") from (
-            error
-        )
-
-
-def _no_password() -> str:
-    raise ValueError("the key is locked by a password")
+    """Make a TLS context over which HTTP/2 is spoken."""
+    return make_context(tls, "h2")
 
 
 def see_agreed(tls: ssl.SSLObject) -> None:

@@ -9,8 +9,9 @@ from ....wires.grpc.client_aio import AioClient, AioStream, connect
 from ....wires.grpc.connection import OnEnd, OnMessage
 from ....wires.grpc.server import Metadata, Server
 from ....wires.grpc.status import RpcError, cannot_connect
-from ....wires.grpc.tls import Tls, context_of
+from ....wires.grpc.tls import context_of
 from ....wires.single_flight_aio import AioSingleFlight
+from ....wires.tls import Tls
 from . import WORK
 
 CONNECT_S = 3.0  # for a stream

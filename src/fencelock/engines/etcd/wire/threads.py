@@ -12,7 +12,8 @@ from ....wires.grpc.connection import OnEnd, OnMessage
 from ....wires.grpc.server import Metadata, Server
 from ....wires.grpc.status import RpcError, cannot_connect
 from ....wires.grpc.stream_threads import ThreadsStream
-from ....wires.grpc.tls import Tls, context_of
+from ....wires.grpc.tls import context_of
+from ....wires.tls import Tls
 
 LOOK_S = 0.005
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import deque
 
 from ....errors import OutcomeUnknown, Unavailable
+from ....wires.room import Room, Slot
 from ....world import Signal, World, sleep
 from ..errors import DEADLOCK, refused
 from ..settings import Settings
 from .codec import Reply, ServerError
 from .connection import Connection, Wire
-from .room import Room, Slot
 
 FRESH_S = 1.0  # a connection that was used so lately is not looked at before it is used again
 TRIES = 10  # for statements that met others in a deadlock

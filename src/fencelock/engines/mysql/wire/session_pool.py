@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ....errors import OutcomeUnknown, Unavailable
 from ....model import Request
 from ....wires.disconnect_monitor import Hangups
+from ....wires.room import Room, Slot
 from ....world import World
 from ..._sql.hold import Hold
 from ..errors import refused
@@ -23,7 +24,6 @@ from ..get_lock import GetLockSql, identity_lock
 from ..settings import Settings
 from .codec import Reply, ServerError
 from .connection import Connection, Wire
-from .room import Room, Slot
 
 BRIEF_S = 0.03
 LOOK_S = 0.1  # how often who waits for a session looks whether the room for one was lost

@@ -25,6 +25,10 @@ class Room:
     def discard(self, one: object) -> None:
         self._all.discard(ref(one))
 
+    def living(self) -> list[object]:
+        """All that somebody still knows."""
+        return [found for one in list(self._all) if (found := one()) is not None]
+
     def __len__(self) -> int:
         for one in list(self._all):
             if one() is None:

@@ -1,0 +1,222 @@
+"""The lock service: every verb of the contract is a call of ``fencelock serve``.
+
+The service translates calls into the verbs of an engine of its own, and keeps nothing that matters.
+So the recipe is that of the engine behind it, and what is left to say here is what a network in
+between changes:
+
+* The owner is the id of a call, made before it is sent: asked again, through whichever node, the
+  holder gets the same fence and a waiter keeps its place. That is how a lost answer is resolved.
+* A lease is counted from when its call was sent, on our clock, and from what the service says that
+  it waited before it asked its engine. A node that froze, or a late answer, only shortens it.
+* One poll waits for all waiters of a client (``listener.py``).
+* A release or a withdrawal ends an attempt; a delayed copy of its acquire is refused. An owner that
+  tries again says so by the number of its attempt (``attempts.py``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ...engine import Address, Engine
+from ...errors import Misconfigured
+from ...model import (
+    Busy,
+    Finding,
+    Gone,
+    Grant,
+    Holding,
+    Request,
+    State,
+    Traits,
+    refused,
+    renewed,
+)
+from ...world import Signal, World
+from . import messages
+from .attempts import Attempts
+from .errors import problem_of
+from .listener import Listener
+from .messages import BATCH_MAX, Bodies
+from .observers import Observers
+from .replicas import Replicas
+from .settings import OPTIONS, read, without_token
+
+LOOK_S = 60.0  # the poll looks for all waiters; this is the net under it
+GRANTED, QUEUED, CONFLICT = 200, 202, 409
+
+
+class HttpEngine(Engine):
+    """``http://`` and ``https://``: several hosts are replicas of one service."""
+
+    schemes = ("http", "https")
+    options: ClassVar = OPTIONS
+    drivers = ("h11",)
+    traits = Traits("efficiency", "network", fence=True)
+
+    @classmethod
+    def settled(cls, address: Address) -> Address:
+        """A token of the URL goes to where no message shows it."""
+        return without_token(address)
+
+    def __init__(self, world: World, address: Address) -> None:
+        super().__init__(world, address)
+        self._settings = settings = read(address)
+        self._now = world.now
+        self._replicas = Replicas(world, settings)
+        self._bodies = Bodies(settings.prefix)
+        self._attempts = Attempts()
+        self._listener = Listener(
+            world, self._replicas, self._bodies, self._attempts, self._withdraw
+        )
+        self._observers = Observers(world, self._replicas)
+
+    async def open(self) -> None:
+        about = await self._replicas.get("about")
+        self.traits = messages.read_traits(about)
+        self.session_bound = about["traits"].get("session_bound") is True
+        if about["traits"]["scope"] == "process" and len(self._settings.nodes) > 1:
+            raise Misconfigured(
+                f"{self.address.public} names several nodes, and each keeps locks of its own in "
+                f"its memory ({about['engine']}://): name one, or give them one store"
+            )
+
+    async def close(self) -> None:
+        self._observers.close()
+        await self._listener.close()
+        self._replicas.close()
+
+    def close_nowait(self) -> None:
+        self._observers.close()
+        self._listener.close_nowait()
+        self._replicas.close()
+
+    # Acquire, renew, release
+
+    async def acquire(self, request: Request) -> Grant | Busy:
+        if request.queue and (pushed := self.pushed_grant(request)) is not None:
+            return pushed
+        attempt, joins = self._attempts.begin(request.owner), request.queue or request.waits
+        body, sent_at = self._bodies.acquire(request, attempt, keep=joins), self._now()
+        response = await self._replicas.send(
+            "POST", "acquire", body, self._within(request.ttl), "calls"
+        )
+        if response.status == CONFLICT:
+            kind, problem = problem_of(response)
+            if kind == "busy":
+                return refused(LOOK_S, problem.get("position"), False, _holder(problem))
+            if kind == "superseded" and joins:  # a poll waits for it, which has taken over
+                return refused(LOOK_S, None, True, "")
+        answer = self._replicas.read(response)
+        if response.status == QUEUED:
+            return refused(LOOK_S, answer["position"], True, _holder(answer))
+        return messages.read_lease(answer, request, sent_at, self._now())
+
+    def _within(self, ttl: float) -> float:
+        """How long a call may take: what comes after the ttl is of no use."""
+        return min(ttl, self._settings.request_timeout)
+
+    async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
+        answers: list[Grant | Gone] = []
+        for first in range(0, len(grants), BATCH_MAX):
+            some = grants[first : first + BATCH_MAX]
+            wished, within = renewed(some, self._now()), min(grant.ttl for grant in some) / 3
+            body = {"leases": [self._bodies.held(grant) for grant in some]}
+            answer = await self._replicas.call("renew", body, self._within(within), "renewals")
+            both = zip(answer["leases"], wished, strict=True)
+            answers += [messages.read_renewal(one, grant) for one, grant in both]
+        return answers
+
+    async def release(self, grant: Grant) -> bool:
+        (freed,) = await self.release_all([grant])
+        return freed
+
+    async def release_all(self, grants: Sequence[Grant]) -> list[bool]:
+        freed: list[bool] = []
+        for first in range(0, len(grants), BATCH_MAX):
+            some = grants[first : first + BATCH_MAX]
+            leases = [self._bodies.held(one, self._attempts.number(one.owner)) for one in some]
+            within = self._within(min(grant.ttl for grant in some))
+            answer = await self._replicas.call("release", {"leases": leases}, within)
+            freed += [one["released"] is True for one in answer["leases"]]
+            for grant in some:
+                self._attempts.end(grant.owner)
+        return freed
+
+    async def withdraw(self, request: Request) -> None:
+        self._listener.void(request.owner)
+        try:
+            await self._withdraw(request)
+        finally:
+            self._attempts.end(request.owner)
+
+    async def _withdraw(self, request: Request) -> None:
+        name, owner, share = request.name, request.owner, request.share
+        unwanted = self._bodies.unwanted(name, owner, share, self._attempts.number(owner))
+        await self._replicas.call("withdraw", {"wants": [unwanted]})
+
+    # Wait
+
+    async def watch(self, request: Request, signal: Signal) -> None:
+        self._listener.watch(request, signal)
+
+    def pushed_grant(self, request: Request) -> Grant | None:
+        return self._listener.pushed_grant(request.owner)
+
+    async def unwatch(self, request: Request) -> None:
+        self._listener.unwatch(request.owner)
+
+    # Observe
+
+    async def announce(self, name: str) -> None:
+        await self._replicas.call("announce", self._bodies.name(name))
+
+    async def observe(self, name: str, signal: Signal) -> None:
+        await self._observers.observe(self._bodies.name(name), signal)
+
+    async def unobserve(self, name: str, signal: Signal) -> None:
+        self._observers.unobserve(signal)
+
+    # Remember
+
+    async def remember(self, name: str, item: str, number: int, keep: float) -> None:
+        body = {**self._bodies.name(name), "item": item, "number": number, "keep": keep}
+        await self._replicas.call("remember", body)
+
+    async def recall(self, name: str) -> Mapping[str, int]:
+        answer = await self._replicas.look("recall", self._bodies.name(name))
+        return {str(item): int(number) for item, number in answer["items"].items()}
+
+    async def forget(self, name: str) -> None:
+        await self._replicas.call("forget", self._bodies.name(name))
+
+    # Inspect
+
+    async def inspect(self, name: str) -> State:
+        return self._bodies.state(await self._replicas.look("inspect", self._bodies.name(name)))
+
+    async def scan(self, prefix: str) -> list[Holding]:
+        found: list[Holding] = []
+        after: str | None = None
+        while True:
+            page = await self._replicas.get("locks", self._bodies.page(prefix, after))
+            found += map(self._bodies.holding, page["locks"])
+            if page["next"] is None:
+                return found
+            after = str(page["next"])
+
+    async def revoke(self, name: str, reason: str) -> bool:
+        answer = await self._replicas.call("revoke", {**self._bodies.name(name), "reason": reason})
+        return answer["revoked"] is True
+
+    async def diagnose(self) -> list[Finding]:
+        from .doctor import diagnose
+
+        return diagnose(self._settings, await self._replicas.get("about"))
+
+
+def _holder(answer: Mapping[str, object]) -> str:
+    """What is known of who holds the lock, as JSON text."""
+    words = answer.get("holder")
+    return json.dumps(words) if isinstance(words, dict) else ""

@@ -1,0 +1,132 @@
+"""Map what a node answers that is no success: one table, from the kind of a problem to an error.
+
+A problem of the service says itself whether the call may have taken effect. What did not come from
+the service, such as the error page of a proxy, proves nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from ...errors import (
+    Denied,
+    EngineError,
+    FencelockError,
+    Misconfigured,
+    OutcomeUnknown,
+    Unavailable,
+    Unsupported,
+    UsageError,
+)
+from ...model import shown
+from .wire.http1 import Response
+
+PREFIX = "urn:fencelock:problem:"
+TEXT_MAX = 300
+
+_TABLE: dict[str, tuple[type[EngineError], str]] = {
+    "unauthorized": (
+        Denied,
+        "the service asks for a valid token: give token=, token_file= or set FENCELOCK_TOKEN",
+    ),
+    "forbidden": (
+        Denied,
+        "this identity may not do that: have the verb allowed for it, and for such a name",
+    ),
+    "wrong-host": (
+        Misconfigured,
+        "the service does not answer to this host: list it as hosts in its file",
+    ),
+    "quota": (
+        Unavailable,
+        "a quota of this identity is used up: call less often or hold less, or have it raised",
+    ),
+    "unsupported-safety": (Unsupported, "the engine of the service does not promise this safety"),
+    "unsupported": (Unsupported, "the engine of the service cannot do that"),
+    "engine-unavailable": (Unavailable, "the engine of the service cannot serve now"),
+    "draining": (Unavailable, "this node is shutting down"),
+    "overloaded": (Unavailable, "this node has too many calls under way"),
+    "slow-request": (Unavailable, "the request took too long to arrive"),
+    "audit-unwritable": (Unavailable, "the audit file of the service cannot be written"),
+    "id-spent": (Unavailable, "this attempt was taken back before: acquire again"),
+    "superseded": (Unavailable, "another call of the same attempt has taken over"),
+    "not-found": (
+        Misconfigured,
+        "the service has no such call: it is older than this client, or the path is wrong",
+    ),
+    "method-not-allowed": (Misconfigured, "the service is not of the version of this client"),
+}
+
+
+def problem_of(response: Response) -> tuple[str, dict[str, Any]]:
+    """The kind and the members of a problem of the service; nothing of what others answered."""
+    found = body_of(response)
+    kind = str(found.get("type", ""))
+    return (kind.removeprefix(PREFIX), found) if kind.startswith(PREFIX) else ("", found)
+
+
+def body_of(response: Response) -> dict[str, Any]:
+    """The members of a JSON object; none of anything else."""
+    try:
+        found: object = json.loads(response.body)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def mapped(response: Response, where: str) -> FencelockError:
+    """The error of ours for an answer that is no success."""
+    kind, problem = problem_of(response)
+    if not kind:
+        return _foreign(response, where)
+    detail = shown(str(problem.get("detail", "")))[:TEXT_MAX]
+    if problem.get("may_have_happened", True):
+        return OutcomeUnknown(
+            f"{where}: the service does not know what became of the call ({detail}): it may have "
+            "taken effect"
+        )
+    if kind == "invalid":
+        return UsageError(detail)
+    error, advice = _TABLE.get(
+        kind, (Misconfigured, "the service and this client do not understand each other")
+    )
+    return error(f"{where}: {advice} ({detail}); nothing happened")
+
+
+def _foreign(response: Response, where: str) -> FencelockError:
+    if response.status < 500:
+        return Misconfigured(
+            f"{where} answered {response.status}, and not as a fencelock service does: see whether "
+            "the URL leads to `fencelock serve`"
+        )
+    return OutcomeUnknown(
+        f"{where} answered {response.status}, and not as a fencelock service does: perhaps a proxy "
+        "in between; the call may have taken effect"
+    )
+
+
+def unreadable(where: str) -> OutcomeUnknown:
+    """The error of an answer that succeeded and cannot be read."""
+    return OutcomeUnknown(
+        f"{where} answered what this client cannot read: it may have taken effect. See whether "
+        "the URL leads to `fencelock serve`"
+    )
+
+
+def silent(where: str, why: object) -> OutcomeUnknown:
+    """The error of a call that was sent and not answered."""
+    return OutcomeUnknown(f"{where} did not answer ({why}): the call may have taken effect")
+
+
+def unreachable(where: str, why: object) -> Unavailable:
+    """The error of a call that was not sent."""
+    return Unavailable(f"{where} cannot be reached ({why}); nothing happened")
+
+
+def untrusted(where: str, why: object) -> Misconfigured:
+    """The error of a node whose certificate, or whose view of ours, does not fit."""
+    return Misconfigured(
+        f"{where}: TLS failed ({why}); nothing was sent. Name the authority of its certificate by "
+        "ca=, see that it is for this host, and name cert= and key= if it asks for one"
+    )

@@ -1,0 +1,174 @@
+"""Wait for the waiters of one client: one poll of the service for all of them.
+
+A poll names all that are waited for, and is answered as soon as one of them is granted. Who begins
+to wait meanwhile needs a new poll: the service ends the older one of the same inbox, which is
+``superseded``, and hands over what that waited for. So two jobs take turns, and one of them is idle
+nearly always.
+
+A poll that fails lets all waiters look by themselves: they meet the same in their own calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ...errors import FencelockError
+from ...model import Grant, Request
+from ...world import Job, Signal, World, sleep
+from .attempts import Attempts
+from .messages import BATCH_MAX, Bodies, id_of, read_lease
+from .replicas import Replicas
+
+POLL_S = 20.0  # how long a poll waits: a node that fell silent is noticed soon after
+ANSWER_S = 5.0  # how long its answer may take after that
+RETRY_S = 0.2  # after a poll that failed
+JOBS = 2
+CLOSE_S = 2.0
+
+
+class Waiter:
+    """One who waits."""
+
+    __slots__ = ("grant", "request", "signal")
+
+    def __init__(self, request: Request, signal: Signal) -> None:
+        self.request = request
+        self.signal = signal
+        self.grant: Grant | None = None
+        """What a poll has brought."""
+
+
+class Listener:
+    """The poll of one client."""
+
+    def __init__(
+        self,
+        world: World,
+        replicas: Replicas,
+        bodies: Bodies,
+        attempts: Attempts,
+        give_back: Callable[[Request], Awaitable[None]],
+    ) -> None:
+        self._world = world
+        self._replicas = replicas
+        self._bodies = bodies
+        self._attempts = attempts
+        self._give_back = give_back
+        """Takes back what was granted to an attempt that is over."""
+        self.inbox = world.owner()
+        self._waiters: dict[str, Waiter] = {}
+        self._mutex = world.mutex()
+        self._changed = world.signal()
+        self._stale = False
+        """Whether somebody waits that no poll names."""
+        self._polls = 0
+        """How many polls were begun."""
+        self._idle = 0
+        self._jobs: list[Job] = []
+        self._closing = False
+
+    def watch(self, request: Request, signal: Signal) -> None:
+        """Set the signal when this request was granted, or should look again."""
+        self._waiters[request.owner] = Waiter(request, signal)
+        self._stale = True
+        with self._mutex:
+            if not self._idle and len(self._jobs) < JOBS and not self._closing:
+                self._jobs.append(self._world.keep(self._listen, "fencelock-listener"))
+        self._changed.set()
+
+    def unwatch(self, owner: str) -> None:
+        """Forget an owner that waits no more."""
+        self._waiters.pop(owner, None)
+
+    def pushed_grant(self, owner: str) -> Grant | None:
+        """Return, once, what a poll has brought to an owner."""
+        waiter = self._waiters.get(owner)
+        if waiter is None:
+            return None
+        grant, waiter.grant = waiter.grant, None
+        return grant
+
+    def void(self, owner: str) -> None:
+        """Forget what a poll has brought to an owner that takes its attempt back."""
+        self.pushed_grant(owner)
+
+    def close_nowait(self) -> None:
+        """End without waiting."""
+        self._closing = True
+        self._changed.set()
+        self._replicas.close_polls()
+
+    async def close(self) -> None:
+        """End."""
+        self.close_nowait()
+        for job in self._jobs:
+            self._changed.set()
+            await job.join(self._world.now() + CLOSE_S)
+
+    # Polling
+
+    async def _listen(self) -> None:
+        while not self._closing:
+            waiters, number = self._next()
+            if not waiters:
+                self._idle += 1
+                try:
+                    await self._world.wait(self._changed, None)
+                finally:
+                    self._idle -= 1
+                if not self._closing:
+                    self._changed.clear()
+                continue
+            try:
+                await self._poll(waiters, number)
+            except FencelockError:
+                self._wake(waiters)
+                await sleep(self._world, RETRY_S)
+                self._poll_again()
+
+    def _next(self) -> tuple[dict[str, Waiter], int]:
+        """Who is to be polled for, if anybody is whom no poll names; and the number of the poll."""
+        with self._mutex:
+            if not self._stale:
+                return {}, 0
+            self._stale = False
+            self._polls += 1
+            waiting = [(o, w) for o, w in list(self._waiters.items()) if w.grant is None]
+            return dict(waiting[:BATCH_MAX]), self._polls
+
+    async def _poll(self, waiters: dict[str, Waiter], number: int) -> None:
+        """Poll once, and hand over what it brings."""
+        attempts, sent_at = self._attempts, self._world.now()
+        wants = [self._bodies.want(w.request, attempts.number(o)) for o, w in waiters.items()]
+        body = {"inbox": self.inbox, "hold": POLL_S, "wants": wants}
+        answer = await self._replicas.call("wait", body, POLL_S + ANSWER_S, "polls")
+        by_id = {id_of(owner): waiter for owner, waiter in waiters.items()}
+        for lease in answer["granted"]:
+            waiter = by_id.get(str(lease["id"]))
+            if waiter is not None:
+                await self._granted(waiter, lease, sent_at)
+        if not answer["superseded"] or number == self._polls:
+            self._poll_again()
+
+    async def _granted(self, waiter: Waiter, lease: dict[str, Any], sent_at: float) -> None:
+        """Hand a lease to its waiter; one that came too late is given back.
+
+        An owner that is not known here any more may hold the lock by now: then it stays held.
+        """
+        owner = waiter.request.owner
+        if self._attempts.is_over(owner):
+            await self._give_back(waiter.request)
+        elif self._waiters.get(owner) is waiter:
+            waiter.grant = read_lease(lease, waiter.request, sent_at, self._world.now())
+            waiter.signal.set()
+
+    def _poll_again(self) -> None:
+        """Have those polled for that still wait."""
+        if any(waiter.grant is None for waiter in list(self._waiters.values())):
+            self._stale = True
+            self._changed.set()
+
+    def _wake(self, waiters: dict[str, Waiter]) -> None:
+        for waiter in waiters.values():
+            waiter.signal.set()

@@ -1,0 +1,63 @@
+"""Tell those who observe a name that it may have changed: one poll of the service for each."""
+
+from __future__ import annotations
+
+from ...errors import FencelockError
+from ...world import Signal, World, sleep
+from .replicas import Replicas
+
+POLL_S = 20.0
+RETRY_S = 0.2
+
+
+class Observer:
+    """One who observes a name."""
+
+    def __init__(self, name: dict[str, object], signal: Signal, seen: str) -> None:
+        self.name = name
+        self.signal = signal
+        self.seen = seen
+        """What the service called the state of the name when it was last seen."""
+        self.ended = False
+
+
+class Observers:
+    """Those of one client."""
+
+    def __init__(self, world: World, replicas: Replicas) -> None:
+        self._world = world
+        self._replicas = replicas
+        self._all: list[Observer] = []
+
+    async def observe(self, name: dict[str, object], signal: Signal) -> None:
+        """Have the signal set from now on."""
+        answer = await self._replicas.look("observe", {**name, "hold": 0.0})
+        observer = Observer(name, signal, str(answer["seen"]))
+        self._all.append(observer)
+        self._world.spawn(self._poll(observer), "fencelock-observer")
+
+    def unobserve(self, signal: Signal) -> None:
+        """End what ``observe`` began. Its poll ends by itself."""
+        for observer in self._all:
+            if observer.signal is signal:
+                self._all.remove(observer)
+                observer.ended = True
+                return
+
+    async def _poll(self, observer: Observer) -> None:
+        while not observer.ended:
+            body = {**observer.name, "seen": observer.seen, "hold": POLL_S}
+            try:
+                seen = str((await self._replicas.look("observe", body, POLL_S))["seen"])
+            except FencelockError:
+                observer.signal.set()  # what is announced meanwhile is lost
+                await sleep(self._world, RETRY_S)
+                continue
+            if seen != observer.seen:
+                observer.seen = seen
+                observer.signal.set()
+
+    def close(self) -> None:
+        """End all."""
+        for observer in self._all:
+            observer.ended = True

@@ -1,0 +1,143 @@
+"""Send calls to the nodes of a service, which are replicas: one after the other, never two at once.
+
+A call goes to the node that served the last one. If that cannot be reached, or says that nothing
+happened because it cannot serve, the same call goes to the next node: it has not been served
+before. A call that was sent and not answered is not sent again, here: the caller asks again for the
+same owner, and that goes to the next node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlencode
+
+from ...errors import OutcomeUnknown, Unavailable
+from ...wires.tls import context_of
+from ...world import World
+from .errors import body_of, mapped, problem_of, unreadable
+from .settings import Settings, token_of
+from .wire import connect_in
+from .wire.connection import Node
+from .wire.http1 import Response
+from .wire.pool import Pool
+
+Purpose: TypeAlias = Literal["calls", "renewals", "polls"]
+SCHEMA = 1
+UNAUTHORIZED, CANNOT_SERVE = 401, 503
+POLLS_MAX = 64  # connections that wait for a change
+
+
+class Replicas:
+    """The nodes of one service."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        self._settings = settings
+        context = None if settings.tls is None else context_of(settings.tls, "http/1.1")
+        self._nodes = [Node(*one, context, settings.connect_timeout) for one in settings.nodes]
+        connect, sizes = connect_in(world), {"calls": settings.pool, "renewals": 1}
+        self._pools: dict[tuple[int, str], Pool] = {}
+        for number, node in enumerate(self._nodes):
+            for purpose in ("calls", "renewals", "polls"):
+                size = sizes.get(purpose, POLLS_MAX)
+                headers = partial(self._headers, node)
+                self._pools[number, purpose] = Pool(world, connect, node, headers, size)
+        self._current = 0
+        """The node that serves, as far as is known."""
+
+    def _headers(self, node: Node) -> tuple[tuple[str, str], ...]:
+        headers = (
+            ("host", node.where),
+            ("user-agent", "fencelock"),
+            ("fencelock-names", "exact"),  # ours are compared byte by byte, whatever the engine
+        )
+        token = token_of(self._settings)
+        return headers if token is None else (*headers, ("authorization", f"Bearer {token}"))
+
+    @property
+    def where(self) -> str:
+        """The node that serves, for messages."""
+        return self._nodes[self._current].where
+
+    async def get(self, verb: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Read something; that no answer came changes nothing."""
+        target = f"{verb}?{urlencode(query)}" if query else verb
+        return await self._read("GET", target, None, self._settings.request_timeout, "calls")
+
+    async def look(self, verb: str, body: object, timeout: float = 0.0) -> dict[str, Any]:
+        """Make a call that changes nothing."""
+        seconds = self._settings.request_timeout + timeout
+        return await self._read("POST", verb, body, seconds, "polls" if timeout else "calls")
+
+    async def _read(
+        self, method: str, verb: str, body: object, timeout: float, purpose: Purpose
+    ) -> dict[str, Any]:
+        try:
+            return self.read(await self.send(method, verb, body, timeout, purpose))
+        except OutcomeUnknown as error:
+            raise Unavailable(f"{error}; it was a question only, so nothing changed") from error
+
+    async def call(
+        self, verb: str, body: object, timeout: float | None = None, purpose: Purpose = "calls"
+    ) -> dict[str, Any]:
+        """Make a call that changes something, and return what was answered."""
+        seconds = self._settings.request_timeout if timeout is None else timeout
+        return self.read(await self.send("POST", verb, body, seconds, purpose))
+
+    def read(self, response: Response) -> dict[str, Any]:
+        """The members of an answer; raise what it says where it is no success."""
+        if response.status not in (200, 202):
+            raise mapped(response, self.where)
+        found = body_of(response)
+        if found.get("schema") != SCHEMA:
+            raise unreadable(self.where)
+        return found
+
+    async def send(
+        self, method: str, verb: str, body: object, timeout: float, purpose: Purpose
+    ) -> Response:
+        """Have a node answer: each is tried at most once, and only while nothing was done."""
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        target = f"{self._settings.path}/v1/{verb}"
+        for left in range(len(self._nodes) - 1, -1, -1):
+            number = self._current
+            pool = self._pools[number, purpose]
+            try:
+                response = await pool.call(method, target, data, timeout)
+            except Unavailable:
+                self._leave(number)
+                if not left:
+                    raise
+                continue
+            except OutcomeUnknown:
+                self._leave(number)
+                raise
+            if response.status == UNAUTHORIZED:
+                pool.renew()  # a token that was replaced is read with the next connection
+            if not (response.status == CANNOT_SERVE and left and _nothing_happened(response)):
+                return response
+            self._leave(number)
+        raise AssertionError("unreachable")
+
+    def _leave(self, number: int) -> None:
+        """Have the next call go to another node, unless one has been chosen meanwhile."""
+        if self._current == number:
+            self._current = (number + 1) % len(self._nodes)
+
+    def close_polls(self) -> None:
+        """End the polls: no more can be made."""
+        for (_, purpose), pool in self._pools.items():
+            if purpose == "polls":
+                pool.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for pool in self._pools.values():
+            pool.close()
+
+
+def _nothing_happened(response: Response) -> bool:
+    kind, problem = problem_of(response)
+    return bool(kind) and problem.get("may_have_happened") is False

@@ -1,0 +1,108 @@
+"""Connections for threads: a blocking socket, used by one thread at a time."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+
+from ....world import World
+from ..errors import silent, unreachable, untrusted
+from .connection import Node
+from .http1 import Http1, Response
+
+CHUNK = 65_536
+
+
+class ThreadsConnection:
+    """One connection of a blocking program."""
+
+    def __init__(self, world: World, sock: socket.socket, http: Http1, where: str) -> None:
+        self._world = world
+        self._socket = sock
+        self._http = http
+        self._where = where
+        self.is_closed = False
+
+    async def call(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
+        now, limit = self._world.now, self._world.limit()
+        until = min(now() + timeout, limit)
+        try:
+            data = self._http.request(method, target, body)
+            self._wait_until(until)
+            self._socket.sendall(data)
+        except OSError as error:  # less than a whole request is never served
+            self._drop()
+            raise unreachable(self._where, error) from error
+        except BaseException:
+            self._drop()
+            raise
+        try:
+            response = None
+            while response is None:
+                self._wait_until(until)
+                response = self._http.feed(self._socket.recv(CHUNK))
+        except TimeoutError:
+            self._drop()
+            raise silent(self._where, f"in {timeout:g} s") from None
+        except OSError as error:
+            self._drop()
+            raise silent(self._where, error) from error
+        except BaseException:  # Ctrl-C: the answer is still to come, and would be taken for another
+            self._drop()
+            raise
+        if not self._http.reusable:
+            self._drop()
+        return response
+
+    def _wait_until(self, moment: float) -> None:
+        left = moment - self._world.now()
+        if left <= 0:
+            raise TimeoutError("the time is over")
+        self._socket.settimeout(left)
+
+    def closed_by_node(self) -> bool:
+        if self.is_closed:
+            return True
+        try:
+            return bool(select.select([self._socket], [], [], 0)[0])  # nothing is owed: it is over
+        except (OSError, ValueError):
+            return True
+
+    def _drop(self) -> None:
+        self.is_closed = True
+        self._socket.close()
+
+    def close(self) -> None:
+        """Shut down first: a thread that reads would not see that the socket is closed."""
+        self.is_closed = True
+        try:
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        except OSError:
+            pass  # the node was first
+        self._socket.close()
+
+
+async def connect_threads(
+    world: World, node: Node, headers: tuple[tuple[str, str], ...]
+) -> ThreadsConnection:
+    """Connect, within the caller's time."""
+    left = min(node.connect_timeout, world.limit() - world.now())
+    if left <= 0:
+        raise unreachable(node.where, "the caller's time is over")
+    try:
+        sock = socket.create_connection((node.host, node.port), left)
+    except (OSError, UnicodeError) as error:
+        raise unreachable(node.where, error) from error
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if node.tls is not None:
+            sock = node.tls.wrap_socket(sock, server_hostname=node.host)
+    except BaseException as error:
+        sock.close()
+        if isinstance(error, ssl.SSLError):
+            raise untrusted(node.where, error) from error
+        if isinstance(error, OSError):
+            raise unreachable(node.where, error) from error
+        raise
+    return ThreadsConnection(world, sock, Http1(headers), node.where)
