@@ -48,6 +48,8 @@ class Backend(ABC):
     """The servers of one run, and the engines that reach them."""
 
     fifo = True
+    is_tiered = False
+    """Whether its servers reach each other, and can be cut off from each other."""
     looks_within = 1.0
     """How soon a waiter finds a lock that came free without a word."""
 
@@ -105,6 +107,10 @@ class Backend(ABC):
     @abstractmethod
     def revoked(self) -> Collection[str]:
         """Owners from whom somebody took the lock away."""
+
+    def owner(self, owner: str) -> str:
+        """By what the servers know an owner of a client."""
+        return owner
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Have this called whenever a server has served something that may have changed what it

@@ -90,7 +90,8 @@ class Client:
 
     def _asked(self, request: Request) -> None:
         op = self._op(request.name)
-        self._run.observers[request.name].asked(request.owner, self.name, op)
+        owner = self._run.backend.owner(request.owner)
+        self._run.observers[request.name].asked(owner, self.name, op)
 
     def _op(self, name: str) -> int:
         """The operation of this task that is about a name."""

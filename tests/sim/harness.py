@@ -34,7 +34,9 @@ from tests.sim.network import Conditions, Network
 from tests.sim.observer import WITNESSED, Observer, SharesObserver
 from tests.sim.plan import CUTS, NAME, NAMES, TTLS, Fault, Plan, Visit
 from tests.sim.resource import REGISTER, Register
+from tests.sim.service import ServiceBackend
 
+PLAYED: dict[str, type[Backend]] = {**BACKENDS, "service": ServiceBackend}
 STEPS_MAX = 200_000
 TIME_MAX_S = 200.0  # whoever waits for longer than that waits for ever
 KINDS = {"semaphore": "semaphore", "rwlock": "rwlock", "barrier": "semaphore"}
@@ -69,7 +71,7 @@ class Run:
         self.network = Network(self.simulation, plan.conditions)
         kind = KINDS.get(plan.recipe, "lock")
         name = slots_name(NAME, self.limit) if plan.recipe == "barrier" else NAME
-        self.backend: Backend = BACKENDS[backend](self.network, plan.request_timeout, kind, name)
+        self.backend: Backend = PLAYED[backend](self.network, plan.request_timeout, kind, name)
         self.guarded = guarded
         self._registers: dict[str, Register] = {}
         self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
@@ -119,7 +121,8 @@ class Run:
     def _promised(self) -> Promises:
         """What this backend promises under these faults."""
         kinds = self.plan.kinds()
-        sane = not kinds & ({"amnesia"} if self.name == "store" else {"amnesia", "step"})
+        steady = self.name in ("store", "service")  # no clock of theirs that steps counts
+        sane = not kinds & ({"amnesia"} if steady else {"amnesia", "step"})
         calls = 8 * self.plan.conditions.delay_max
         return Promises(
             exclusive=sane,
@@ -141,7 +144,7 @@ class Run:
     def _undone_within(self) -> float | None:
         """How soon an attempt that is said to have failed leaves nothing: at once where requests
         arrive in the order in which they were sent, also those that nobody waits for any more."""
-        if self.is_flaky and self.name == "store":
+        if self.is_flaky and self.name in ("store", "service"):
             return None  # datagrams arrive twice
         if self.is_prompt and not self.plan.kinds() & set(CUTS):
             return 0.0

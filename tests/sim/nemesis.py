@@ -109,6 +109,8 @@ def _cut(run: Run, fault: Fault) -> None:
     client, node = run.client(fault).name, run.node(fault).name
     servers = [host.name for host in run.backend.hosts]
     everybody = [one.name for one in run.clients]
+    if run.backend.is_tiered:
+        everybody += [server for server in servers if server != node]
     up = [(client, server) for server in servers]
     down = [(server, client) for server in servers]
     isolated = [(one, node) for one in everybody] + [(node, one) for one in everybody]

@@ -99,7 +99,7 @@ class Observer:
     def _see_that_nobody_else_believes(self, holder: str) -> None:
         now = self._run.simulation.now
         for client, tenure, believed in self._beliefs():
-            if tenure.grant.owner != holder:
+            if self._cast.owner(tenure.grant.owner) != holder:
                 message = (
                     f"at {now:.6f} s the lock was given away while {client} believed in "
                     f"fence {tenure.grant.fence} until {believed:.6f} s"
@@ -114,7 +114,8 @@ class Observer:
                 continue
             client.tenures = [one for one in client.tenures if not one.ended]
             for tenure in client.tenures:
-                if tenure.grant.owner in self._revoked or tenure.grant.name != self._cast.name:
+                owner = self._cast.owner(tenure.grant.owner)
+                if owner in self._revoked or tenure.grant.name != self._cast.name:
                     continue  # it may believe until it hears of it
                 believed = client.world.true_time(tenure.valid_until())
                 if believed > now:
@@ -148,7 +149,8 @@ class SharesObserver(Observer):
     def _see_that_it_fits(self, newest: str) -> None:
         """What the servers keep, and what others believe in besides, is within the limit."""
         now, limit = self._run.simulation.now, self._run.limit
-        others = [one for one in self._beliefs() if one[1].grant.owner not in self._holders]
+        owner = self._cast.owner
+        others = [one for one in self._beliefs() if owner(one[1].grant.owner) not in self._holders]
         believed = sum(
             1 if one.role == "read" else units_of(one.grant.share) for _, one, _ in others
         )

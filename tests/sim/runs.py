@@ -11,8 +11,7 @@ import sys
 from contextlib import ExitStack
 
 from fencelock.judge import Event
-from tests.sim.backends import BACKENDS
-from tests.sim.harness import Run
+from tests.sim.harness import PLAYED, Run
 from tests.sim.plan import CLIMATES, RECIPES, Plan, draw_plan, shrink
 
 
@@ -61,7 +60,7 @@ def told(event: Event) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.runs", description=__doc__)
-    parser.add_argument("backend", choices=BACKENDS)
+    parser.add_argument("backend", choices=PLAYED)
     parser.add_argument("climate", choices=CLIMATES)
     parser.add_argument("seed", type=int)
     parser.add_argument("--recipe", choices=RECIPES, default="lock", help="what is played (lock)")

@@ -248,7 +248,10 @@ class Tickets:
             pass  # the connection that would tell of a push is gone
         other = self._by_owner.get(ticket.request.owner)
         if other is not None:  # somebody began to wait for it meanwhile
-            await self._node.engine.watch(other.request, other)
+            try:
+                await self._node.engine.watch(other.request, other)
+            except FencelockError:
+                pass  # its poll looks by itself, and the sweeper must not end here
             other.set()
 
     def _keep(self, poll: Poll) -> None:
