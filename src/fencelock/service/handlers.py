@@ -60,7 +60,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     if body.safety == "correctness" and node.engine.traits.safety != "correctness":
         raise Problem("unsupported-safety")
     try:
-        answer = await node.ask(node.engine.acquire, request)
+        answer = await node.in_turn(request.owner, partial(_first, service, request, body.attempt))
     except OutcomeUnknown:
         if body.id is None:  # nobody knows its id: nobody could ask again or release it
             node.world.spawn(node.try_to_take_back(request), "fencelock-take-back")
@@ -82,6 +82,16 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
         await tickets.end(poll, grants)
         return _handed_over(service, call, request, grants[0], given)
     return await _not_granted(service, call, body, poll, given, answer)
+
+
+async def _first(service: Service, request: Request, attempt: int) -> Grant | Busy:
+    """Try once, unless the attempt was given back while others of this owner had their turn."""
+    node, tickets = service
+    node.refuse_spent(request.owner, attempt)
+    answer = await node.ask(node.engine.acquire, request)
+    if isinstance(answer, Grant):
+        await tickets.leave(request.owner)
+    return answer
 
 
 async def _not_granted(
@@ -231,7 +241,7 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
 
 
 async def _released(node: Node, grant: Grant) -> bool:
-    return await node.ask(node.engine.release, grant)
+    return await node.in_turn(grant.owner, lambda: node.ask(node.engine.release, grant))
 
 
 async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Answer:
@@ -252,7 +262,7 @@ async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Ans
 
 
 async def _withdrawn(node: Node, request: Request) -> bool:
-    await node.ask(node.engine.withdraw, request)
+    await node.in_turn(request.owner, lambda: node.ask(node.engine.withdraw, request))
     return True
 
 

@@ -69,6 +69,8 @@ class Node:
         """By owner, its last attempt that is over."""
         self._undos: dict[str, Signal] = {}
         """By owner, what is being taken back: the same owner is not asked for meanwhile."""
+        self._turns: dict[str, Signal] = {}
+        """By owner, what the engine does for it now."""
         self._failures = 0
         self._probe_at = 0.0
         self.answered_at = world.now()
@@ -108,6 +110,20 @@ class Node:
     def _back_off(self) -> float:
         return float(min(PROBE_MIN_S * 2 ** min(self._failures, 10), PROBE_MAX_S))
 
+    async def in_turn(self, owner: str, work: Callable[[], Awaitable[R]]) -> R:
+        """Do one thing after the other for an owner: a call may come twice, and beside a poll.
+
+        An engine answers an owner that asks again, and need not know one that asks twice at once.
+        """
+        while (other := self._turns.get(owner)) is not None:
+            await self.world.wait(other, None)
+        done = self._turns[owner] = self.world.signal()
+        try:
+            return await work()
+        finally:
+            del self._turns[owner]
+            done.set()
+
     async def probe(self) -> bool:
         """Whether the engine answers, or has lately."""
         if self.world.now() - self.answered_at > LATELY_S or self._failures:
@@ -137,20 +153,29 @@ class Node:
         A node that was frozen takes nothing back: its client may have gone to another node with
         the same id, and holds the lock there.
         """
-        if self.stalled():
-            return
         done = self._undos[request.owner] = self.world.signal()
         try:
-            await self.ask(self.engine.withdraw, request)
+            await self.in_turn(request.owner, lambda: self._undo(request))
         finally:
             done.set()
             if self._undos.get(request.owner) is done:
                 del self._undos[request.owner]
 
+    async def _undo(self, request: Request) -> None:
+        if not self.stalled():
+            await self.ask(self.engine.withdraw, request)
+
     async def try_to_take_back(self, request: Request) -> None:
         """The same, where nobody is left who could be told that it failed."""
+        await self._try(self.take_back, request)
+
+    async def try_to_undo(self, request: Request) -> None:
+        """The same within the turn of its owner."""
+        await self._try(self._undo, request)
+
+    async def _try(self, undo: Callable[[Request], Awaitable[None]], request: Request) -> None:
         try:
-            await self.take_back(request)
+            await undo(request)
         except (FencelockError, Problem) as error:
             self.log(f"a request was not taken back, and ends by itself: {error}")
 

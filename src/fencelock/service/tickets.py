@@ -5,8 +5,8 @@ its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to none
 
 * A newer poll of an inbox ends the older one and takes its tickets over.
 * Without a poll nobody looks, so that nobody claims a lock: a ghost never gets one. An engine whose
-  pushes bring the grant itself is given it back at once; elsewhere the watch ends, and the engine
-  passes over a waiter that does not claim.
+  pushes bring the grant itself is given it back unless a poll comes within ``CLAIM_S``; elsewhere
+  the watch ends then, and the engine passes over a waiter that does not claim.
 * A ticket that nobody polled for ``KEEP_S`` is forgotten here. It is not withdrawn: its client may
   poll at another node under the same id, and would lose its place there, or the lock. Only where no
   other node can have the owner's place, or where the first in the queue holds the lock by being
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from .._client import policy
@@ -29,13 +30,25 @@ from .node import CALL_S, Node
 from .problems import Problem
 
 KEEP_S = 10.0
+CLAIM_S = 1.0  # between two polls of one client: a turn that comes then is not lost
 AT_ONCE = 64  # engine calls of one poll
 
 
 class Ticket:
     """One waiter. It is the signal that its engine sets, from whichever thread."""
 
-    __slots__ = ("identity", "kept_until", "look_at", "poll", "position", "request", "rung", "wake")
+    __slots__ = (
+        "claim_until",
+        "identity",
+        "kept_until",
+        "look_at",
+        "poll",
+        "position",
+        "request",
+        "rung",
+        "wake",
+        "withdrawn",
+    )
 
     def __init__(self, request: Request, identity: str, wake: Signal) -> None:
         self.request = request
@@ -47,6 +60,10 @@ class Ticket:
         self.look_at = 0.0
         self.position: int | None = None
         self.kept_until = 0.0
+        self.claim_until: float | None = None
+        """By when a poll has to come, where there is none and its turn has come."""
+        self.withdrawn = False
+        """Its lock was given back, or is waited for no more."""
 
     def set(self) -> None:
         self.rung = True
@@ -119,7 +136,7 @@ class Tickets:
             del older.tickets[request.owner]
             older.superseded = True
             older.call.wake.set()
-        ticket.poll = poll
+        ticket.poll, ticket.claim_until = poll, None
         poll.tickets[request.owner] = ticket
         return ticket if is_new else None
 
@@ -142,7 +159,7 @@ class Tickets:
             due = [t for t in poll.tickets.values() if t.rung or t.look_at <= now]
             granted = await self._look(poll, due)
             if poll.superseded or len(poll.tickets) < len(due):
-                granted = [grant for grant in granted if await self._is_for(poll, grant, due)]
+                granted = [grant for grant in granted if self._is_for(poll, grant)]
             ended = poll.superseded or poll.call.gone or node.draining or not poll.tickets
             if granted or ended or world.now() >= deadline:
                 return granted
@@ -167,17 +184,16 @@ class Tickets:
                     raise answer
         return granted
 
-    async def _is_for(self, poll: Poll, grant: Grant, looked_at: Sequence[Ticket]) -> bool:
-        """Whether a grant is for this poll: else a newer one gets it, or whoever comes next."""
+    def _is_for(self, poll: Poll, grant: Grant) -> bool:
+        """Whether a grant is for this poll: else a newer one gets it, or whoever gives it back.
+
+        A lock that is given back meanwhile is given back in the turn after the one that got it.
+        """
         if grant.owner in poll.tickets:
             return True
         ticket = self._by_owner.get(grant.owner)
         if ticket is not None:
             ticket.set()  # it looks again, and finds the same grant
-            return False
-        for looked in looked_at:  # it was withdrawn meanwhile
-            if looked.request.owner == grant.owner:
-                await self._node.try_to_take_back(looked.request)
         return False
 
     def _thunk(self, poll: Poll, ticket: Ticket) -> Callable[[], Coroutine[Any, Any, Grant | None]]:
@@ -194,13 +210,15 @@ class Tickets:
         handed = node.engine.pushed_grant(request)
         if handed is None or handed.asked_at < poll.call.received_at:
             try:
-                answer = await node.ask(node.engine.acquire, request)
+                answer = await node.in_turn(request.owner, partial(self._ask, poll, ticket))
             except BaseException:
                 ticket.rung = True
                 raise
         else:
             answer = handed
         now = node.world.now()
+        if answer is None:
+            return None
         if isinstance(answer, Busy):
             ticket.position = answer.position
             ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
@@ -209,6 +227,12 @@ class Tickets:
             await node.take_back(request)
             raise too_late(request)
         return answer
+
+    async def _ask(self, poll: Poll, ticket: Ticket) -> Grant | Busy | None:
+        """Ask the engine, unless another call has taken over while others had their turn."""
+        if ticket.poll is not poll or ticket.withdrawn:
+            return None
+        return await self._node.ask(self._node.engine.acquire, ticket.request)
 
     async def end(self, poll: Poll, granted: Sequence[Grant]) -> None:
         """End a poll: what was granted waits no more, and the other tickets are kept a while."""
@@ -227,7 +251,13 @@ class Tickets:
         return [ticket.request for ticket in tickets]
 
     async def forget(self, owner: str) -> None:
-        """Wait for this owner no more."""
+        """Wait for this owner no more: its lock was given back, or is not wanted."""
+        if (ticket := self._by_owner.get(owner)) is not None:
+            ticket.withdrawn = True
+            await self.leave(owner)
+
+    async def leave(self, owner: str) -> None:
+        """Wait for this owner no more: another call tells of its grant."""
         ticket = self._by_owner.get(owner)
         if ticket is not None:
             if ticket.poll is not None:
@@ -276,18 +306,27 @@ class Tickets:
         world = self._node.world
         while not self._node.draining:
             now = world.now()
-            kept = [ticket for ticket in self._by_owner.values() if ticket.poll is None]
-            for ticket in kept:
-                late = ticket.rung or ticket.kept_until <= now
-                if late and ticket.poll is None:
-                    await self._sweep_out(ticket)
-            soonest = min((ticket.kept_until for ticket in kept), default=now + KEEP_S)
-            await world.wait(self._wake, max(soonest, now))
+            for ticket in [ticket for ticket in self._by_owner.values() if ticket.poll is None]:
+                if ticket.rung and ticket.claim_until is None:
+                    ticket.claim_until = now + CLAIM_S
+                if _ends_at(ticket) <= now:
+                    await self._node.in_turn(ticket.request.owner, partial(self._sweep_out, ticket))
+            left = [_ends_at(one) for one in self._by_owner.values() if one.poll is None]
+            await world.wait(self._wake, min(left, default=now + KEEP_S))
             self._wake.clear()
 
     async def _sweep_out(self, ticket: Ticket) -> None:
-        engine = self._node.engine
-        handed = engine.pushed_grant(ticket.request) is not None
+        """Forget a ticket, in the turn of its owner, unless somebody polls for it again."""
+        engine, request = self._node.engine, ticket.request
+        if ticket.poll is not None or self._by_owner.get(request.owner) is not ticket:
+            return
+        handed = engine.pushed_grant(request) is not None
         await self.drop(ticket)
         if handed or engine.first_holds or not engine.traits.portable:
-            await self._node.try_to_take_back(ticket.request)
+            await self._node.try_to_undo(request)
+
+
+def _ends_at(ticket: Ticket) -> float:
+    """When a ticket that nobody polls for is forgotten."""
+    claim_until = ticket.claim_until
+    return ticket.kept_until if claim_until is None else min(claim_until, ticket.kept_until)
