@@ -52,6 +52,7 @@ class Sent(NamedTuple):
     method: str
     target: str
     body: bytes | None
+    headers: Mapping[str, str]
 
 
 class _Audit:
@@ -160,9 +161,10 @@ class ServiceNode(Host):
         """As the application does: see ``service/app.py``."""
         node = self.service.node
         path, _, query = sent.target.partition("?")
-        call = Call(
-            ANONYMOUS, "peer", dict(parse_qsl(query)), node.world.now(), node.world.signal(), True
-        )
+        exact = sent.headers.get("fencelock-names") == "exact"
+        retries = sent.headers.get("fencelock-retries") == "same-id"
+        now, wake = node.world.now(), node.world.signal()
+        call = Call(ANONYMOUS, "peer", dict(parse_qsl(query)), now, wake, exact, retries)
         try:
             entry = calls.find(path, sent.method)
             if entry.waits and connection in self._connections:
@@ -203,8 +205,11 @@ class Edge:
 class SimConnection:
     """One connection of a client to a node."""
 
-    def __init__(self, world: SimWorld, node: ServiceNode, where: str) -> None:
+    def __init__(
+        self, world: SimWorld, node: ServiceNode, where: str, headers: Mapping[str, str]
+    ) -> None:
         self._world = world
+        self._headers = headers
         self._edge: Edge = world.edge
         self._node = node
         self._where = where
@@ -225,7 +230,7 @@ class SimConnection:
             raise unreachable(self._where, "no answer in time")
 
     async def call(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
-        world, sent = self._world, Sent(method, target, body)
+        world, sent = self._world, Sent(method, target, body, self._headers)
         if self.is_closed:
             raise unreachable(self._where, "the connection is closed")
         self._response = None
@@ -275,7 +280,7 @@ async def _connect(
     world: World, node: Address_, headers: tuple[tuple[str, str], ...]
 ) -> SimConnection:
     assert isinstance(world, SimWorld)
-    connection = SimConnection(world, world.edge.nodes[node.host], node.where)
+    connection = SimConnection(world, world.edge.nodes[node.host], node.where, dict(headers))
     try:
         await connection.dial(node.connect_timeout)
     except BaseException:

@@ -78,7 +78,8 @@ class App:
         identity = await self._identify(headers, peer)
         data = await self._body(entry, headers, attendant)
         exact = headers.get("fencelock-names") == "exact"
-        call = Call(identity, peer, query, received_at, node.world.signal(), exact)
+        retries = headers.get("fencelock-retries") == "same-id"
+        call = Call(identity, peer, query, received_at, node.world.signal(), exact, retries)
         if entry.waits:
             attendant.watch(call)
         return await calls.answer(self.service, entry, call, data)

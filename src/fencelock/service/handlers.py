@@ -68,7 +68,8 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     if isinstance(answer, Grant):
         if answer.valid_until > node.world.now():
             return _handed_over(service, call, request, answer, given)
-        await node.take_back(request)
+        if not call.retries:
+            await node.take_back(request)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
         raise _busy(call, body.name, answer)
@@ -203,7 +204,7 @@ def _giving_back(
             if node.world.now() - grant.asked_at < UNDELIVERED_S:
                 await node.try_to_take_back(request)
 
-    return give_back if won else None
+    return give_back if won and not call.retries else None
 
 
 async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:

@@ -224,7 +224,8 @@ class Tickets:
             ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
             return None
         if answer.valid_until <= now:
-            await node.take_back(request)
+            if not poll.call.retries:
+                await node.take_back(request)
             raise too_late(request)
         return answer
 

@@ -110,6 +110,7 @@ class HttpEngine(Engine):
                 return refused(LOOK_S, None, True, "")
         answer = self._replicas.read(response)
         if response.status == QUEUED:
+            self._listener.queued(request.owner)
             return refused(LOOK_S, answer["position"], True, _holder(answer))
         return messages.read_lease(answer, request, sent_at, self._now())
 

@@ -30,13 +30,15 @@ CLOSE_S = 2.0
 class Waiter:
     """One who waits."""
 
-    __slots__ = ("grant", "request", "signal")
+    __slots__ = ("grant", "request", "signal", "was_granted")
 
     def __init__(self, request: Request, signal: Signal) -> None:
         self.request = request
         self.signal = signal
         self.grant: Grant | None = None
         """What a poll has brought."""
+        self.was_granted = False
+        """Whether that was handed on, so that no poll waits for it."""
 
 
 class Listener:
@@ -87,7 +89,15 @@ class Listener:
         if waiter is None:
             return None
         grant, waiter.grant = waiter.grant, None
+        waiter.was_granted = waiter.was_granted or grant is not None
         return grant
+
+    def queued(self, owner: str) -> None:
+        """Wait again for an owner whose grant came too late, and who stands in the queue anew."""
+        waiter = self._waiters.get(owner)
+        if waiter is not None and waiter.was_granted:
+            waiter.was_granted = False
+            self._poll_again()
 
     def void(self, owner: str) -> None:
         """Forget what a poll has brought to an owner that takes its attempt back."""

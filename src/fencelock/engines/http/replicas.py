@@ -52,6 +52,7 @@ class Replicas:
             ("host", node.where),
             ("user-agent", "fencelock"),
             ("fencelock-names", "exact"),  # ours are compared byte by byte, whatever the engine
+            ("fencelock-retries", "same-id"),  # a node takes nothing back: it may be held already
         )
         token = token_of(self._settings)
         return headers if token is None else (*headers, ("authorization", f"Bearer {token}"))
