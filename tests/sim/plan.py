@@ -65,6 +65,10 @@ CLIMATES = {
 }
 
 
+OF_SERVICE = {"copies": Climate(("cancel",), 3, Conditions(copied=0.3))}
+"""Where there is a service, besides."""
+
+
 class Latch(NamedTuple):
     """What a client does at a latch."""
 
@@ -143,7 +147,7 @@ class Plan(NamedTuple):
 
 def draw_plan(climate: str, seed: int, recipe: str = "lock") -> Plan:
     """Draw a plan; the faults of a seed are the same whatever is played."""
-    chosen = CLIMATES[climate]
+    chosen = (CLIMATES | OF_SERVICE)[climate]
     draw = random.Random(seed * 1000 + 7).random
     clients = {
         f"c{number}": tuple(_visit(draw) for _ in range(2 + int(draw() * 4)))

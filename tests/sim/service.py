@@ -250,7 +250,8 @@ class SimConnection:
 
     def _double(self, sent: Sent) -> None:
         network, node = self._edge.network, self._node
-        if network.happens(network.conditions.doubled):
+        conditions = network.conditions
+        if network.happens(conditions.copied or conditions.doubled):
             later = network.simulation.now + COPY_S * network.simulation.random() ** 2
             network.simulation.at(later, lambda: node.deliver(partial(node.copy, sent)))
 
