@@ -85,7 +85,7 @@ class Run:
         self.observers = {name: self._observer(self.backend)}
         for other in NAMES[1:] if plan.recipe == "several" else ():
             self.observers[other] = self._observer(self.backend.besides(other))
-        if plan.recipe in WAITING:
+        if plan.recipe in WAITING or backend == "service":
             self.simulation.at(TIME_MAX_S, self.all_gone.set)
         for name, visits in plan.clients.items():
             self.enter(name, visits)
