@@ -73,6 +73,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
         raise _busy(call, body.name, answer)
+    node.refuse_spent(request.owner, body.attempt)  # it may have been withdrawn meanwhile
     poll = await tickets.begin(call, None, [queued(request)])
     try:
         grants = await tickets.granted(poll, call.received_at + body.wait)
@@ -129,6 +130,8 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     wanted = {want.id: (want, _request(service, call, want, want.id)) for want in body.wants}
     for _, request in wanted.values():
         await node.settled(request.owner)
+    for want, request in wanted.values():
+        node.refuse_spent(request.owner, want.attempt)  # it may have been withdrawn meanwhile
     poll = await tickets.begin(call, body.inbox, [queued(r) for _, r in wanted.values()])
     try:
         grants = {g.owner: g for g in await tickets.granted(poll, call.received_at + body.hold)}

@@ -151,6 +151,7 @@ class HttpEngine(Engine):
             await self._withdraw(request)
         finally:
             self._attempts.end(request.owner)
+            self._listener.void(request.owner)  # a poll may have brought what is withdrawn now
 
     async def _withdraw(self, request: Request) -> None:
         name, owner, share = request.name, request.owner, request.share

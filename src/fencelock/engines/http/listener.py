@@ -150,26 +150,31 @@ class Listener:
     async def _poll(self, waiters: dict[str, Waiter], number: int) -> None:
         """Poll once, and hand over what it brings."""
         attempts, sent_at = self._attempts, self._world.now()
-        wants = [self._bodies.want(w.request, attempts.number(o)) for o, w in waiters.items()]
+        numbers = {owner: attempts.number(owner) for owner in waiters}
+        wants = [self._bodies.want(w.request, numbers[o]) for o, w in waiters.items()]
         body = {"inbox": self.inbox, "hold": POLL_S, "wants": wants}
         answer = await self._replicas.call("wait", body, POLL_S + ANSWER_S, "polls")
         by_id = {id_of(owner): waiter for owner, waiter in waiters.items()}
         for lease in answer["granted"]:
             waiter = by_id.get(str(lease["id"]))
             if waiter is not None:
-                await self._granted(waiter, lease, sent_at)
+                await self._granted(waiter, lease, sent_at, numbers[waiter.request.owner])
         if not answer["superseded"] or number == self._polls:
             self._poll_again()
 
-    async def _granted(self, waiter: Waiter, lease: dict[str, Any], sent_at: float) -> None:
+    async def _granted(
+        self, waiter: Waiter, lease: dict[str, Any], sent_at: float, number: int
+    ) -> None:
         """Hand a lease to its waiter; one that came too late is given back.
+
+        What an attempt got that was taken back since, and is followed by another, is not told.
 
         An owner that is not known here any more may hold the lock by now: then it stays held.
         """
         owner = waiter.request.owner
         if self._attempts.is_over(owner):
             await self._give_back(waiter.request)
-        elif self._waiters.get(owner) is waiter:
+        elif self._waiters.get(owner) is waiter and self._attempts.number(owner) == number:
             waiter.grant = read_lease(lease, waiter.request, sent_at, self._world.now())
             waiter.signal.set()
 
