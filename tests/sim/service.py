@@ -249,6 +249,10 @@ class SimConnection:
         return self._response
 
     def _double(self, sent: Sent) -> None:
+        """Have a call come again. Not one that is answered at once that the lock is busy: that ends
+        no attempt, so a copy may be granted later, to nobody, and keeps the lock for a ttl."""
+        if sent.target.endswith("/acquire") and b'"keep":true' not in (sent.body or b""):
+            return
         network, node = self._edge.network, self._node
         conditions = network.conditions
         if network.happens(conditions.copied or conditions.doubled):
