@@ -18,6 +18,7 @@ from tests.servers.mysql import FAST, MySQL
 from tests.servers.postgresql import Postgresql
 from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
+from tests.servers.service import Service
 from tests.servers.shared import shared
 from tests.servers.zookeeper import ZooKeeper
 
@@ -50,6 +51,10 @@ def _etcd() -> Etcd:
 
 def _zookeeper() -> ZooKeeper:
     return ZooKeeper()
+
+
+def _service() -> Service:
+    return Service()
 
 
 class Place(NamedTuple):
@@ -85,6 +90,7 @@ PLACES: dict[str, Place] = {
     "mariadb-advisory": Place(_mariadb, _sql("advisory"), portable=False, waiters=False),
     "mysql": Place(_mysql, _sql("lease")),
     "etcd": Place(_etcd, lambda server: f"{server.url}?prefix=cli-{next(_number)}/"),
+    "http": Place(_service, lambda server: f"{server.url}?prefix=cli-{next(_number)}:"),
     "zookeeper": Place(_zookeeper, lambda server: server.fresh_url(), portable=False),
 }
 

@@ -27,6 +27,7 @@ ENGINES = (
     "redlock",
     "etcd",
     "zookeeper",
+    "http",
 )
 KINDS = {"mysql": ("mariadb", "mysql")}  # engines that speak to two kinds of server
 OF_SQLITE = {"file_url", "database", "small_disk"}  # fixtures that lead to its file

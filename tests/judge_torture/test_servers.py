@@ -18,6 +18,7 @@ from fencelock.judge.torture.run import Progress, Run, Settings, session_of, wit
 from fencelock.judge.torture.runner import PREFIX, torture
 from fencelock.worlds import clock
 from tests.servers.redis import Redis
+from tests.servers.service import Service
 from tests.servers.shared import shared
 from tests.servers.zookeeper import ZooKeeper
 
@@ -35,6 +36,10 @@ SAFE = {
 
 def redis() -> Redis:
     return Redis()
+
+
+def service() -> Service:
+    return Service()
 
 
 def broken(run: Run) -> set[str]:
@@ -62,6 +67,18 @@ def test_every_fault_reaches_a_server_and_breaks_nothing() -> None:
     assert left(url) == []
     verbs = {event.verb for event in run.history if event.kind == "note"}
     assert {"pause", "resume", "crash", "restart", "partition", "heal"} <= verbs
+
+
+def test_every_fault_reaches_a_service_and_breaks_nothing() -> None:
+    """The clients of a lock service are tortured as those of any other engine."""
+    url = f"{shared(service).url}?prefix=torture:"
+    run = torture(Settings(url, seconds=4.0, ttl=1.0, clients=4, seed=7))
+    assert broken(run) == set()
+    assert run.deaths == []
+    assert run.not_applicable == {}
+    assert {fault for fault, count in run.faults.items() if count} >= {"pause", "kill", "partition"}
+    assert run.tenures > 5
+    assert updates(run.counters.guarded.values()).lost == 0
 
 
 @pytest.mark.parametrize("what", [{"semaphore": 2}, {"rw": True}], ids=["semaphore", "rw"])

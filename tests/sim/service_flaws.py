@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fencelock.engines.http import engine, listener
+from fencelock.engines.http import listener
+from fencelock.engines.http import messages as http_messages
 from fencelock.engines.http.listener import Listener
 from fencelock.engines.http.messages import read_lease
 from fencelock.errors import FencelockError, OutcomeUnknown
@@ -27,11 +28,13 @@ from tests.sim.flaws import TWO, Flaw, Patch
 def take_back_what_another_node_told(patch: Patch) -> None:
     """A grant whose answer nobody reads is given back, though its client has it by another node."""
 
-    class Impatient(Call):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args[:6], False)
+    init = Call.__init__
 
-    patch.setattr("tests.sim.service.Call", Impatient)
+    def forgetful(self: Call, *args: Any) -> None:
+        init(self, *args)
+        self.retries = False
+
+    patch.setattr(Call, "__init__", forgetful)
 
 
 def count_from_the_answer(patch: Patch) -> None:
@@ -40,7 +43,7 @@ def count_from_the_answer(patch: Patch) -> None:
     def late(answer: Any, request: Request, sent_at: float, now: float) -> Grant:
         return read_lease(answer, request, now, now)
 
-    patch.setattr(engine.messages, "read_lease", late)
+    patch.setattr(http_messages, "read_lease", late)
     patch.setattr(listener, "read_lease", late)
 
 

@@ -55,6 +55,7 @@ RECIPES = [
     "zookeeper/queue.py",
     "zookeeper/shares.py",
     "etcd/engine.py",
+    "http/engine.py",
     "etcd/rwlock.py",
     "etcd/semaphore.py",
 ]

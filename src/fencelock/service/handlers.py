@@ -101,13 +101,16 @@ async def _not_granted(
 ) -> Answer:
     """End an acquire that got nothing; ``first`` is what the engine said at first."""
     position = next((ticket.position for ticket in poll.tickets.values()), None)
+    node, tickets = service
     if poll.superseded:
         raise Problem("superseded")
-    if service.node.draining:
+    if node.draining:
         await _leave(service, poll, keep=True)
         raise Problem("draining", retry_in=0.0)
-    await _leave(service, poll, keep=body.keep)
-    if not body.keep:
+    if body.keep:
+        await tickets.end(poll, [], goes_on=True)
+    else:
+        await _leave(service, poll, keep=False)
         raise _busy(call, body.name, Busy(0.0, position, holder=first.holder))
     queued = messages.Queued(name=body.name, id=given, position=position, keeps=KEEP_S)
     queued.holder = _words_of(call, body.name, first)

@@ -5,8 +5,9 @@ its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to none
 
 * A newer poll of an inbox ends the older one and takes its tickets over.
 * Without a poll nobody looks, so that nobody claims a lock: a ghost never gets one. An engine whose
-  pushes bring the grant itself is given it back unless a poll comes within ``CLAIM_S``; elsewhere
-  the watch ends then, and the engine passes over a waiter that does not claim.
+  pushes bring the grant itself is given it back at once; elsewhere the watch ends, and the engine
+  passes over a waiter that does not claim. Only a client that polls again, because it was granted
+  something or has just begun to wait, has ``CLAIM_S`` for that.
 * A ticket that nobody polled for ``KEEP_S`` is forgotten here. It is not withdrawn: its client may
   poll at another node under the same id, and would lose its place there, or the lock. Only where no
   other node can have the owner's place, or where the first in the queue holds the lock by being
@@ -60,7 +61,7 @@ class Ticket:
         self.look_at = 0.0
         self.position: int | None = None
         self.kept_until = 0.0
-        self.claim_until: float | None = None
+        self.claim_until = 0.0
         """By when a poll has to come, where there is none and its turn has come."""
         self.withdrawn = False
         """Its lock was given back, or is waited for no more."""
@@ -136,7 +137,7 @@ class Tickets:
             del older.tickets[request.owner]
             older.superseded = True
             older.call.wake.set()
-        ticket.poll, ticket.claim_until = poll, None
+        ticket.poll = poll
         poll.tickets[request.owner] = ticket
         return ticket if is_new else None
 
@@ -235,13 +236,16 @@ class Tickets:
             return None
         return await self._node.ask(self._node.engine.acquire, ticket.request)
 
-    async def end(self, poll: Poll, granted: Sequence[Grant]) -> None:
-        """End a poll: what was granted waits no more, and the other tickets are kept a while."""
+    async def end(self, poll: Poll, granted: Sequence[Grant], goes_on: bool = False) -> None:
+        """End a poll: what was granted waits no more, and the other tickets are kept a while.
+
+        A client that ``goes_on``, as one does that was granted something, polls here again.
+        """
         for grant in granted:
             ticket = poll.tickets.pop(grant.owner, None)
             if ticket is not None:
                 await self.drop(ticket)
-        self._keep(poll)
+        self._keep(poll, CLAIM_S if granted or goes_on else 0.0)
 
     async def drop_all(self, poll: Poll) -> list[Request]:
         """End a poll whose tickets are not kept; return what was asked for."""
@@ -285,14 +289,14 @@ class Tickets:
                 pass  # its poll looks by itself, and the sweeper must not end here
             other.set()
 
-    def _keep(self, poll: Poll) -> None:
-        """Keep the tickets of a poll that has ended."""
+    def _keep(self, poll: Poll, claim_s: float = 0.0) -> None:
+        """Keep the tickets of a poll that has ended; so long, even those whose turn comes."""
         key = (poll.call.identity.name, poll.inbox or "")
         if self._polls.get(key) is poll:
             del self._polls[key]
-        until = self._node.world.now() + KEEP_S
+        now = self._node.world.now()
         for ticket in poll.tickets.values():
-            ticket.poll, ticket.kept_until = None, until
+            ticket.poll, ticket.kept_until, ticket.claim_until = None, now + KEEP_S, now + claim_s
         poll.tickets = {}
         self._wake.set()
 
@@ -308,8 +312,6 @@ class Tickets:
         while not self._node.draining:
             now = world.now()
             for ticket in [ticket for ticket in self._by_owner.values() if ticket.poll is None]:
-                if ticket.rung and ticket.claim_until is None:
-                    ticket.claim_until = now + CLAIM_S
                 if _ends_at(ticket) <= now:
                     await self._node.in_turn(ticket.request.owner, partial(self._sweep_out, ticket))
             left = [_ends_at(one) for one in self._by_owner.values() if one.poll is None]
@@ -329,5 +331,4 @@ class Tickets:
 
 def _ends_at(ticket: Ticket) -> float:
     """When a ticket that nobody polls for is forgotten."""
-    claim_until = ticket.claim_until
-    return ticket.kept_until if claim_until is None else min(claim_until, ticket.kept_until)
+    return min(ticket.claim_until, ticket.kept_until) if ticket.rung else ticket.kept_until

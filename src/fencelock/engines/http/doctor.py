@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 from ...model import Finding
+from .messages import About
 from .settings import Settings
 
 
-def diagnose(settings: Settings, about: dict[str, Any]) -> list[Finding]:
+def diagnose(settings: Settings, about: About) -> list[Finding]:
     """Findings from what the service says of itself."""
-    engine, scope = str(about["engine"]), str(about["traits"]["scope"])
     findings = [
-        Finding("ok", "service", f"version {about['version']} over {engine}://"),
-        Finding("ok", "identity", f"the service knows this client as {about['identity']!r}"),
+        Finding("ok", "service", f"version {about.version} over {about.engine}://"),
+        Finding("ok", "identity", f"the service knows this client as {about.identity!r}"),
+        *_on_the_way(settings),
     ]
-    findings += _on_the_way(settings)
-    if scope == "process":
+    if about.scope == "process":
         text = "its locks live in the memory of one node, and end with it"
         advice = "run `fencelock serve` over sqlite:///, redis://, postgresql:// or etcd://"
         findings.append(Finding("warning", "durability", text, advice))
-    elif scope == "machine" and len(settings.nodes) > 1:
-        text = f"several nodes over {engine}:// exclude each other only on one machine"
-        advice = "give nodes on several machines a store that all of them reach"
-        findings.append(Finding("warning", "nodes", text, advice))
-    if not about["traits"].get("portable"):
+    elif not about.traits.portable:
         text = "held locks end with the node that acquired them"
         findings.append(Finding("warning", "nodes", text, "run one node, or another engine"))
-    rights = {verb for right in about["rights"] for verb in right["verbs"]}
-    missing = [verb for verb in ("acquire", "observe", "revoke") if verb not in rights]
+    elif about.scope == "machine" and len(settings.nodes) > 1:
+        text = f"several nodes over {about.engine}:// exclude each other only on one machine"
+        advice = "give nodes on several machines a store that all of them reach"
+        findings.append(Finding("warning", "nodes", text, advice))
+    missing = [verb for verb in ("acquire", "observe", "revoke") if verb not in about.verbs]
     if missing:
         text = f"this identity has no right to {' or '.join(missing)}, whatever the name"
         findings.append(Finding("note", "rights", text))

@@ -15,8 +15,8 @@ between changes:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from ...engine import Address, Engine
@@ -38,13 +38,12 @@ from . import messages
 from .attempts import Attempts
 from .errors import problem_of
 from .listener import Listener
-from .messages import BATCH_MAX, Bodies
+from .messages import BATCH_MAX, LOOK_S, Bodies
 from .observers import Observers
 from .replicas import Replicas
 from .settings import OPTIONS, read, without_token
 
-LOOK_S = 60.0  # the poll looks for all waiters; this is the net under it
-GRANTED, QUEUED, CONFLICT = 200, 202, 409
+QUEUED, CONFLICT = 202, 409
 
 
 class HttpEngine(Engine):
@@ -53,7 +52,17 @@ class HttpEngine(Engine):
     schemes = ("http", "https")
     options: ClassVar = OPTIONS
     drivers = ("h11",)
-    traits = Traits("efficiency", "network", fence=True)
+    traits = Traits(  # of a service over its default engine; its own word counts once it is open
+        "correctness",
+        "network",
+        fence=True,
+        fifo=True,
+        push=True,
+        durable=True,
+        portable=True,
+        shared=True,
+        remembers=True,
+    )
 
     @classmethod
     def settled(cls, address: Address) -> Address:
@@ -73,13 +82,12 @@ class HttpEngine(Engine):
         self._observers = Observers(world, self._replicas)
 
     async def open(self) -> None:
-        about = await self._replicas.get("about")
-        self.traits = messages.read_traits(about)
-        self.session_bound = about["traits"].get("session_bound") is True
-        if about["traits"]["scope"] == "process" and len(self._settings.nodes) > 1:
+        about = await self._replicas.about(messages.read_about)
+        self.traits, self.session_bound = about.traits, about.session_bound
+        if about.scope == "process" and len(self._settings.nodes) > 1:
             raise Misconfigured(
                 f"{self.address.public} names several nodes, and each keeps locks of its own in "
-                f"its memory ({about['engine']}://): name one, or give them one store"
+                f"its memory ({about.engine}://): name one, or give them one store"
             )
 
     async def close(self) -> None:
@@ -105,14 +113,15 @@ class HttpEngine(Engine):
         if response.status == CONFLICT:
             kind, problem = problem_of(response)
             if kind == "busy":
-                return refused(LOOK_S, problem.get("position"), False, _holder(problem))
+                return messages.read_busy(problem, False)
             if kind == "superseded" and joins:  # a poll waits for it, which has taken over
                 return refused(LOOK_S, None, True, "")
-        answer = self._replicas.read(response)
         if response.status == QUEUED:
             self._listener.queued(request.owner)
-            return refused(LOOK_S, answer["position"], True, _holder(answer))
-        return messages.read_lease(answer, request, sent_at, self._now())
+            return self._replicas.read(response, messages.read_place)
+        return self._replicas.read(
+            response, lambda answer: messages.read_lease(answer, request, sent_at, self._now())
+        )
 
     def _within(self, ttl: float) -> float:
         """How long a call may take: what comes after the ttl is of no use."""
@@ -124,9 +133,13 @@ class HttpEngine(Engine):
             some = grants[first : first + BATCH_MAX]
             wished, within = renewed(some, self._now()), min(grant.ttl for grant in some) / 3
             body = {"leases": [self._bodies.held(grant) for grant in some]}
-            answer = await self._replicas.call("renew", body, self._within(within), "renewals")
-            both = zip(answer["leases"], wished, strict=True)
-            answers += [messages.read_renewal(one, grant) for one, grant in both]
+            answers += await self._replicas.call(
+                "renew",
+                body,
+                partial(messages.read_renewals, wished),
+                self._within(within),
+                "renewals",
+            )
         return answers
 
     async def release(self, grant: Grant) -> bool:
@@ -139,8 +152,8 @@ class HttpEngine(Engine):
             some = grants[first : first + BATCH_MAX]
             leases = [self._bodies.held(one, self._attempts.number(one.owner)) for one in some]
             within = self._within(min(grant.ttl for grant in some))
-            answer = await self._replicas.call("release", {"leases": leases}, within)
-            freed += [one["released"] is True for one in answer["leases"]]
+            read = partial(messages.read_releases, len(some))
+            freed += await self._replicas.call("release", {"leases": leases}, read, within)
             for grant in some:
                 self._attempts.end(grant.owner)
         return freed
@@ -156,7 +169,7 @@ class HttpEngine(Engine):
     async def _withdraw(self, request: Request) -> None:
         name, owner, share = request.name, request.owner, request.share
         unwanted = self._bodies.unwanted(name, owner, share, self._attempts.number(owner))
-        await self._replicas.call("withdraw", {"wants": [unwanted]})
+        await self._replicas.call("withdraw", {"wants": [unwanted]}, messages.read_done)
 
     # Wait
 
@@ -172,7 +185,7 @@ class HttpEngine(Engine):
     # Observe
 
     async def announce(self, name: str) -> None:
-        await self._replicas.call("announce", self._bodies.name(name))
+        await self._replicas.call("announce", self._bodies.name(name), messages.read_done)
 
     async def observe(self, name: str, signal: Signal) -> None:
         await self._observers.observe(self._bodies.name(name), signal)
@@ -184,41 +197,35 @@ class HttpEngine(Engine):
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         body = {**self._bodies.name(name), "item": item, "number": number, "keep": keep}
-        await self._replicas.call("remember", body)
+        await self._replicas.call("remember", body, messages.read_done)
 
     async def recall(self, name: str) -> Mapping[str, int]:
-        answer = await self._replicas.look("recall", self._bodies.name(name))
-        return {str(item): int(number) for item, number in answer["items"].items()}
+        return await self._replicas.look("recall", self._bodies.name(name), messages.read_items)
 
     async def forget(self, name: str) -> None:
-        await self._replicas.call("forget", self._bodies.name(name))
+        await self._replicas.call("forget", self._bodies.name(name), messages.read_done)
 
     # Inspect
 
     async def inspect(self, name: str) -> State:
-        return self._bodies.state(await self._replicas.look("inspect", self._bodies.name(name)))
+        body = self._bodies.name(name)
+        return await self._replicas.look("inspect", body, self._bodies.read_state)
 
     async def scan(self, prefix: str) -> list[Holding]:
         found: list[Holding] = []
         after: str | None = None
         while True:
-            page = await self._replicas.get("locks", self._bodies.page(prefix, after))
-            found += map(self._bodies.holding, page["locks"])
-            if page["next"] is None:
+            query = self._bodies.page(prefix, after)
+            some, after = await self._replicas.get("locks", self._bodies.read_page, query)
+            found += some
+            if after is None:
                 return found
-            after = str(page["next"])
 
     async def revoke(self, name: str, reason: str) -> bool:
-        answer = await self._replicas.call("revoke", {**self._bodies.name(name), "reason": reason})
-        return answer["revoked"] is True
+        body = {**self._bodies.name(name), "reason": reason}
+        return await self._replicas.call("revoke", body, lambda answer: answer["revoked"] is True)
 
     async def diagnose(self) -> list[Finding]:
         from .doctor import diagnose
 
-        return diagnose(self._settings, await self._replicas.get("about"))
-
-
-def _holder(answer: Mapping[str, object]) -> str:
-    """What is known of who holds the lock, as JSON text."""
-    words = answer.get("holder")
-    return json.dumps(words) if isinstance(words, dict) else ""
+        return diagnose(self._settings, await self._replicas.about(messages.read_about))

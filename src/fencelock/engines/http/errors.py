@@ -96,10 +96,7 @@ def mapped(response: Response, where: str) -> FencelockError:
 
 def _foreign(response: Response, where: str) -> FencelockError:
     if response.status < 500:
-        return Misconfigured(
-            f"{where} answered {response.status}, and not as a fencelock service does: see whether "
-            "the URL leads to `fencelock serve`"
-        )
+        return not_a_service(f"{where} ({response.status})")
     return OutcomeUnknown(
         f"{where} answered {response.status}, and not as a fencelock service does: perhaps a proxy "
         "in between; the call may have taken effect"
@@ -111,6 +108,14 @@ def unreadable(where: str) -> OutcomeUnknown:
     return OutcomeUnknown(
         f"{where} answered what this client cannot read: it may have taken effect. See whether "
         "the URL leads to `fencelock serve`"
+    )
+
+
+def not_a_service(where: str) -> Misconfigured:
+    """The error of what answers, and is not the service."""
+    return Misconfigured(
+        f"{where} does not answer as a fencelock service does: see whether the URL leads to "
+        "`fencelock serve`"
     )
 
 

@@ -10,7 +10,8 @@ A poll that fails lets all waiters look by themselves: they meet the same in the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from ...errors import FencelockError
@@ -153,18 +154,16 @@ class Listener:
         numbers = {owner: attempts.number(owner) for owner in waiters}
         wants = [self._bodies.want(w.request, numbers[o]) for o, w in waiters.items()]
         body = {"inbox": self.inbox, "hold": POLL_S, "wants": wants}
-        answer = await self._replicas.call("wait", body, POLL_S + ANSWER_S, "polls")
         by_id = {id_of(owner): waiter for owner, waiter in waiters.items()}
-        for lease in answer["granted"]:
-            waiter = by_id.get(str(lease["id"]))
-            if waiter is not None:
-                await self._granted(waiter, lease, sent_at, numbers[waiter.request.owner])
-        if not answer["superseded"] or number == self._polls:
+        read = partial(_read_poll, by_id, sent_at, self._world.now)
+        timeout = POLL_S + ANSWER_S
+        granted, superseded = await self._replicas.call("wait", body, read, timeout, "polls")
+        for waiter, grant in granted:
+            await self._granted(waiter, grant, numbers[waiter.request.owner])
+        if not superseded or number == self._polls:
             self._poll_again()
 
-    async def _granted(
-        self, waiter: Waiter, lease: dict[str, Any], sent_at: float, number: int
-    ) -> None:
+    async def _granted(self, waiter: Waiter, grant: Grant, number: int) -> None:
         """Hand a lease to its waiter; one that came too late is given back.
 
         What an attempt got that was taken back since, and is followed by another, is not told.
@@ -175,7 +174,7 @@ class Listener:
         if self._attempts.is_over(owner):
             await self._give_back(waiter.request)
         elif self._waiters.get(owner) is waiter and self._attempts.number(owner) == number:
-            waiter.grant = read_lease(lease, waiter.request, sent_at, self._world.now())
+            waiter.grant = grant
             waiter.signal.set()
 
     def _poll_again(self) -> None:
@@ -187,3 +186,15 @@ class Listener:
     def _wake(self, waiters: dict[str, Waiter]) -> None:
         for waiter in waiters.values():
             waiter.signal.set()
+
+
+def _read_poll(
+    by_id: Mapping[str, Waiter], sent_at: float, now: Callable[[], float], answer: dict[str, Any]
+) -> tuple[list[tuple[Waiter, Grant]], bool]:
+    """What a poll brings, and whether a newer one has taken over."""
+    granted: list[tuple[Waiter, Grant]] = []
+    for lease in answer["granted"]:
+        waiter = by_id.get(lease["id"])
+        if waiter is not None:
+            granted.append((waiter, read_lease(lease, waiter.request, sent_at, now())))
+    return granted, answer["superseded"] is True

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 from ...model import (
+    Busy,
     Gone,
     Grant,
     Holding,
@@ -20,13 +22,17 @@ from ...model import (
     State,
     Traits,
     Waiting,
+    check_fence,
     granted,
+    refused,
     role_of,
 )
 
 ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
 DRIFT = 0.01  # of a wait: how far our clock and the node's may run apart, as over a lease
 BATCH_MAX = 1000  # entries of one call
+LOOK_S = 60.0  # the poll looks for all waiters; this is the net under it
+LOSSES: dict[str, Loss] = {"expired": "expired", "revoked": "revoked", "session": "session"}
 ANONYMOUS = "anonymous"  # the identity of everybody, where the service has no others
 
 
@@ -80,7 +86,14 @@ class Bodies:
         query = {"prefix": self._prefix + prefix}
         return query if after is None else {**query, "after": after}
 
-    def holding(self, answer: dict[str, Any]) -> Holding:
+    def read_page(self, answer: dict[str, Any]) -> tuple[list[Holding], str | None]:
+        """A page of holders, and where the next begins."""
+        after = answer["next"]
+        return [self._holding(one) for one in answer["locks"]], None if after is None else str(
+            after
+        )
+
+    def _holding(self, answer: dict[str, Any]) -> Holding:
         """A holder."""
         return Holding(
             str(answer["name"]).removeprefix(self._prefix),
@@ -94,14 +107,14 @@ class Bodies:
             answer.get("limit"),
         )
 
-    def state(self, answer: dict[str, Any]) -> State:
+    def read_state(self, answer: dict[str, Any]) -> State:
         """Who holds a name, and who waits."""
         waiters = [
             Waiting(float(one["since"]), _meta(one), cast("Role", str(one.get("role", "lock"))))
             for one in answer["waiters"]
         ]
         name = str(answer["name"]).removeprefix(self._prefix)
-        holders = [self.holding(one) for one in answer["holders"]]
+        holders = [self._holding(one) for one in answer["holders"]]
         return State(name, tuple(holders), tuple(waiters), answer.get("limit"))
 
 
@@ -116,14 +129,45 @@ def read_lease(answer: dict[str, Any], request: Request, sent_at: float, now: fl
     if share is not None and share.kind == "semaphore":
         share = share._replace(slot=int(answer["slot"]))
     asked_at = since if waited >= 0 and since <= now else sent_at
-    return granted(request.name, request.owner, int(answer["fence"]), request.ttl, asked_at, share)
+    fence = check_fence(answer["fence"])
+    return granted(request.name, request.owner, fence, request.ttl, asked_at, share)
 
 
-def read_renewal(answer: dict[str, Any], renewed: Grant) -> Grant | Gone:
-    """What became of a renewal."""
-    if answer["held"] is True:
-        return renewed
-    return Gone(cast("Loss", str(answer["loss"])), str(answer["reason"]))
+def read_place(answer: dict[str, Any]) -> Busy:
+    """A place in the queue."""
+    return read_busy(answer, True)
+
+
+def read_busy(answer: Mapping[str, Any], queued: bool) -> Busy:
+    """A definite no, with what is known of who holds the lock."""
+    position, holder = answer.get("position"), answer.get("holder")
+    words = json.dumps(holder) if isinstance(holder, dict) else ""
+    return refused(LOOK_S, position if isinstance(position, int) else None, queued, words)
+
+
+def read_renewals(wished: Sequence[Grant], answer: dict[str, Any]) -> list[Grant | Gone]:
+    """What became of renewals."""
+    return [
+        grant if one["held"] is True else Gone(LOSSES[one["loss"]], str(one["reason"]))
+        for grant, one in zip(wished, answer["leases"], strict=True)
+    ]
+
+
+def read_releases(count: int, answer: dict[str, Any]) -> list[bool]:
+    """What became of so many releases."""
+    freed = [one["released"] is True for one in answer["leases"]]
+    if len(freed) != count:
+        raise ValueError("another number of leases")
+    return freed
+
+
+def read_done(answer: dict[str, Any]) -> None:
+    """Nothing but that it was done."""
+
+
+def read_items(answer: dict[str, Any]) -> dict[str, int]:
+    """What is remembered for a name."""
+    return {str(item): int(number) for item, number in answer["items"].items()}
 
 
 def _meta(answer: dict[str, Any]) -> Meta:
@@ -134,15 +178,39 @@ def _meta(answer: dict[str, Any]) -> Meta:
     return words
 
 
-def read_traits(answer: dict[str, Any]) -> Traits:
-    """What the engine of the service promises. Everybody who calls the service meets in it."""
+class About(NamedTuple):
+    """What a service says of itself."""
+
+    engine: str
+    version: str
+    identity: str
+    traits: Traits
+    """Of its engine; everybody who calls the service meets in it."""
+    scope: str
+    """Of its engine."""
+    session_bound: bool
+    verbs: frozenset[str]
+    """What this identity may do, whatever the name."""
+
+
+def read_about(answer: dict[str, Any]) -> About:
+    """What a service says of itself."""
     found = answer["traits"]
     safety: Safety = "correctness" if found["safety"] == "correctness" else "efficiency"
     flags = ("fence", "fifo", "push", "durable", "revoke", "scan", "portable", "shared")
-    return Traits(
+    traits = Traits(
         safety,
         "network",
         **{flag: found.get(flag) is True for flag in flags},
         remembers=found.get("remembers") is True,
         advice=str(found.get("advice", "")),
+    )
+    return About(
+        str(answer["engine"]),
+        str(answer["version"]),
+        str(answer["identity"]),
+        traits,
+        str(found["scope"]),
+        found.get("session_bound") is True,
+        frozenset(str(verb) for right in answer["rights"] for verb in right["verbs"]),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import FencelockError
 from ...world import Signal, World, sleep
 from .replicas import Replicas
@@ -31,8 +33,8 @@ class Observers:
 
     async def observe(self, name: dict[str, object], signal: Signal) -> None:
         """Have the signal set from now on."""
-        answer = await self._replicas.look("observe", {**name, "hold": 0.0})
-        observer = Observer(name, signal, str(answer["seen"]))
+        seen = await self._replicas.look("observe", {**name, "hold": 0.0}, _read_seen)
+        observer = Observer(name, signal, seen)
         self._all.append(observer)
         self._world.spawn(self._poll(observer), "fencelock-observer")
 
@@ -48,7 +50,7 @@ class Observers:
         while not observer.ended:
             body = {**observer.name, "seen": observer.seen, "hold": POLL_S}
             try:
-                seen = str((await self._replicas.look("observe", body, POLL_S))["seen"])
+                seen = await self._replicas.look("observe", body, _read_seen, POLL_S)
             except FencelockError:
                 observer.signal.set()  # what is announced meanwhile is lost
                 await sleep(self._world, RETRY_S)
@@ -61,3 +63,7 @@ class Observers:
         """End all."""
         for observer in self._all:
             observer.ended = True
+
+
+def _read_seen(answer: dict[str, Any]) -> str:
+    return str(answer["seen"])

@@ -9,22 +9,25 @@ same owner, and that goes to the next node.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import urlencode
 
-from ...errors import OutcomeUnknown, Unavailable
+from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...wires.tls import context_of
 from ...world import World
-from .errors import body_of, mapped, problem_of, unreadable
+from .errors import body_of, mapped, not_a_service, problem_of, unreadable
 from .settings import Settings, token_of
 from .wire import connect_in
 from .wire.connection import Node
 from .wire.http1 import Response
 from .wire.pool import Pool
 
+T = TypeVar("T")
 Purpose: TypeAlias = Literal["calls", "renewals", "polls"]
+Reader: TypeAlias = Callable[[dict[str, Any]], T]
+"""Makes something of the members of an answer; an error in it means that it cannot be read."""
 SCHEMA = 1
 UNAUTHORIZED, CANNOT_SERVE = 401, 503
 POLLS_MAX = 64  # connections that wait for a change
@@ -62,39 +65,65 @@ class Replicas:
         """The node that serves, for messages."""
         return self._nodes[self._current].where
 
-    async def get(self, verb: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    async def get(self, verb: str, read: Reader[T], query: Mapping[str, str] | None = None) -> T:
         """Read something; that no answer came changes nothing."""
         target = f"{verb}?{urlencode(query)}" if query else verb
-        return await self._read("GET", target, None, self._settings.request_timeout, "calls")
+        return await self._look("GET", target, None, read, self._settings.request_timeout, "calls")
 
-    async def look(self, verb: str, body: object, timeout: float = 0.0) -> dict[str, Any]:
-        """Make a call that changes nothing."""
-        seconds = self._settings.request_timeout + timeout
-        return await self._read("POST", verb, body, seconds, "polls" if timeout else "calls")
+    async def about(self, read: Reader[T]) -> T:
+        """Have the service say what it is; what says something else is none."""
+        timeout = self._settings.request_timeout
+        return await self._look("GET", "about", None, read, timeout, "calls", not_a_service)
 
-    async def _read(
-        self, method: str, verb: str, body: object, timeout: float, purpose: Purpose
-    ) -> dict[str, Any]:
+    async def look(self, verb: str, body: object, read: Reader[T], hold: float = 0.0) -> T:
+        """Make a call that changes nothing, and may wait so long."""
+        seconds, purpose = self._settings.request_timeout + hold, "polls" if hold else "calls"
+        return await self._look("POST", verb, body, read, seconds, cast("Purpose", purpose))
+
+    async def _look(
+        self,
+        method: str,
+        verb: str,
+        body: object,
+        read: Reader[T],
+        timeout: float,
+        purpose: Purpose,
+        garbled: Callable[[str], FencelockError] = unreadable,
+    ) -> T:
         try:
-            return self.read(await self.send(method, verb, body, timeout, purpose))
+            response = await self.send(method, verb, body, timeout, purpose)
+            return self.read(response, read, garbled)
         except OutcomeUnknown as error:
             raise Unavailable(f"{error}; it was a question only, so nothing changed") from error
 
     async def call(
-        self, verb: str, body: object, timeout: float | None = None, purpose: Purpose = "calls"
-    ) -> dict[str, Any]:
+        self,
+        verb: str,
+        body: object,
+        read: Reader[T],
+        timeout: float | None = None,
+        purpose: Purpose = "calls",
+    ) -> T:
         """Make a call that changes something, and return what was answered."""
         seconds = self._settings.request_timeout if timeout is None else timeout
-        return self.read(await self.send("POST", verb, body, seconds, purpose))
+        return self.read(await self.send("POST", verb, body, seconds, purpose), read)
 
-    def read(self, response: Response) -> dict[str, Any]:
-        """The members of an answer; raise what it says where it is no success."""
+    def read(
+        self,
+        response: Response,
+        read: Reader[T],
+        garbled: Callable[[str], FencelockError] = unreadable,
+    ) -> T:
+        """Read an answer; raise what it says where it is no success."""
         if response.status not in (200, 202):
             raise mapped(response, self.where)
         found = body_of(response)
-        if found.get("schema") != SCHEMA:
-            raise unreadable(self.where)
-        return found
+        try:
+            if found["schema"] != SCHEMA:
+                raise ValueError("another version")
+            return read(found)
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+            raise garbled(self.where) from error
 
     async def send(
         self, method: str, verb: str, body: object, timeout: float, purpose: Purpose

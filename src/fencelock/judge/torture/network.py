@@ -22,7 +22,9 @@ PORTS = {
     "mariadb": 3306,
     "etcd": 2379,
     "zookeeper": 2181,
+    "http": 80,
 }
+TLS = {"rediss", "https"}
 CHECKS_NAMES = {"tls", "ca", "cert", "ssl", "sslrootcert", "sslmode"}
 HARMLESS = {"no", "off", "false", "0", "disable", "allow", "prefer", "require"}
 
@@ -34,9 +36,9 @@ def why_not(address: Address) -> str:
         return f"{scheme} is reached without a network"
     if "+" in scheme:
         return f"{scheme} tells its clients other addresses, which lead past a proxy"
-    if scheme not in PORTS:
+    if scheme not in PORTS and scheme not in TLS:
         return f"the protocol of {scheme} is not known"
-    if scheme == "rediss" or any(
+    if scheme in TLS or any(
         key in CHECKS_NAMES and str(value).lower() not in HARMLESS
         for key, value in address.options.items()
     ):

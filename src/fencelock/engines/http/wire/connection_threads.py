@@ -22,11 +22,19 @@ class ThreadsConnection:
         self._socket = sock
         self._http = http
         self._where = where
-        self.is_closed = False
+        self._over = False
+        self._owes = False
+        """A request was begun, and its answer is not whole: so it stays if a thread is interrupted,
+        at whichever moment."""
+
+    @property
+    def is_closed(self) -> bool:
+        return self._over or self._owes
 
     async def call(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
         now, limit = self._world.now, self._world.limit()
         until = min(now() + timeout, limit)
+        self._owes = True
         try:
             data = self._http.request(method, target, body)
             self._wait_until(until)
@@ -53,6 +61,7 @@ class ThreadsConnection:
             raise
         if not self._http.reusable:
             self._drop()
+        self._owes = False
         return response
 
     def _wait_until(self, moment: float) -> None:
@@ -70,12 +79,12 @@ class ThreadsConnection:
             return True
 
     def _drop(self) -> None:
-        self.is_closed = True
+        self._over = True
         self._socket.close()
 
     def close(self) -> None:
         """Shut down first: a thread that reads would not see that the socket is closed."""
-        self.is_closed = True
+        self._over = True
         try:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         except OSError:

@@ -115,8 +115,7 @@ class Pool:
         self._wake_first()
 
     def _forget(self, connection: Connection) -> None:
-        if not connection.is_closed:
-            connection.close()
+        connection.close()
         self._taken.discard(connection)
         self._wake_first()
 
