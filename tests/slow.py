@@ -57,6 +57,7 @@ SLOW = {
     "guards/test_claim.py": "frozen holders of every engine before every guard",
     "judge_torture/test_servers.py": "tortures of every engine",
     "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
+    "sim/test_service.py::test_every_promise_of_the_service_holds_for_many_seeds": "many seeds",
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",
     "service/test_stores.py": "servers behind two nodes, and longer than a ticket is kept",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",
