@@ -261,6 +261,11 @@ def forget_the_first(patch: Patch) -> None:
     patch.setattr(Hold, "check", lambda hold: None)
 
 
+def give_back_without_limit(patch: Patch) -> None:
+    """What was acquired in vain is given back for as long as the engine is silent."""
+    patch.setattr(several, "_limit", lambda *_: None)
+
+
 # Barriers
 
 
@@ -307,6 +312,16 @@ def wait_for_the_push(patch: Patch) -> None:
 
     patch.setattr(Observer, "wait", wait)
     patch.setattr(Board, "announce", announce)
+
+
+def observe_without_limit(patch: Patch) -> None:
+    """To begin to be told of a change has all the time in the world."""
+    begin = Observer.begin
+
+    async def patient(self: Observer, limit: float = 0.0) -> None:
+        await begin(self)
+
+    patch.setattr(Observer, "begin", patient)
 
 
 # Latches
@@ -402,6 +417,12 @@ RECIPE_FLAWS = {
         leave_out_what_is_busy, "redlock", "calm", 10, {"all_or_none"}, "several"
     ),
     "forget_the_first": Flaw(forget_the_first, "store", "calm", 20, {"all_or_none"}, "several"),
+    "give_back_without_limit": Flaw(
+        give_back_without_limit, "store", "frozen", 20, {"ends_in_time"}, "several"
+    ),
+    "observe_without_limit": Flaw(
+        observe_without_limit, "store", "frozen", 10, {"ends_in_time"}, "latch"
+    ),
     "go_without_the_last": Flaw(
         go_without_the_last, "redis", "calm", 10, {"all_have_come"}, "barrier"
     ),

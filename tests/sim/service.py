@@ -175,7 +175,7 @@ class ServiceNode(Host):
         is_gone = connection is not None and connection not in self._connections
         if answer.undelivered is not None and is_gone:
             await answer.undelivered()
-        if connection in self._connections:
+        if connection is not None and connection in self._connections:
             self._connections[connection] = None
             connection.down.carry(Response(answer.status, _encode(answer.body)))
 

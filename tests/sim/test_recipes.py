@@ -57,6 +57,20 @@ def test_a_planted_flaw_of_a_recipe_is_found(name: str) -> None:
     pytest.fail(f"the judge said {said or 'nothing'} in {flaw.seeds} seeds, and not {flaw.says}")
 
 
+FOUND = {
+    "barrier": [("store", "slow", 4), ("redis", "slow", 6), ("store", "frozen", 0)],
+    "latch": [("store", "cuts", 0), ("redis", "frozen", 0)],
+    "several": [("redis", "freezes", 1), ("redis", "slow", 9), ("store", "slow", 5)],
+}
+"""Seeds of calls that outlasted their deadline by more than a second."""
+
+
+@pytest.mark.parametrize("recipe", FOUND)
+def test_a_seed_that_broke_a_promise_of_a_recipe_holds_it_now(recipe: str) -> None:
+    for backend, climate, seed in FOUND[recipe]:
+        examine(backend, climate, seed, recipe=recipe)
+
+
 @pytest.mark.parametrize("name", ["free_what_expired_twice", "number_slots_by_holders"])
 def test_the_observer_sees_what_is_given_away_beside_what_others_believe_in(name: str) -> None:
     """In the servers' own records, before any client knows."""
@@ -72,6 +86,7 @@ def test_every_checker_of_a_recipe_has_a_flaw_that_it_finds() -> None:
         "all_have_come",
         "all_or_none",
         "counts_are_kept",
+        "ends_in_time",
         "first_come_first_served",
         "no_deadlock",
         "no_false_word",

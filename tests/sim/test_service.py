@@ -45,6 +45,23 @@ def test_a_planted_flaw_of_the_service_is_found(name: str) -> None:
     pytest.fail(f"the judge said {said or 'nothing'} in {flaw.seeds} seeds, and not {flaw.says}")
 
 
+FOUND = {
+    "a node took back what another had handed over": [("cuts", 4), ("freezes", 4)],
+    "nobody polled for a waiter whose grant came too late": [("pauses", 5), ("cuts", 5)],
+    "who was withdrawn while it was asked for stood in the queue": [
+        ("cancels", 60),
+        ("cancels", 68),
+    ],
+    "a client believed what a poll brought while it withdrew": [("freezes", 12), ("freezes", 15)],
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_a_seed_that_broke_a_promise_of_the_service_holds_it_now(what: str) -> None:
+    for climate, seed in FOUND[what]:
+        examine("service", climate, seed)
+
+
 def test_all_that_befalls_a_service_does_happen() -> None:
     """Of each node and of the store; and nodes are cut off from the store, and calls are copied."""
     struck: set[str] = set()
