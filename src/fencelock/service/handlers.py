@@ -206,7 +206,7 @@ def _giving_back(
             if node.world.now() - grant.asked_at < UNDELIVERED_S:
                 await node.try_to_take_back(request)
 
-    return give_back if won else None
+    return give_back if won and not call.resolves else None
 
 
 async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:

@@ -334,7 +334,7 @@ class Call:
     then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
     """
 
-    __slots__ = ("exact", "gone", "identity", "peer", "query", "received_at", "wake")
+    __slots__ = ("exact", "gone", "identity", "peer", "query", "received_at", "resolves", "wake")
 
     def __init__(
         self,
@@ -344,8 +344,12 @@ class Call:
         received_at: float,
         wake: Signal,
         exact: bool = False,
+        resolves: bool = False,
     ) -> None:
         self.identity = identity
+        self.resolves = resolves
+        """The client asks again for what it was not told, at another node perhaps: nothing is given
+        back behind its back."""
         self.exact = exact
         """Names are meant byte for byte, even where Unicode has another form of them."""
         self.peer = peer
