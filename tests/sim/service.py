@@ -162,9 +162,9 @@ class ServiceNode(Host):
         node = self.service.node
         path, _, query = sent.target.partition("?")
         exact = sent.headers.get("fencelock-names") == "exact"
-        retries = sent.headers.get("fencelock-retries") == "same-id"
+        resolves = sent.headers.get("fencelock-undelivered") == "keep"
         now, wake = node.world.now(), node.world.signal()
-        call = Call(ANONYMOUS, "peer", dict(parse_qsl(query)), now, wake, exact, retries)
+        call = Call(ANONYMOUS, "peer", dict(parse_qsl(query)), now, wake, exact, resolves)
         try:
             entry = calls.find(path, sent.method)
             if entry.waits and connection in self._connections:

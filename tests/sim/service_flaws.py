@@ -32,7 +32,7 @@ def take_back_what_another_node_told(patch: Patch) -> None:
 
     def forgetful(self: Call, *args: Any) -> None:
         init(self, *args)
-        self.retries = False
+        self.resolves = False
 
     patch.setattr(Call, "__init__", forgetful)
 

@@ -78,8 +78,8 @@ class App:
         identity = await self._identify(headers, peer)
         data = await self._body(entry, headers, attendant)
         exact = headers.get("fencelock-names") == "exact"
-        retries = headers.get("fencelock-retries") == "same-id"
-        call = Call(identity, peer, query, received_at, node.world.signal(), exact, retries)
+        resolves = headers.get("fencelock-undelivered") == "keep"
+        call = Call(identity, peer, query, received_at, node.world.signal(), exact, resolves)
         if entry.waits:
             attendant.watch(call)
         return await calls.answer(self.service, entry, call, data)

@@ -68,7 +68,7 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
     if isinstance(answer, Grant):
         if answer.valid_until > node.world.now():
             return _handed_over(service, call, request, answer, given)
-        if not call.retries:
+        if not call.resolves:
             await node.take_back(request)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
@@ -210,7 +210,7 @@ def _giving_back(
             if node.world.now() - grant.asked_at < UNDELIVERED_S:
                 await node.try_to_take_back(request)
 
-    return give_back if won and not call.retries else None
+    return give_back if won and not call.resolves else None
 
 
 async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:

@@ -334,7 +334,7 @@ class Call:
     then. Handlers are not cancelled, so no answer of the engine is ever thrown away unread.
     """
 
-    __slots__ = ("exact", "gone", "identity", "peer", "query", "received_at", "retries", "wake")
+    __slots__ = ("exact", "gone", "identity", "peer", "query", "received_at", "resolves", "wake")
 
     def __init__(
         self,
@@ -344,14 +344,14 @@ class Call:
         received_at: float,
         wake: Signal,
         exact: bool = False,
-        retries: bool = False,
+        resolves: bool = False,
     ) -> None:
         self.identity = identity
+        self.resolves = resolves
+        """The client asks again for what it was not told, at another node perhaps: nothing is given
+        back behind its back."""
         self.exact = exact
         """Names are meant byte for byte, even where Unicode has another form of them."""
-        self.retries = retries
-        """The client asks again under the same id when no answer comes, at whichever node, or takes
-        its attempt back: so nothing is taken back for it, which it may hold by another answer."""
         self.peer = peer
         self.query = query
         self.received_at = received_at

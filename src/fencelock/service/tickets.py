@@ -134,7 +134,7 @@ class Tickets:
             ticket.request, ticket.rung = request, True
         older = ticket.poll
         if older is not None and older is not poll:
-            del older.tickets[request.owner]
+            older.tickets.pop(request.owner, None)  # its tickets may be about to be dropped
             older.superseded = True
             older.call.wake.set()
         ticket.poll = poll
@@ -225,7 +225,7 @@ class Tickets:
             ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
             return None
         if answer.valid_until <= now:
-            if not poll.call.retries:
+            if not poll.call.resolves:
                 await node.take_back(request)
             raise too_late(request)
         return answer

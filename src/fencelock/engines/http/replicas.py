@@ -54,8 +54,8 @@ class Replicas:
         headers = (
             ("host", node.where),
             ("user-agent", "fencelock"),
+            ("fencelock-undelivered", "keep"),  # who was not told asks again, elsewhere perhaps
             ("fencelock-names", "exact"),  # ours are compared byte by byte, whatever the engine
-            ("fencelock-retries", "same-id"),  # a node takes nothing back: it may be held already
         )
         token = token_of(self._settings)
         return headers if token is None else (*headers, ("authorization", f"Bearer {token}"))
