@@ -13,6 +13,7 @@ SLOW = {
     "cli/test_interrupting.py": "a signal at many moments of each verb",
     "cli/test_torture.py": "tortures from the command line",
     "engines/etcd/test_cluster.py": "three members, and what they do without one",
+    "engines/http/test_replicas.py": "nodes that are started, killed, frozen and rolled",
     "engines/mysql/test_restarts.py": "a server that is started again and again",
     "engines/mysql/test_sessions.py": "sessions that the server ends, with the waits for it",
     "engines/postgresql/test_deadlines.py": "a server that hangs in the midst of each call",
@@ -72,6 +73,7 @@ SLOW = {
     "service/test_tls.py::test_files_that_cannot_be_used_are_said": "certificates for each",
     "service/test_vanishing.py::test_a_client_whose_machine_lost_its_power_is_noticed": "20 s",
     "service/test_workers.py": "several processes for each",
+    "sim/test_service.py::test_every_promise_of_the_service_holds_for_many_seeds": "many seeds",
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",
     "service/test_stores.py": "servers behind two nodes, and longer than a ticket is kept",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",
@@ -80,6 +82,11 @@ SLOW = {
 
 DOUBLED = {
     "mysql": "the tests of MariaDB, on a server that is slower to start",
+    "http etcd": "the checks of `http`, with a server behind it",
+    "http memory": "the checks of `http`, over the memory of a node",
+    "http postgresql": "the checks of `http`, with a server behind it",
+    "http replicas": "the checks of `http`, at two nodes",
+    "https": "the checks of `http`, over TLS",
     "postgresql pgbouncer": "the checks of `postgresql push=no`, over a pooler",
     "redis+cluster": "the checks of Redis, on servers that share the keys",
     "redis+sentinel": "the checks of Redis, on a server that sentinels name",

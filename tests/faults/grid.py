@@ -17,6 +17,7 @@ import pytest
 
 LABEL = "hazards"
 PARAMETERS = ("url", "shared_url", "server_url", "client_url", "kind", "standing")
+TESTS = Path(__file__).resolve().parents[1]
 ENGINES = (
     "memory",
     "sqlite",
@@ -74,7 +75,8 @@ def _engines_of(item: pytest.Item) -> Sequence[str]:
 
 def engine_of_path(path: Path) -> str:
     """The engine whose folder a test stands in, or nothing."""
-    return next((part for part in reversed(path.parts[:-1]) if part in ENGINES), "")
+    parts = path.resolve().parts[len(TESTS.parts) : -1]  # wherever the tests themselves lie
+    return next((part for part in reversed(parts) if part in ENGINES), "")
 
 
 def _flavor_of(item: pytest.Item) -> str:

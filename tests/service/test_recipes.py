@@ -1,101 +1,81 @@
-"""What the documents and contrib/ give to be used: run where it can be, else read by its tools."""
+"""The calls that the recipes of a client need: what is remembered, and who observes."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
-from pathlib import Path
 
-import pytest
-
-from tests.cli.program import Program
-from tests.servers.server import Missing
-from tests.service.nodes import Node
-
-ROOT = Path(__file__).parents[2]
-CONTRIB = ROOT / "contrib"
+from tests.service.nodes import Node, answer_of, new_id
 
 
-def test_the_commands_of_the_page_about_curl_work(program: Program) -> None:
-    """All blocks of the page are one script, and its answers are those that the text tells of."""
-    if shutil.which("curl") is None:
-        raise Missing("curl is not installed: sudo apt-get install curl")
-    node = Node(program, "--insecure", "--drain", "0s")
-    page = (ROOT / "docs" / "curl.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) >= 7
-    ran = subprocess.run(
-        ["sh", "-eu", "-c", "".join(blocks)],
-        env={**os.environ, "SERVICE": node.url},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert ran.returncode == 0, ran.stderr
-    answers = [json.loads(line) for line in re.findall(r"\{.*?\}(?=\{|\n|$)", ran.stdout + "\n")]
-    lease, renewed, state, _, busy, released, _, revoked = answers
-    assert (lease["name"], lease["ttl"]) == ("seat:1A", 60)
-    assert renewed["leases"] == [{"held": True, "ttl": 60}]
-    assert [one["fence"] for one in state["holders"]] == [lease["fence"]]
-    assert busy["type"] == "urn:fencelock:problem:busy"
-    assert released["leases"] == [{"released": True}]
-    assert revoked["revoked"] is True
+def test_what_is_remembered_only_grows(node: Node) -> None:
+    name = f"memo-{new_id()}"
+    for number in (3, 7, 5):
+        body = {"name": name, "item": "x", "number": number, "keep": 600}
+        assert node.call("remember", body).status == 200
+    assert node.call("recall", {"name": name}).body["items"] == {"x": 7}
+    assert node.call("forget", {"name": name}).status == 200
+    assert node.call("recall", {"name": name}).body["items"] == {}
+    for wrong in ({"keep": -1}, {"number": 2**60}, {"item": "x" * 600}):
+        body = {"name": name, "item": "x", "number": 1, "keep": 1, **wrong}
+        assert node.call("remember", body).problem == "invalid"
 
 
-def test_the_unit_is_understood_by_systemd() -> None:
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        raise Missing("systemd-analyze is not installed: sudo apt-get install systemd")
-    unit = CONTRIB / "systemd" / "fencelock.service"
-    ran = subprocess.run(
-        [program, "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=100
-    )
-    wrong = [line for line in ran.stderr.splitlines() if "fencelock" in line]
-    assert wrong == []
-    text = unit.read_text()
-    assert "Type=notify" in text
-    assert "EnvironmentFile=" in text
+def test_who_observes_is_told_of_a_change(node: Node) -> None:
+    name = f"seen-{new_id()}"
+    first = node.call("observe", {"name": name, "hold": 0}).body["seen"]
+    assert node.call("observe", {"name": name, "hold": 0.1, "seen": first}).body["seen"] == first
+    waiting = node.begin("observe", {"name": name, "hold": 55, "seen": first})
+    assert node.call("announce", {"name": name}).status == 200
+    second = answer_of(waiting).body["seen"]
+    assert second != first
+    told = node.call("observe", {"name": name, "hold": 55, "seen": first})  # it missed that one
+    assert told.body["seen"] == second
 
 
-def test_the_compose_file_and_the_dockerfile_can_be_read() -> None:
-    """No engine of containers is needed: the files are read, and name only what is there."""
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install pyyaml")
-    compose = yaml.safe_load((CONTRIB / "docker" / "compose.yaml").read_text())
-    assert {*compose["services"]} == {"node-a", "node-b", "redis"}
-    for name in ("node-a", "node-b"):
-        node = compose["services"][name]
-        assert (CONTRIB / "docker" / node["build"]["context"]).resolve() == ROOT
-        assert (ROOT / node["build"]["dockerfile"]).is_file()
-        assert "FENCELOCK_URL" in node["environment"]
-        assert all(port.startswith("127.0.0.1:") for port in node["ports"])
-    text = (CONTRIB / "docker" / "Dockerfile").read_text()
-    joined = re.sub(r"\\\n", " ", text)
-    known = {
-        *("FROM", "COPY", "RUN", "USER", "WORKDIR", "VOLUME", "EXPOSE", "STOPSIGNAL"),
-        *("HEALTHCHECK", "ENTRYPOINT", "CMD"),
-    }
-    lines = [line for line in joined.splitlines() if line.strip() and not line.startswith("#")]
-    assert {line.split()[0] for line in lines} <= known
-    for line in lines:
-        word, _, rest = line.partition(" ")
-        if word in ("ENTRYPOINT", "CMD"):
-            assert json.loads(rest)
-        if word == "COPY" and "--from" not in rest:
-            assert all((ROOT / source).exists() for source in rest.split()[:-1])
-    assert "USER 10001" in text
+def test_an_id_that_was_given_back_tries_again_as_another_attempt(node: Node) -> None:
+    name, mine = f"again-{new_id()}", new_id()
+    lease = node.acquire(name, id=mine)
+    assert node.release(lease) == [True]
+    assert node.call("acquire", {"name": name, "id": mine}).problem == "id-spent"
+    again = node.acquire(name, id=mine, attempt=1)
+    assert again["fence"] > lease["fence"]
+    wants = [{"name": name, "id": mine, "attempt": 1}]
+    assert node.call("withdraw", {"wants": wants}).status == 200
+    assert node.call("acquire", {"name": name, "id": mine, "attempt": 1}).problem == "id-spent"
+    assert node.inspect(name)["holders"] == []
 
 
-def test_the_command_of_the_recipes_is_accepted(program: Program) -> None:
-    """Their words are words of ``fencelock serve``: it complains of the file, not of them."""
-    unit = (CONTRIB / "systemd" / "fencelock.service").read_text()
-    found = re.search(r"^ExecStart=/usr/bin/env fencelock (.*)$", unit, re.MULTILINE)
-    assert found
-    for words in (
-        found[1].split(),
-        ["serve", "--host", "0.0.0.0", "--config", "/etc/fencelock/fencelock.toml"],
-    ):
-        ran = program.run(*words)
-        assert (ran.returncode, "cannot be read" in ran.stderr) == (78, True), ran.stderr
+def test_a_name_in_another_form_is_refused_unless_it_is_meant(node: Node) -> None:
+    name = f"e\u0301-{new_id()}"
+    assert node.call("acquire", {"name": name}).problem == "invalid"
+    headers = {"Content-Type": "application/json", "Fencelock-Names": "exact"}
+    reply = node.send("POST", "/v1/acquire", json.dumps({"name": name}).encode(), headers)
+    assert reply.body["name"] == name
+
+
+def test_busy_says_who_holds_to_those_who_may_see_it(node: Node) -> None:
+    name = f"busy-{new_id()}"
+    node.acquire(name, meta={"job": "x"})
+    assert node.call("acquire", {"name": name}).body["holder"]["job"] == "x"
+    queued = node.call("acquire", {"name": name, "id": new_id(), "keep": True})
+    assert (queued.status, queued.body["holder"]["job"]) == (202, "x")
+
+
+def test_a_call_beside_a_poll_of_the_same_id_tells_of_the_grant_once_and_for_all(
+    node: Node,
+) -> None:
+    """A grant that one of the two has told of is not taken back by what the other leaves."""
+    for _ in range(20):
+        name, mine = f"beside-{new_id()}", new_id()
+        lease = node.acquire(name, ttl=60)
+        want = {"name": name, "id": mine, "ttl": 600}
+        poll = node.begin("wait", {"inbox": mine, "wants": [want]})
+        node.queue(name, 1)
+        node.release(lease)
+        reply = node.call("acquire", {**want, "keep": True})
+        told = [*answer_of(poll).body["granted"], *([reply.body] if reply.status == 200 else [])]
+        if not told:
+            again = node.call("wait", {"inbox": mine, "wants": [want]})
+            told += again.body["granted"]
+        assert {one["fence"] for one in told} == {told[0]["fence"]}
+        assert node.release(told[0]) == [True]

@@ -25,13 +25,11 @@ from fencelock.worlds.threads import drive
 from tests.sim.edge import install
 from tests.sim.edge_fanout import Edge
 from tests.sim.judge import queue_of, record_of
-from tests.sim.model_redis import ModelRedis
+from tests.sim.model_redis import ModelRedis, Sight
 from tests.sim.network import Host, Network
 from tests.sim.nodes import Node
+from tests.sim.plan import NAME
 
-NAME = "seat"
-KEY = NAME.encode()
-QUEUE, REVOKED = b"{seat}:fencelock:queue", b"{seat}:fencelock:revoked"
 R = TypeVar("R")
 
 install()
@@ -50,17 +48,35 @@ class Backend(ABC):
     """The servers of one run, and the engines that reach them."""
 
     fifo = True
+    is_tiered = False
+    """Whether its servers reach each other, and can be cut off from each other."""
     looks_within = 1.0
     """How soon a waiter finds a lock that came free without a word."""
 
-    def __init__(self, network: Network, request_timeout: float, kind: str = "lock") -> None:
+    def __init__(
+        self,
+        network: Network,
+        request_timeout: float,
+        kind: str = "lock",
+        name: str = NAME,
+        hosts: list[Any] | None = None,
+    ) -> None:
         self.network = network
         self.request_timeout = request_timeout
         """How long a client waits for an answer."""
         self.kind = kind
         """What is looked at: a lock, a semaphore or a rwlock."""
-        self.hosts: list[Any] = []
+        self.name = name
+        self.hosts: list[Any] = self._hosts() if hosts is None else hosts
         """What can be frozen, restarted and cut off."""
+
+    @abstractmethod
+    def _hosts(self) -> list[Any]:
+        """Start the servers."""
+
+    def besides(self, name: str) -> Backend:
+        """The same servers, for whoever looks at another name."""
+        return type(self)(self.network, self.request_timeout, self.kind, name, self.hosts)
 
     @abstractmethod
     def engine(self, world: SimWorld, host: Host) -> Engine:
@@ -92,6 +108,10 @@ class Backend(ABC):
     def revoked(self) -> Collection[str]:
         """Owners from whom somebody took the lock away."""
 
+    def owner(self, owner: str) -> str:
+        """By what the servers know an owner of a client."""
+        return owner
+
     def watch(self, changed: Callable[[], object]) -> None:
         """Have this called whenever a server has served something that may have changed what it
         keeps."""
@@ -104,18 +124,35 @@ class RedisBackend(Backend):
 
     nodes = 1
 
-    def __init__(self, network: Network, request_timeout: float, kind: str = "lock") -> None:
-        super().__init__(network, request_timeout, kind)
-        random = network.simulation.random
+    def __init__(
+        self,
+        network: Network,
+        request_timeout: float,
+        kind: str = "lock",
+        name: str = NAME,
+        hosts: list[Any] | None = None,
+    ) -> None:
+        super().__init__(network, request_timeout, kind, name, hosts)
+        self._sights = None if hosts is None else [Sight() for _ in hosts]
         self._seen = [""] * self.nodes
         """Whom each server had a record of when somebody looked last."""
         self._revoked: dict[str, None] = {}
-        self._looks_at, self._shares = (KEY, QUEUE, REVOKED), holders_of(NAME, kind).encode()
+        key, self._shares = name.encode(), holders_of(name, kind).encode()
+        beside = b"{%b}:fencelock:" % key
+        self._looks_at = (key, beside + b"queue", beside + b"revoked")
         if kind != "lock":
             self._looks_at = (b"", self._shares + b":queue", self._shares + b":revoked")
+
+    def _hosts(self) -> list[Any]:
+        random, hosts = self.network.simulation.random, list[Any]()
         for number in range(self.nodes):
             ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
-            self.hosts.append(Node(network, f"node-{number}", ahead, pace))
+            hosts.append(Node(self.network, f"node-{number}", ahead, pace))
+        return hosts
+
+    def _sight(self, place: int) -> Sight:
+        sight: Sight = self._sights[place] if self._sights else self.hosts[place].model.sight
+        return sight
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
         world.edge = Edge(self.network, host, {node.name: node for node in self.hosts})
@@ -131,8 +168,8 @@ class RedisBackend(Backend):
             node.watchers.append(partial(self._look, place, node.model, changed))
 
     def _look(self, place: int, model: ModelRedis, changed: Callable[[], object]) -> None:
-        if model.look(*self._looks_at):
-            sight = model.sight
+        if model.look(*self._looks_at, self._sights[place] if self._sights else None):
+            sight = self._sight(place)
             self._seen[place] = sight.owner
             for owner in sight.revoked:
                 self._revoked[owner] = None
@@ -159,19 +196,18 @@ class RedisBackend(Backend):
         if self.kind != "lock":
             return list(self.holders())
         owners: list[str] = []
-        for node in self.hosts:
-            sight = node.model.sight
+        for place, node in enumerate(self.hosts):
+            sight = self._sight(place)
             owners.append(sight.owner if sight.owner and node.wall_us() < sight.until_us else "")
         return owners
 
     def kept_until(self) -> float:
         (node,) = self.hosts
-        left_s: float = (node.model.sight.until_us - node.wall_us()) / 1e6
+        left_s: float = (self._sight(0).until_us - node.wall_us()) / 1e6
         return self.network.simulation.now + left_s
 
     def queue(self) -> Sequence[str]:
-        queue: Sequence[str] = self.hosts[0].model.sight.queue
-        return queue
+        return self._sight(0).queue
 
     def revoked(self) -> Collection[str]:
         return self._revoked.keys()
@@ -247,16 +283,19 @@ class StoreNode(Host):
 class StoreBackend(Backend):
     """The linearizable store."""
 
-    def __init__(self, network: Network, request_timeout: float, kind: str = "lock") -> None:
-        super().__init__(network, request_timeout, kind)
-        self.node = StoreNode(network.simulation.world("store", ahead=5e4))
-        self.hosts.append(self.node)
+    def _hosts(self) -> list[Any]:
+        return [StoreNode(self.network.simulation.world("store", ahead=5e4))]
+
+    @property
+    def node(self) -> StoreNode:
+        node: StoreNode = self.hosts[0]
+        return node
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
         return Remote(self, world, host)
 
     def holders(self) -> dict[str, Held]:
-        name = self.node.store.names.get((self.kind, NAME))
+        name = self.node.store.names.get((self.kind, self.name))
         now, later = self.node.engine.world.now(), self.network.simulation.now
         return {
             owner: Held(
@@ -271,16 +310,16 @@ class StoreBackend(Backend):
     def owners(self) -> list[str]:
         if self.kind != "lock":
             return list(self.holders())
-        record = record_of(self.node.store)
+        record = record_of(self.node.store, self.name)
         now = self.node.engine.world.now()
         return [record.owner if record is not None and record.expires_at > now else ""]
 
     def kept_until(self) -> float:
-        record, world = record_of(self.node.store), self.node.engine.world
+        record, world = record_of(self.node.store, self.name), self.node.engine.world
         return self.network.simulation.now + (record.expires_at - world.now() if record else 0.0)
 
     def queue(self) -> Sequence[str]:
-        return queue_of(self.node.store, self.kind)
+        return queue_of(self.node.store, self.kind, self.name)
 
     def revoked(self) -> Collection[str]:
         return list(self.node.store.revoked)

@@ -5,7 +5,7 @@ What is more than a visit to a lock, a campaign or the work of a window, is in `
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,14 @@ from fencelock._client.hold_state import HoldState
 from fencelock._client.lock_options import LockSpec, make_lock_spec
 from fencelock.engine import Address, Engine
 from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
-from fencelock.model import Busy, Grant, Request, Share, Traits, role_of
+from fencelock.judge import History
+from fencelock.model import Busy, Grant, Request, Share, Together, Traits, role_of
 from fencelock.sim.world import Cancelled, Task
 from fencelock.world import sleep
-from tests.sim.backends import NAME
-from tests.sim.network import Host
-from tests.sim.plan import Visit
+from tests.sim.network import Host, Network
+from tests.sim.plan import NAME, Visit
 from tests.sim.recipes import VISITS
-from tests.sim.resource import Desk, increase
+from tests.sim.resource import Desk, Register, increase
 
 if TYPE_CHECKING:
     from tests.sim.harness import Run
@@ -30,7 +30,7 @@ REACH_S = 1.0  # between two attempts to open a client
 
 
 class Hold:
-    """A lease, in so far as core needs one."""
+    """A lease, in so far as core and the recipes need one."""
 
     def __init__(self, core: Core[Hold], tenure: HoldState) -> None:
         self._core = core
@@ -39,6 +39,9 @@ class Hold:
     @property
     def tenure(self) -> HoldState:
         return self._hold
+
+    def check(self) -> None:
+        self._core.lifecycle.check(self._hold)
 
     async def __aenter__(self) -> Hold:
         return self
@@ -61,28 +64,73 @@ class Client:
         self.core: Core[Hold] = Core(self.world, self._engine, self._lease)
         self.tenures: list[HoldState] = []
         self.visits: list[Task] = []
-        self._calls: dict[Task | None, int] = {}
-        """The operation that each task is in."""
+        self._calls: dict[Task | None, dict[str, int]] = {}
+        """The operations that each task is in, by the name that they are about."""
+        self.won: dict[int, int] = {}
+        """The fence of each operation that got one."""
         self.is_gone = False
 
     def _engine(self) -> Engine:
         engine: Any = self._run.backend.engine(self.world, self.host)
-        ask = engine.acquire
+        ask, ask_all = engine.acquire, engine.acquire_all
 
         def acquire(request: Request) -> Awaitable[Grant | Busy]:
-            op = self._calls.get(self.world.simulation.current, 0)
-            self._run.observer.asked(request.owner, self.name, op)
+            self._asked(request)
             answer: Awaitable[Grant | Busy] = ask(request)
             return answer
 
-        engine.acquire = acquire
+        def acquire_all(requests: Sequence[Request]) -> Awaitable[Together]:
+            for request in requests:
+                self._asked(request)
+            answer: Awaitable[Together] = ask_all(requests)
+            return answer
+
+        engine.acquire, engine.acquire_all = acquire, acquire_all
         return engine  # type: ignore[no-any-return]
 
+    def _asked(self, request: Request) -> None:
+        op = self._op(request.name)
+        owner = self._run.backend.owner(request.owner)
+        self._run.observers[request.name].asked(owner, self.name, op)
+
+    def _op(self, name: str) -> int:
+        """The operation of this task that is about a name."""
+        return self._calls.get(self.world.simulation.current, {}).get(name, 0)
+
     def _lease(self, core: Core[Hold], tenure: HoldState) -> Hold:
-        fence = tenure.grant.fence
-        tenure.hook = partial(self._run.history.note, self.name, "lost", NAME, fence)
+        name, fence = tenure.grant.name, tenure.grant.fence
+        tenure.hook = partial(self._run.history.note, self.name, "lost", name, fence)
+        self.won[self._op(name)] = fence
         self.tenures.append(tenure)
         return Hold(core, tenure)
+
+    @property
+    def is_kind(self) -> bool:
+        """Whether everybody can clean up after itself."""
+        return self._run.is_kind
+
+    @property
+    def network(self) -> Network:
+        return self._run.network
+
+    @property
+    def history(self) -> History:
+        return self._run.history
+
+    def number(self) -> int:
+        """A number that no other has: that of the next event."""
+        return len(self._run.history)
+
+    def register(self, name: str) -> Register:
+        """What a lock protects."""
+        return self._run.register_of(name)
+
+    def failed(self, name: str, op: int) -> None:
+        """An attempt is said to have failed."""
+        self._run.observers[name].failed(op)
+
+    def lease_of(self, hold: HoldState) -> Hold:
+        return Hold(self.core, hold)
 
     @property
     def address(self) -> Address:
@@ -132,9 +180,9 @@ class Client:
 
     def cancel(self, task: Task) -> None:
         """Cancel a visit, in the midst of a call or not."""
-        op = self._calls.get(task)
-        if op and self._run.plan.recipe != "once":  # which is a block of work, and not one call
-            self._run.history.note(self.name, "cancel", NAME, op=op)
+        if self._run.plan.recipe != "once":  # which is a block of work, and not one call
+            for name, op in self._calls.get(task, {}).items():
+                self._run.history.note(self.name, "cancel", name, op=op)
         task.cancel()
 
     async def _open(self) -> None:
@@ -158,18 +206,19 @@ class Client:
 
     def spec(self, visit: Visit) -> LockSpec:
         """What a visit asks for."""
-        spec = make_lock_spec(NAME, visit.ttl, None, visit.renews, None, None, False, None, None)
+        name = self._run.backend.name
+        spec = make_lock_spec(name, visit.ttl, None, visit.renews, None, None, False, None, None)
         return spec._replace(timeout=visit.timeout, share=visit.share)
 
     async def acquire(self, spec: LockSpec, timeout: float | None) -> Hold | None:
         """Acquire, and write down how it ended."""
-        op = self.begin("acquire", timeout, share=spec.share)
-        end = partial(self.end, "acquire", op)
+        op = self.begin("acquire", timeout, share=spec.share, name=spec.name)
+        end, observer = partial(self.end, "acquire", op), self._run.observers[spec.name]
         try:
             hold = await self.core.attempt(spec, timeout)
         except (EngineError, NotAcquired) as error:
             end("fail", detail=str(error))
-            self._run.observer.failed(op)
+            observer.failed(op)
             return None
         except OutcomeUnknown as error:
             end("unknown", detail=str(error))
@@ -179,7 +228,7 @@ class Client:
             raise
         if isinstance(hold, Busy):
             end("fail", detail="busy")
-            self._run.observer.failed(op)
+            observer.failed(op)
             return None
         share = hold.tenure.grant.share
         end("ok", hold.tenure.grant.fence, ttl=spec.ttl, slot=share.slot if share else None)
@@ -192,15 +241,17 @@ class Client:
         fence: int = 0,
         share: Share | None = None,
         value: int | None = None,
+        name: str = NAME,
+        limit: int = 0,
     ) -> int:
         """An operation of this task begins, and should not last longer than this."""
         world = self.world
         deadline = 0.0 if timeout is None else world.true_time(world.now() + timeout)
-        units, limit = (0, 0) if share is None else (share.units, share.limit)
+        units, limit = (0, limit) if share is None else (share.units, share.limit)
         op = self._run.history.invoke(
-            self.name, verb, NAME, fence, value, deadline, self.role(share), units, limit
+            self.name, verb, name, fence, value, deadline, self.role(share), units, limit
         )
-        self._calls[world.simulation.current] = op
+        self._calls.setdefault(world.simulation.current, {})[name] = op
         return op
 
     def end(
@@ -212,10 +263,13 @@ class Client:
         detail: str = "",
         ttl: float = 0.0,
         slot: int | None = None,
+        value: int | None = None,
     ) -> None:
         """It has ended."""
-        del self._calls[self.world.simulation.current]
-        self._run.history.end(kind, self.name, verb, op, NAME, fence, None, detail, ttl, slot)
+        mine = self._calls[self.world.simulation.current]
+        (name,) = (name for name, number in mine.items() if number == op)
+        del mine[name]
+        self._run.history.end(kind, self.name, verb, op, name, fence, value, detail, ttl, slot)
 
     async def work(self, tenure: HoldState, visit: Visit) -> None:
         """Change the register, or read it, and use the lease for a while; stop when it is lost."""
@@ -268,7 +322,7 @@ class Client:
 
     async def release(self, tenure: HoldState) -> bool:
         fence = tenure.grant.fence
-        op = self.begin("release", None, fence, tenure.grant.share)
+        op = self.begin("release", None, fence, tenure.grant.share, name=tenure.grant.name)
         outcome, detail, freed = "unknown", "", False
         try:
             freed = await self.core.lifecycle.release(tenure)

@@ -4,8 +4,8 @@
     run.play()
     run.verdict()
 
-What is played is the recipe of the plan: a mutex, or a semaphore, a read/write lock, an election or
-work that is done once in a window.
+What is played is the recipe of the plan: a mutex, or a semaphore, a read/write lock, an election,
+work that is done once in a window, several locks at once, a barrier or latches.
 
 The history is judged by the checkers of `fencelock.judge`, as real runs are. The observer sees what
 no client can, the servers' own records, and tells at once when a lock is given away that somebody
@@ -23,18 +23,25 @@ from typing import Any
 from fencelock._client.lock_options import WRITE, LockSpec, make_lock_spec, semaphore_share
 from fencelock._client.pending import ECHO_S, PASS_S
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
+from fencelock.recipes.barrier import slots_name
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import Simulation
 from fencelock.world import GRACE_S
-from tests.sim.backends import BACKENDS, NAME, Backend
+from tests.sim.backends import BACKENDS, Backend
 from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS
 from tests.sim.network import Conditions, Network
 from tests.sim.observer import WITNESSED, Observer, SharesObserver
-from tests.sim.plan import CUTS, TTLS, Fault, Plan, Visit
+from tests.sim.plan import CUTS, NAME, NAMES, TTLS, Fault, Plan, Visit
 from tests.sim.resource import REGISTER, Register
+from tests.sim.service import ServiceBackend
 
+PLAYED: dict[str, type[Backend]] = {**BACKENDS, "service": ServiceBackend}
 STEPS_MAX = 200_000
+TIME_MAX_S = 200.0  # whoever waits for longer than that waits for ever
+KINDS = {"semaphore": "semaphore", "rwlock": "rwlock", "barrier": "semaphore"}
+WAITING = ("several", "barrier", "latch")
+"""Recipes in which clients could wait for each other."""
 REQUEST_TIMEOUT_S = (
     20.0  # of a newcomer, when dead waiters may stand in the queue and are called first
 )
@@ -62,8 +69,9 @@ class Run:
         self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
         self.history = History(clock=lambda: self.simulation.now)
         self.network = Network(self.simulation, plan.conditions)
-        kind = plan.recipe if plan.recipe in ("semaphore", "rwlock") else "lock"
-        self.backend: Backend = BACKENDS[backend](self.network, plan.request_timeout, kind)
+        kind = KINDS.get(plan.recipe, "lock")
+        name = slots_name(NAME, self.limit) if plan.recipe == "barrier" else NAME
+        self.backend: Backend = PLAYED[backend](self.network, plan.request_timeout, kind, name)
         self.guarded = guarded
         self._registers: dict[str, Register] = {}
         self.is_prompt = not self.is_flaky and plan.conditions.delay_max <= 0.05
@@ -74,14 +82,28 @@ class Run:
         self.present = 0
         self.all_gone = Flag()
         self.all_gone.set()
-        self.observer = Observer(self) if kind == "lock" else SharesObserver(self)
-        self.backend.watch(self.observer.look)
+        self.observers = {name: self._observer(self.backend)}
+        for other in NAMES[1:] if plan.recipe == "several" else ():
+            self.observers[other] = self._observer(self.backend.besides(other))
+        if plan.recipe in WAITING or backend == "service":
+            self.simulation.at(TIME_MAX_S, self.all_gone.set)
         for name, visits in plan.clients.items():
             self.enter(name, visits)
 
+    def _observer(self, backend: Backend) -> Observer:
+        observer = (Observer if backend.kind == "lock" else SharesObserver)(self, backend)
+        backend.watch(observer.look)
+        return observer
+
+    @property
+    def grants(self) -> int:
+        """How many the servers have given."""
+        return sum(observer.grants for observer in self.observers.values())
+
     @property
     def is_flaky(self) -> bool:
-        return self.plan.conditions != Conditions(delay_max=self.plan.conditions.delay_max)
+        conditions = self.plan.conditions
+        return conditions != Conditions(conditions.delay_max, copied=conditions.copied)
 
     @property
     def limit(self) -> int:
@@ -91,19 +113,24 @@ class Run:
 
     def register(self, slot: int | None = None) -> Register:
         """What the lock protects, or a slot of it does."""
-        name = REGISTER if slot is None else f"{REGISTER}#{slot}"
+        return self.register_of(REGISTER if slot is None else f"{REGISTER}#{slot}")
+
+    def register_of(self, name: str) -> Register:
+        """A register by its name."""
         return self._registers.setdefault(name, Register(self.guarded, name))
 
     def _promised(self) -> Promises:
         """What this backend promises under these faults."""
         kinds = self.plan.kinds()
-        sane = not kinds & ({"amnesia"} if self.name == "store" else {"amnesia", "step"})
+        steady = self.name in ("store", "service")  # no clock of theirs that steps counts
+        sane = not kinds & ({"amnesia"} if steady else {"amnesia", "step"})
         calls = 8 * self.plan.conditions.delay_max
         return Promises(
             exclusive=sane,
             fifo=self.backend.fifo and self.is_prompt and sane,
             forsakes=False,
             guarded=self.guarded,
+            remembers=sane,
             once=sane and not kinds & {"wall", "step"},
             ttl=TTLS[-1] * 1.01,
             slack=1e-6,
@@ -111,16 +138,17 @@ class Run:
             told_ttls=0.0 if sane and "revoke" not in kinds else 1.0,
             woken_within=self.backend.looks_within + calls if self.is_prompt and sane else None,
             freed_within=calls if self.is_kind else REQUEST_TIMEOUT_S / 2,
-            grace=GRACE_S * 1.01,
+            grace=1.01 if self.plan.recipe == "several" else GRACE_S * 1.01,
             undone_within=self._undone_within(),
         )
 
     def _undone_within(self) -> float | None:
         """How soon an attempt that is said to have failed leaves nothing: at once where requests
         arrive in the order in which they were sent, also those that nobody waits for any more."""
-        if self.is_flaky and self.name == "store":
+        if self.is_flaky and self.name in ("store", "service"):
             return None  # datagrams arrive twice
-        if self.is_prompt and not self.plan.kinds() & set(CUTS):
+        apart = self.name == "service" and not self.is_kind  # of two nodes, either may be late
+        if self.is_prompt and not apart and not self.plan.kinds() & set(CUTS):
             return 0.0
         return ECHO_S + PASS_S + 8 * self.plan.conditions.delay_max
 
@@ -148,7 +176,8 @@ class Run:
 
     def _witnessed(self) -> Iterator[Ruling]:
         for name, question in WITNESSED.items():
-            found = tuple(one for one in self.observer.found if one.checker == name)
+            seen = [one for observer in self.observers.values() for one in observer.found]
+            found = tuple(one for one in seen if one.checker == name)
             yield Ruling(name, question, "broken" if found else "held", "", found)
 
     def leave(self) -> None:
@@ -165,7 +194,8 @@ class Run:
         self.simulation.run(until=max(now, last + 0.1) + wait)
         self.network.change(Conditions())
         if self.is_kind:
-            self.observer.nothing_left()
+            for observer in self.observers.values():
+                observer.nothing_left()
         client = Client(self, "newcomer", ())
         self.clients.append(client)
 
@@ -184,9 +214,11 @@ class Run:
 
     def _all_of_it(self) -> list[LockSpec]:
         """What a newcomer asks for, to have all that there is."""
-        spec = make_lock_spec(NAME, 1.0, None, True, None, None, False, None, None)
-        if self.plan.recipe == "semaphore":
+        spec = make_lock_spec(self.backend.name, 1.0, None, True, None, None, False, None, None)
+        if self.backend.kind == "semaphore":
             return [spec._replace(share=semaphore_share(self.limit))] * self.limit
+        if self.plan.recipe == "several":
+            return [spec._replace(name=name) for name in NAMES]
         return [spec._replace(share=WRITE if self.plan.recipe == "rwlock" else None)]
 
     # Faults

@@ -31,15 +31,15 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
-def record_of(store: Store) -> Record | None:
+def record_of(store: Store, lock: str = NAME) -> Record | None:
     """Who has the lock, as the store has it."""
-    name = store.names.get(("lock", NAME))
+    name = store.names.get(("lock", lock))
     return None if name is None else next(iter(name.records.values()), None)
 
 
-def queue_of(store: Store, kind: str = "lock") -> list[str]:
+def queue_of(store: Store, kind: str = "lock", lock: str = NAME) -> list[str]:
     """The owners that wait, as the store has them."""
-    name = store.names.get((kind, NAME))
+    name = store.names.get((kind, lock))
     return [] if name is None else list(name.queue)
 
 

@@ -341,9 +341,10 @@ local function framed(script)
 end
 
 -- For those who look on: a string with the moment at which it ends, and who stands in two others,
--- first those of one, so many, then those of the other. Nothing if nothing was written since.
-local function look(seen, key, one, other)
-    if not seen.is_new then return nil end
+-- first those of one, so many, then those of the other. Nothing if nothing was written since, unless
+-- that does not matter.
+local function look(seen, key, one, other, anyway)
+    if not seen.is_new and not anyway then return nil end
     seen.is_new = false
     local value, at = seen.values[key], seen.expires[key]
     local here, others = seen.values[one], seen.values[other]

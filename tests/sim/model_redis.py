@@ -94,13 +94,16 @@ class ModelRedis:
             return values if sum & 2 else values[0]
         return [lua.plain(one) for one in values] if sum < 8 else []
 
-    def look(self, lock: bytes, queue: bytes, revoked: bytes) -> bool:
-        """See what is kept, as no client does; False if nothing was written since the last time."""
+    def look(self, lock: bytes, queue: bytes, revoked: bytes, other: Sight | None = None) -> bool:
+        """See what is kept, as no client does; False if nothing was written since the last time.
+
+        Who looks at another lock besides has a sight of its own, and sees it each time.
+        """
         self.is_new = False
-        seen = lua.look(self._data, lock, queue, revoked)
+        seen = lua.look(self._data, lock, queue, revoked, other is not None)
         if seen is None:
             return False
-        sight = self.sight
+        sight = other or self.sight
         owner, until_ms, count, *there = seen
         sight.owner = owner.decode() if owner else ""
         sight.until_us = math.inf if until_ms is None else 1000 * (until_ms + 1)

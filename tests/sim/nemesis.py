@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock.errors import FencelockError
-from tests.sim.backends import NAME
 from tests.sim.plan import Fault
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _revoke(run: Run, fault: Fault) -> None:
 
     async def revoke() -> None:
         try:
-            await client.core.revoke(NAME, "the nemesis wished so")
+            await client.core.revoke(run.backend.name, "the nemesis wished so")
         except FencelockError as error:
             run.simulation.note("nemesis", type(error).__name__)
 
@@ -110,6 +109,8 @@ def _cut(run: Run, fault: Fault) -> None:
     client, node = run.client(fault).name, run.node(fault).name
     servers = [host.name for host in run.backend.hosts]
     everybody = [one.name for one in run.clients]
+    if run.backend.is_tiered:
+        everybody += [server for server in servers if server != node]
     up = [(client, server) for server in servers]
     down = [(server, client) for server in servers]
     isolated = [(one, node) for one in everybody] + [(node, one) for one in everybody]

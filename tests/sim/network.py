@@ -30,6 +30,8 @@ class Conditions(NamedTuple):
     """It arrives twice."""
     overtaken: float = 0.0
     """It is late, and others come first."""
+    copied: float = 0.0
+    """A call of the service comes a second time, up to seconds later, as from a proxy."""
 
 
 class Host:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fencelock._client.hold_state import HoldState
 from fencelock.judge import Violation
 from fencelock.model import units_of
-from tests.sim.backends import NAME, Held
+from tests.sim.backends import Backend, Held
 
 if TYPE_CHECKING:
     from tests.sim.harness import Run
@@ -30,9 +30,9 @@ SOON_S = 0.001
 class Observer:
     """Sees every grant in the order of the servers, and who believes what at that moment."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, backend: Backend) -> None:
         self._run = run
-        self._cast = run.backend
+        self._cast = backend
         self._holder = ""
         self._kept_until = 0.0
         self._asked: dict[str, tuple[str, int]] = {}
@@ -76,7 +76,7 @@ class Observer:
 
     def _note(self, verb: str, owner: str) -> None:
         client, op = self._asked[owner]
-        self._run.history.note(client, verb, NAME, op=op)
+        self._run.history.note(client, verb, self._cast.name, op=op)
 
     def _look_at_owners(self) -> None:
         for owner in self._cast.queue():
@@ -84,18 +84,14 @@ class Observer:
                 self._queued.add(owner)
                 self._note("queued", owner)
         for owner in self._cast.revoked():
-            if owner not in self._revoked:
+            if owner not in self._revoked and owner in self._asked:
                 self._revoked.add(owner)
                 client, op = self._asked[owner]
-                self._run.history.note(client, "expired", NAME, op=op, detail="revoked")
+                self._run.history.note(client, "expired", self._cast.name, op=op, detail="revoked")
 
     def nothing_left(self) -> None:
         """Everybody has gone without trouble: the servers are as they were before."""
-        left = [
-            owner[:6]
-            for owner in (*self._run.backend.owners(), *self._run.backend.queue())
-            if owner
-        ]
+        left = [owner[:6] for owner in (*self._cast.owners(), *self._cast.queue()) if owner]
         if left:
             message = f"all are gone and something is left behind: {left}"
             self.found.append(Violation("left_behind", message, (len(self._run.history) - 1,)))
@@ -103,7 +99,7 @@ class Observer:
     def _see_that_nobody_else_believes(self, holder: str) -> None:
         now = self._run.simulation.now
         for client, tenure, believed in self._beliefs():
-            if tenure.grant.owner != holder:
+            if self._cast.owner(tenure.grant.owner) != holder:
                 message = (
                     f"at {now:.6f} s the lock was given away while {client} believed in "
                     f"fence {tenure.grant.fence} until {believed:.6f} s"
@@ -118,7 +114,8 @@ class Observer:
                 continue
             client.tenures = [one for one in client.tenures if not one.ended]
             for tenure in client.tenures:
-                if tenure.grant.owner in self._revoked:
+                owner = self._cast.owner(tenure.grant.owner)
+                if owner in self._revoked or tenure.grant.name != self._cast.name:
                     continue  # it may believe until it hears of it
                 believed = client.world.true_time(tenure.valid_until())
                 if believed > now:
@@ -128,8 +125,8 @@ class Observer:
 class SharesObserver(Observer):
     """The observer of a name that several may hold: together they have no more than there is."""
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(run)
+    def __init__(self, run: Run, backend: Backend) -> None:
+        super().__init__(run, backend)
         self._holders: dict[str, Held] = {}
 
     def look(self) -> None:
@@ -152,7 +149,8 @@ class SharesObserver(Observer):
     def _see_that_it_fits(self, newest: str) -> None:
         """What the servers keep, and what others believe in besides, is within the limit."""
         now, limit = self._run.simulation.now, self._run.limit
-        others = [one for one in self._beliefs() if one[1].grant.owner not in self._holders]
+        owner = self._cast.owner
+        others = [one for one in self._beliefs() if owner(one[1].grant.owner) not in self._holders]
         believed = sum(
             1 if one.role == "read" else units_of(one.grant.share) for _, one, _ in others
         )

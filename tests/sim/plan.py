@@ -17,13 +17,18 @@ from tests.sim.network import Conditions
 
 T = TypeVar("T")
 
+NAME = "seat"
+NAMES = (NAME, "table", "window")
+"""Of which several are locked together."""
+
 TTLS = (0.3, 1.0, 3.0)
 HORIZON_S = 4.0  # faults come within this time
 REQUEST_TIMEOUT_S = 0.5  # of a client that waits for an answer
 FLAKY = Conditions(breaks=0.03, lost=0.05, doubled=0.05, overtaken=0.1)
 
 
-RECIPES = ("lock", "semaphore", "rwlock", "election", "once")
+LATCHES = 5  # as many as a client has visits, at the most
+RECIPES = ("lock", "semaphore", "rwlock", "election", "once", "several", "barrier", "latch")
 """What is played; the mutex alone, unless another is named."""
 
 
@@ -60,6 +65,23 @@ CLIMATES = {
 }
 
 
+OF_SERVICE = {"copies": Climate(("cancel",), 3, Conditions(copied=0.3))}
+"""Where there is a service, besides."""
+
+
+class Latch(NamedTuple):
+    """What a client does at a latch."""
+
+    number: int
+    """Which latch of several."""
+    limit: int
+    """How often it is to be counted down."""
+    counts: bool
+    awaits: bool
+    by: str
+    """Who counts; nothing for one that counts for itself."""
+
+
 class Visit(NamedTuple):
     """One wish of a client to hold the lock."""
 
@@ -78,6 +100,10 @@ class Visit(NamedTuple):
     """A writer becomes a reader in the middle."""
     fails: bool = False
     """Work that is done once in a window ends with an error."""
+    names: tuple[str, ...] = ()
+    """Several locks that are wanted together."""
+    latch: Latch | None = None
+    """What it has to do with a latch."""
 
 
 class Fault(NamedTuple):
@@ -121,7 +147,7 @@ class Plan(NamedTuple):
 
 def draw_plan(climate: str, seed: int, recipe: str = "lock") -> Plan:
     """Draw a plan; the faults of a seed are the same whatever is played."""
-    chosen = CLIMATES[climate]
+    chosen = (CLIMATES | OF_SERVICE)[climate]
     draw = random.Random(seed * 1000 + 7).random
     clients = {
         f"c{number}": tuple(_visit(draw) for _ in range(2 + int(draw() * 4)))
@@ -149,22 +175,40 @@ def _shared(plan: Plan) -> Plan:
     for number in range(2):
         visits = tuple(_visit(draw) for _ in range(2 + int(draw() * 4)))
         clients[f"c{len(plan.clients) + number}"] = visits
+    limits = [1 + int(draw() * 5) for _ in range(LATCHES)] if plan.recipe == "latch" else [limit]
     return plan._replace(
         clients={
-            name: tuple(_wish(draw, plan.recipe, limit, visit) for visit in visits)
+            name: tuple(
+                _wish(draw, plan.recipe, limits, place, visit) for place, visit in enumerate(visits)
+            )
             for name, visits in clients.items()
         }
     )
 
 
-def _wish(draw: Callable[[], float], recipe: str, limit: int, visit: Visit) -> Visit:
+def _wish(
+    draw: Callable[[], float], recipe: str, limits: list[int], place: int, visit: Visit
+) -> Visit:
     writes, downgrades, fails = draw() < 0.4, draw() < 0.4, draw() < 0.3
+    limit = limits[place % len(limits)]
     if recipe == "semaphore":
         return visit._replace(share=semaphore_share(limit))
     if recipe == "rwlock":
         return visit._replace(share=WRITE if writes else READ, downgrades=writes and downgrades)
     if recipe == "once":
         return visit._replace(hold=visit.hold * 0.3, fails=fails)
+    if recipe == "several":
+        first, some = int(draw() * 3), 1 + int(draw() * 3)
+        step = 1 if downgrades else 2  # in whichever order: they are three
+        names = tuple(NAMES[(first + step * number) % 3] for number in range(some))
+        return visit._replace(hold=visit.hold * 0.4, names=names)
+    if recipe == "barrier":
+        timeout = _any_of(draw, (0.5, 2.0, 4.0, 8.0))
+        return visit._replace(timeout=timeout, share=semaphore_share(limit + 1))
+    if recipe == "latch":
+        by = _any_of(draw, ("", "", "", "one", "two"))
+        latch = Latch(place, limit, counts=draw() < 0.8, awaits=draw() < 0.7, by=by)
+        return visit._replace(timeout=_any_of(draw, (0.0, 0.5, 4.0, 8.0)), latch=latch)
     return visit
 
 

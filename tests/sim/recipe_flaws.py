@@ -1,5 +1,6 @@
-"""Flaws to plant in semaphores, read/write locks, elections and schedules, to see that the judge
-can say no to them: each is a mistake that this library could make in its next change.
+"""Flaws to plant in semaphores, read/write locks, elections, schedules, several locks at once,
+barriers and latches, to see that the judge can say no to them: each is a mistake that this library
+could make in its next change.
 
 `RECIPE_FLAWS` says where each shows, within how many seeds, and which checker is there for it.
 """
@@ -7,19 +8,25 @@ can say no to them: each is a mistake that this library could make in its next c
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
 from fencelock._client.hold_state import HoldState
 from fencelock._client.lease_lifecycle import LeaseLifecycle
-from fencelock._client.lock_options import READ
+from fencelock._client.lock_options import READ, LockSpec
 from fencelock.engines import memory
 from fencelock.engines.memory import Store
 from fencelock.engines.units import Name, Record
-from fencelock.model import Holding, Request, units_of
-from fencelock.recipes import once
+from fencelock.model import Busy, Holding, Request, units_of
+from fencelock.recipes import once, several
+from fencelock.recipes.barrier import THROUGH, Rendezvous
+from fencelock.recipes.board import Board, Observer
 from fencelock.recipes.election import LeaderElection
+from fencelock.recipes.latch import CountDown
 from fencelock.recipes.once import Schedule, Turn
+from tests.sim import recipes
+from tests.sim.client import Hold
 from tests.sim.flaws import Flaw, Patch, rewrite
 
 # Semaphores
@@ -218,6 +225,138 @@ def remember_what_failed(patch: Patch) -> None:
     patch.setattr(Schedule, "end", anyhow)
 
 
+# Several locks at once
+
+
+def keep_what_was_acquired(patch: Patch) -> None:
+    """Locks that were acquired before one was busy are not given back."""
+
+    async def keep(*_: object) -> bool:
+        return True
+
+    patch.setattr(several, "release_all", keep)
+
+
+def take_them_as_they_are_named(patch: Patch) -> None:
+    """Locks are acquired in the order in which a caller names them."""
+
+    def as_named(names: Sequence[str], spec: Callable[[str], LockSpec]) -> list[LockSpec]:
+        return [spec(name) for name in names]
+
+    patch.setattr(recipes, "in_order", as_named)
+
+
+def leave_out_what_is_busy(patch: Patch) -> None:
+    """A lock that could not be acquired is left out."""
+
+    async def some(core: Any, specs: Sequence[LockSpec], timeout: float | None) -> list[Any]:
+        answers = [await core.attempt(spec, timeout) for spec in specs]
+        return [answer for answer in answers if not isinstance(answer, Busy)]
+
+    patch.setattr(recipes, "acquire_all", some)
+
+
+def forget_the_first(patch: Patch) -> None:
+    """Nobody looks whether the first of them still holds when the last was acquired."""
+    patch.setattr(Hold, "check", lambda hold: None)
+
+
+def give_back_without_limit(patch: Patch) -> None:
+    """What was acquired in vain is given back for as long as the engine is silent."""
+    patch.setattr(several, "_limit", lambda *_: None)
+
+
+# Barriers
+
+
+def _come(patch: Patch, passes: Callable[[list[int], int, int], bool], highest: bool) -> None:
+    """Have parties pass a barrier under another condition."""
+
+    async def have_all_come(self: Rendezvous, fence: int, limit: float) -> bool:
+        holders = [h.fence for h in (await self._board.inspect(limit)).holders]
+        through = await self._through(limit)
+        if fence <= through:
+            return True
+        if fence not in holders or not passes(holders, through, self._parties):
+            return False
+        await self._board.remember(THROUGH, max(holders) if highest else fence, 3600.0, limit)
+        await self._board.announce(limit)
+        return True
+
+    patch.setattr(Rendezvous, "_have_all_come", have_all_come)
+
+
+def go_without_the_last(patch: Patch) -> None:
+    """One party fewer is enough."""
+    _come(patch, lambda here, through, n: sum(f > through for f in here) >= n - 1, True)
+
+
+def count_who_has_passed(patch: Patch) -> None:
+    """Parties that have passed and not left yet count for the next meeting."""
+    _come(patch, lambda here, through, n: len(here) >= n, True)
+
+
+def pass_alone(patch: Patch) -> None:
+    """Whoever sees that all have come writes down that it passes, and not who else does."""
+    _come(patch, lambda here, through, n: sum(f > through for f in here) >= n, False)
+
+
+def wait_for_the_push(patch: Patch) -> None:
+    """Nobody is told that others may pass, and nobody looks."""
+
+    async def wait(self: Observer, until: float) -> None:
+        await self._core.engine.wait(self._signal, until)
+
+    async def announce(self: Board, limit: float = 0.0) -> None:
+        return None
+
+    patch.setattr(Observer, "wait", wait)
+    patch.setattr(Board, "announce", announce)
+
+
+def observe_without_limit(patch: Patch) -> None:
+    """To begin to be told of a change has all the time in the world."""
+    begin = Observer.begin
+
+    async def patient(self: Observer, limit: float = 0.0) -> None:
+        await begin(self)
+
+    patch.setattr(Observer, "begin", patient)
+
+
+# Latches
+
+
+def count_every_time(patch: Patch) -> None:
+    """A count is counted again when the same one counts again."""
+    count_down = CountDown.count_down
+
+    async def anew(self: CountDown, by: str | None) -> int:
+        return await count_down(self, None)
+
+    patch.setattr(CountDown, "count_down", anew)
+
+
+def count_in_one_place(patch: Patch) -> None:
+    """Who counts writes over what others have counted."""
+    count_down = CountDown.count_down
+
+    async def same(self: CountDown, by: str | None) -> int:
+        return await count_down(self, by or "somebody")
+
+    patch.setattr(CountDown, "count_down", same)
+
+
+def open_a_count_early(patch: Patch) -> None:
+    """The count that says for how many it waits is taken for one of them."""
+    monkey = CountDown.remaining
+
+    async def early(self: CountDown, *args: float) -> int:
+        return max(0, await monkey(self, *args) - 1)
+
+    patch.setattr(CountDown, "remaining", early)
+
+
 OVERTAKEN, BESIDE = {"first_come_first_served"}, {"no_reader_beside_writer"}
 
 RECIPE_FLAWS = {
@@ -267,5 +406,41 @@ RECIPE_FLAWS = {
     ),
     "remember_what_failed": Flaw(
         remember_what_failed, "redis", "calm", 10, {"skipped_when_done"}, "once"
+    ),
+    "keep_what_was_acquired": Flaw(
+        keep_what_was_acquired, "redis", "calm", 10, {"no_false_word"}, "several"
+    ),
+    "take_them_as_they_are_named": Flaw(
+        take_them_as_they_are_named, "store", "calm", 10, {"no_deadlock"}, "several"
+    ),
+    "leave_out_what_is_busy": Flaw(
+        leave_out_what_is_busy, "redlock", "calm", 10, {"all_or_none"}, "several"
+    ),
+    "forget_the_first": Flaw(forget_the_first, "store", "calm", 20, {"all_or_none"}, "several"),
+    "give_back_without_limit": Flaw(
+        give_back_without_limit, "store", "frozen", 20, {"ends_in_time"}, "several"
+    ),
+    "observe_without_limit": Flaw(
+        observe_without_limit, "store", "frozen", 10, {"ends_in_time"}, "latch"
+    ),
+    "go_without_the_last": Flaw(
+        go_without_the_last, "redis", "calm", 10, {"all_have_come"}, "barrier"
+    ),
+    "count_who_has_passed": Flaw(
+        count_who_has_passed, "store", "calm", 10, {"all_have_come"}, "barrier"
+    ),
+    "pass_alone": Flaw(pass_alone, "store", "calm", 10, {"all_have_come"}, "barrier"),
+    "wait_for_the_push": Flaw(
+        wait_for_the_push, "redis", "calm", 10, {"none_left_at_a_barrier"}, "barrier"
+    ),
+    "wait_at_a_latch_for_the_push": Flaw(
+        wait_for_the_push, "store", "calm", 10, {"none_left_at_a_latch"}, "latch"
+    ),
+    "count_every_time": Flaw(count_every_time, "redis", "calm", 10, {"counts_are_kept"}, "latch"),
+    "count_in_one_place": Flaw(
+        count_in_one_place, "store", "calm", 10, {"counts_are_kept"}, "latch"
+    ),
+    "open_a_count_early": Flaw(
+        open_a_count_early, "redis", "calm", 10, {"counts_are_kept"}, "latch"
     ),
 }

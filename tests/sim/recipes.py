@@ -1,23 +1,28 @@
-"""What a simulated client does with an election, and with work that is done once in a window.
+"""What a simulated client does with a recipe that is more than a visit to a lock: an election, work
+that is done once in a window, several locks at once, a barrier, a latch.
 
 The recipes are the package's own: here they are only called, and what comes of it is written down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fencelock._client.facade import LeaseBase
+from fencelock._client.hold_state import HoldState
 from fencelock._client.lock_options import LockSpec
-from fencelock.errors import EngineError, FencelockError
+from fencelock.errors import AcquireTimeout, EngineError, FencelockError, OutcomeUnknown
 from fencelock.judge.checkers.recipes import SKIPPED
 from fencelock.recipes.aio import Once
+from fencelock.recipes.barrier import Rendezvous
 from fencelock.recipes.election import LeaderElection
+from fencelock.recipes.latch import CountDown
+from fencelock.recipes.several import acquire_all, hold_of, in_order, release_all
 from fencelock.sim.world import Cancelled
 from fencelock.world import sleep
-from tests.sim.backends import NAME
-from tests.sim.plan import Visit
+from tests.sim.plan import NAME, Latch, Visit
+from tests.sim.resource import REGISTER, Desk, increase
 
 if TYPE_CHECKING:
     from tests.sim.client import Client
@@ -147,7 +152,169 @@ def _lock(client: Client, spec: LockSpec) -> Any:
     return Described()
 
 
-VISITS: dict[str, Callable[[Client], Campaigns | Windows]] = {
+class Groups:
+    """Hold several locks together, and change what each of them protects."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def observe(self) -> None:
+        """There is nothing to see."""
+
+    async def visit(self, visit: Visit) -> None:
+        client = self._client
+        spec = client.spec(visit)
+        specs = in_order(visit.names, lambda name: spec._replace(name=name))
+        holds = await self._acquire(specs, visit.timeout)
+        try:
+            for hold in holds:
+                await self._work(hold, visit.hold / len(holds))
+        except FencelockError as error:
+            client.world.simulation.note(client.name, type(error).__name__)
+        finally:
+            if holds:
+                await self._release(holds)
+
+    async def _acquire(
+        self, specs: Sequence[LockSpec], timeout: float | None
+    ) -> Sequence[HoldState]:
+        """Acquire all, and write down how it ended for each of them; return what is held."""
+        client, core = self._client, self._client.core
+        group = client.number()
+        ops = {
+            spec.name: client.begin("acquire", timeout, value=group, name=spec.name)
+            for spec in specs
+        }
+        kind, detail, busy, holds = "unknown", "cancelled", "", dict[str, HoldState]()
+        try:
+            answer: Any = await acquire_all(core, specs, timeout)
+            if isinstance(answer, tuple):
+                kind, detail, busy = "fail", "it needs all", answer[0]
+            else:
+                holds = {hold_of(lease).grant.name: hold_of(lease) for lease in answer}
+                kind, detail = "fail", "left out"
+        except OutcomeUnknown as error:
+            kind, detail = "unknown", str(error)
+        except FencelockError as error:
+            kind, detail = "fail", f"{type(error).__name__}: {error}"
+        except Cancelled:
+            kind = "fail" if client.is_kind else "unknown"
+            raise
+        finally:
+            for spec in specs:
+                op, hold = ops[spec.name], holds.get(spec.name)
+                if hold is not None:
+                    client.end("acquire", op, "ok", hold.grant.fence, ttl=spec.ttl)
+                else:
+                    word = "busy" if busy == spec.name else detail
+                    client.end("acquire", op, kind, detail=word)
+                    if kind == "fail" and word != "cancelled":
+                        client.failed(spec.name, op)
+        return list(holds.values())
+
+    async def _work(self, hold: HoldState, seconds: float) -> None:
+        client, name = self._client, hold.grant.name
+        register = client.register(REGISTER if name == NAME else f"{REGISTER}#{name}")
+        desk = Desk(client.network, register, client.world, client.host, client.history)
+        check = client.core.lifecycle.check
+        await increase(desk, client.world, hold.grant.fence, seconds, lambda: check(hold))
+
+    async def _release(self, holds: Sequence[HoldState]) -> None:
+        client = self._client
+        leases: Any = [client.lease_of(hold) for hold in holds]
+        ops = {
+            hold: client.begin("release", None, hold.grant.fence, name=hold.grant.name)
+            for hold in holds
+        }
+        known = set[HoldState]()
+        try:
+            await release_all(client.core, leases)
+            known = set(holds)
+        except FencelockError as error:
+            client.world.simulation.note(client.name, type(error).__name__)
+            known = {hold for hold in holds if hold.released and not hold.owed}
+        finally:
+            for hold, op in ops.items():
+                freed = "fail" if hold.loss is not None else "ok"
+                client.end("release", op, freed if hold in known else "unknown", hold.grant.fence)
+
+
+class Meetings:
+    """Wait for the other parties at a barrier."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def observe(self) -> None:
+        """There is nothing to see."""
+
+    async def visit(self, visit: Visit) -> None:
+        client, spec = self._client, self._client.spec(visit)
+        cores: Any = client
+        meeting = Rendezvous(cores, NAME, spec)
+        op = client.begin("meet", visit.timeout, share=spec.share, name=spec.name)
+        kind, detail, slot = "unknown", "cancelled", None
+        try:
+            slot = await meeting.wait(visit.timeout)
+            kind, detail = "ok", ""
+        except AcquireTimeout:
+            kind, detail = "fail", "not in time"
+        except FencelockError as error:
+            kind, detail = "unknown" if error.may_have_happened else "fail", str(error)
+        finally:
+            client.end("meet", op, kind, client.won.pop(op, 0), detail, slot=slot)
+
+
+class CountDowns:
+    """Count a latch down, or await it, or both; each visit comes to the next of several latches."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def observe(self) -> None:
+        """There is nothing to see."""
+
+    async def visit(self, visit: Visit) -> None:
+        latch = visit.latch
+        assert latch is not None
+        cores: Any = self._client
+        counts = CountDown(cores, f"{NAME}-{latch.number}", latch.limit, 60.0)
+        if latch.counts:
+            await self._count(counts, latch)
+        if latch.awaits:
+            await self._await(counts, latch, visit.timeout)
+
+    async def _count(self, counts: CountDown, latch: Latch) -> None:
+        client, name = self._client, f"{NAME}-{latch.number}"
+        op = client.begin("count", None, name=name, limit=latch.limit)
+        kind, left = "unknown", None
+        try:
+            left = await counts.count_down(latch.by or None)
+            kind = "ok"
+        except FencelockError as error:
+            client.world.simulation.note(client.name, type(error).__name__)
+        finally:
+            client.end("count", op, kind, detail=latch.by, value=left)
+
+    async def _await(self, counts: CountDown, latch: Latch, timeout: float | None) -> None:
+        client, name = self._client, f"{NAME}-{latch.number}"
+        op = client.begin("await", timeout, name=name, limit=latch.limit)
+        kind, detail = "unknown", ""
+        try:
+            await counts.wait(timeout)
+            kind = "ok"
+        except AcquireTimeout:
+            kind, detail = "fail", "not in time"
+        except FencelockError as error:
+            kind, detail = "fail", str(error)
+        finally:
+            client.end("await", op, kind, detail=detail)
+
+
+VISITS: dict[str, Callable[[Client], Campaigns | Windows | Groups | Meetings | CountDowns]] = {
     "election": Campaigns,
     "once": Windows,
+    "several": Groups,
+    "barrier": Meetings,
+    "latch": CountDowns,
 }

@@ -11,9 +11,8 @@ import sys
 from contextlib import ExitStack
 
 from fencelock.judge import Event
-from tests.sim.backends import BACKENDS
-from tests.sim.harness import Run
-from tests.sim.plan import CLIMATES, RECIPES, Plan, draw_plan, shrink
+from tests.sim.harness import PLAYED, Run
+from tests.sim.plan import CLIMATES, OF_SERVICE, RECIPES, Plan, draw_plan, shrink
 
 
 class Broken(AssertionError):
@@ -61,13 +60,15 @@ def told(event: Event) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.runs", description=__doc__)
-    parser.add_argument("backend", choices=BACKENDS)
-    parser.add_argument("climate", choices=CLIMATES)
+    parser.add_argument("backend", choices=PLAYED)
+    parser.add_argument("climate", choices=CLIMATES | OF_SERVICE)
     parser.add_argument("seed", type=int)
     parser.add_argument("--recipe", choices=RECIPES, default="lock", help="what is played (lock)")
     parser.add_argument("--only", help="these clients and faults alone, with commas between")
     parser.add_argument("--unguarded", action="store_true", help="let the register take all")
-    parser.add_argument("--defect", help="plant this one of flaws.py or recipe_flaws.py")
+    parser.add_argument(
+        "--defect", help="plant this one of flaws.py, recipe_flaws.py or service_flaws.py"
+    )
     parser.add_argument("--digest", action="store_true", help="print only the name of the trace")
     parser.add_argument("--save", metavar="FILE", help="write the history as JSON lines")
     options = parser.parse_args(arguments)
@@ -76,9 +77,13 @@ def main(arguments: list[str]) -> int:
         plan = plan.only(options.only.split(","))
     with ExitStack() as stack:
         if options.defect:
-            from tests.sim import flaws, recipe_flaws  # they need pytest, a plain replay does not
+            from tests.sim import (
+                flaws,
+                recipe_flaws,
+                service_flaws,
+            )  # pytest, which no replay needs
 
-            known = flaws.FLAWS | recipe_flaws.RECIPE_FLAWS
+            known = flaws.FLAWS | recipe_flaws.RECIPE_FLAWS | service_flaws.SERVICE_FLAWS
             stack.enter_context(flaws.planting(known[options.defect]))
         run = Run(options.backend, plan, guarded=not options.unguarded).play()
     if options.save:

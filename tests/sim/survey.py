@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 
 from tests.sim.backends import BACKENDS, SHARED
-from tests.sim.harness import Run
+from tests.sim.harness import PLAYED, Run
 from tests.sim.plan import CLIMATES, RECIPES
 from tests.sim.runs import Broken, examine
 
@@ -29,7 +29,7 @@ def counted(run: Run) -> Counter[str]:
         {
             "histories": 1,
             "steps": run.simulation.steps,
-            "grants": run.observer.grants,
+            "grants": run.grants,
             "faults": sum(notes[verb] for verb in FAULTS),
             "leases lost": notes["lost"],
             "stale refused": stale,
@@ -52,7 +52,7 @@ def survey(backend: str, seeds: range, recipe: str = "lock") -> Counter[str]:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.survey", description=__doc__)
-    parser.add_argument("backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(BACKENDS)}")
+    parser.add_argument("backends", nargs="*", metavar="BACKEND", help=f"of {', '.join(PLAYED)}")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 50), metavar=("FROM", "TO"))
     parser.add_argument("--recipe", choices=RECIPES, default="lock", help="what is played (lock)")
     options = parser.parse_args(arguments)

@@ -73,7 +73,9 @@ async def attempt_all(
         return leases if isinstance(answer, list) else answer
     except BaseException as error:
         if leases or not isinstance(error, FencelockError):
-            await world.shield(_undo_all(core, requests, leases, grace(world, limit)))
+            waited = any(request.owner not in waitlist.attempts for request in requests)
+            until = world.now() if waited else grace(world, limit)  # one grace, and not another
+            await world.shield(_undo_all(core, requests, leases, until))
         for request in requests:
             waitlist.attempts.pop(request.owner, None)
         if observe.subscribers:

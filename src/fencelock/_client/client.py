@@ -225,11 +225,14 @@ class Core(Generic[L]):
         if spec.share is WRITE:
             self.refuse_upgrade(spec.name)
 
-    async def attempt(self, spec: LockSpec, timeout: float | None) -> L | Busy:
-        """Acquire within the timeout, or say who is in the way."""
+    async def attempt(
+        self, spec: LockSpec, timeout: float | None, limit: float | None = None
+    ) -> L | Busy:
+        """Acquire within the timeout, or say who is in the way; by the limit in any case."""
         world = self.world
         started = world.now()
-        limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
+        if limit is None:
+            limit = NO_LIMIT if timeout is None else started + timeout + GRACE_S
         if self.closed or self._opened_in != world.generation():
             await self._ready_for(spec, started, limit)
         if world.cancels:  # threads may come from everywhere

@@ -118,7 +118,9 @@ class LeaseLifecycle:
         call = None if asked_at is None else now - asked_at
         observe.emit(hold.event("released", detail, now - hold.since, call=call))
 
-    async def release_all(self, holds: Sequence[HoldState]) -> list[bool] | None:
+    async def release_all(
+        self, holds: Sequence[HoldState], limit: float | None = None
+    ) -> list[bool] | None:
         """Give several locks back in one request, where the engine can.
 
         None, and nothing is done, unless all of them hold and none is out of the common: then each
@@ -127,7 +129,7 @@ class LeaseLifecycle:
         if len(holds) < 2 or self.engine.commits or not all(map(self._is_plain, holds)):
             return None
         try:
-            return await self._release_all(holds)
+            return await self._release_all(holds, limit)
         except FencelockError:
             raise
         except BaseException:  # of a signal handler: see release()
@@ -139,10 +141,12 @@ class LeaseLifecycle:
         usual = hold.count == 1 and hold.before_release is None and not hold.min_until
         return usual and self.loss(hold) is None and not hold.released
 
-    async def _release_all(self, holds: Sequence[HoldState]) -> list[bool]:
+    async def _release_all(self, holds: Sequence[HoldState], limit: float | None) -> list[bool]:
         world, engine = self.world, self.engine
         began = world.now()
-        with world.until(NO_LIMIT if world.cancels else began + policy.RELEASE_S):
+        if limit is None:
+            limit = NO_LIMIT if world.cancels else began + policy.RELEASE_S
+        with world.until(limit):
             held = [self.keeper.retire(hold) for hold in holds]
             for hold in holds:
                 self._forget(hold)

@@ -33,7 +33,8 @@ class Event(NamedTuple):
     """invoke, ok, fail, unknown or note."""
     verb: str
     """Of an operation: acquire, renew, release, downgrade, of a writer that becomes a reader; look,
-    at who leads; run, of work for a window; enter, read, write. Of a note: pause, resume,
+    at who leads; run, of work for a window; meet, of a party at a barrier; count and await, of a
+    latch; enter, read, write. Of a note: pause, resume,
     crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired; cancel, of an
     operation whose caller wants no more of it; kept, when the engine kept the lock for somebody at
     that moment; freed, when it had just given a lock up before its time was over."""
@@ -42,14 +43,18 @@ class Event(NamedTuple):
     name: str = ""
     """The lock or the resource."""
     fence: int = 0
-    """Where it is known; of a look, the epoch of the leader that was seen."""
+    """Where it is known; of a look, the epoch of the leader that was seen; of a meeting, the order
+    in which parties came."""
     value: int | None = None
-    """What was read or written; of a run, the number of its window."""
+    """What was read or written; of a run, the number of its window; of a count, how many are
+    missing after it. Of an acquire: the number that it shares with those of other locks that were
+    asked for in the same call."""
     detail: str = ""
     """Words for people. An acquire that failed because another has the lock says "busy", or "not in
     time", or nothing; a release that came too late says "it was no longer ours", or nothing. One
     that says more failed for another reason. A run that failed because there was nothing to do says
-    "skipped"; one whose work was begun and failed says something else."""
+    "skipped"; one whose work was begun and failed says something else. A count says who counts,
+    where that has a name."""
     ttl: float = 0.0
     """Of an acquire that succeeded: how long the lease lasts, where it is known."""
     deadline: float = 0.0
@@ -61,7 +66,8 @@ class Event(NamedTuple):
     units: int = 0
     """Of an acquire: how many units of the name it takes; 0 for all of them, as a mutex does."""
     limit: int = 0
-    """And how many there are; 0 for one."""
+    """And how many there are; 0 for one. Of a meeting, how many parties it takes; of a count and of
+    an await, how many counts."""
     slot: int | None = None
     """Of an acquire that succeeded: which slot of a semaphore it got."""
 

@@ -22,6 +22,8 @@ class Promises(NamedTuple):
     once: bool = True
     """Work that was done is remembered for its window, and no other is: where clocks are apart by
     less than a window, and nothing that was remembered is lost."""
+    remembers: bool = True
+    """What a barrier or a latch has remembered is not lost."""
     ttl: float = 0.0
     """The longest time for which the engine keeps a lock for a client that sends nothing."""
     slack: float = 0.0

@@ -58,6 +58,8 @@ class _Article(NamedTuple):
 
 
 LOCK, SEMAPHORE, RWLOCK, LEADER, RUN = "lock", "semaphore", "rwlock", "leader", "run"
+SEVERAL, BARRIER, LATCH = "several", "barrier", "latch"
+_VERBS = {"run": RUN, "meet": BARRIER, "await": LATCH, "count": LATCH}
 
 ARTICLES = (
     _Article(checkers.one_holder, "never two holders", "exclusive", frozenset({LOCK})),
@@ -101,6 +103,42 @@ ARTICLES = (
         "once",
         frozenset({RUN}),
     ),
+    _Article(
+        checkers.all_or_none,
+        "several locks are acquired all or none",
+        "exclusive",
+        frozenset({SEVERAL}),
+    ),
+    _Article(
+        checkers.no_deadlock,
+        "nobody waits for several locks for ever",
+        "woken_within",
+        frozenset({SEVERAL}),
+    ),
+    _Article(
+        checkers.all_have_come,
+        "nobody passes a barrier before all have come",
+        "remembers",
+        frozenset({BARRIER}),
+    ),
+    _Article(
+        checkers.none_left_at_a_barrier,
+        "nobody is left at a barrier that others passed",
+        "remembers",
+        frozenset({BARRIER}),
+    ),
+    _Article(
+        checkers.counts_are_kept,
+        "a latch opens when it was counted down, and not before",
+        "remembers",
+        frozenset({LATCH}),
+    ),
+    _Article(
+        checkers.none_left_at_a_latch,
+        "nobody is left at a latch that was counted down",
+        "remembers",
+        frozenset({LATCH}),
+    ),
     _Article(checkers.no_lost_update, "no acknowledged update is lost", "guarded"),
     _Article(checkers.nothing_stale, "no stale operation is accepted", "guarded"),
     _Article(checkers.told_in_time, "a holder learns of its loss in time", "told_within"),
@@ -116,6 +154,7 @@ EXCUSES = {
     "fence": "fences are not promised",
     "guarded": "the resource is not guarded",
     "fifo": "order is not promised",
+    "remembers": "what was remembered may be forgotten",
     "once": "what was done may be forgotten, or clocks are apart",
 }
 
@@ -132,7 +171,8 @@ def _found(history: History) -> set[str]:
     begun = [event for event in history if event.kind == "invoke"]
     found = {kind_of(event.role) for event in begun if event.verb == "acquire"}
     found |= {LEADER for event in begun if event.role == LEADER}
-    found |= {RUN for event in begun if event.verb == RUN}
+    found |= {SEVERAL for event in begun if event.verb == "acquire" and event.value is not None}
+    found |= {_VERBS[event.verb] for event in begun if event.verb in _VERBS}
     return found or {LOCK}
 
 

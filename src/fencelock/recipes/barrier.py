@@ -62,34 +62,33 @@ class Rendezvous:
         if isinstance(answer, Busy):
             raise self._not_all(timeout)
         hold: HoldState = answer._hold
+        observer = Observer(self._board, self._spec.ttl)
         try:
-            passed = await self._wait(core, hold, deadline)
+            passed = await self._wait(core, hold, observer, deadline)
         finally:
-            await self._leave(core, hold)
+            await self._leave(core, hold, observer, min(core.world.now(), deadline) + GRACE_S)
         if not passed and await self._through(deadline + GRACE_S) < hold.grant.fence:
             raise self._not_all(timeout)
         assert hold.grant.share is not None
         return hold.grant.share.slot or 0
 
-    async def _wait(self, core: AnyCore, hold: HoldState, deadline: float) -> bool:
+    async def _wait(
+        self, core: AnyCore, hold: HoldState, observer: Observer, deadline: float
+    ) -> bool:
         """Wait until we may pass; False when time is up."""
-        observer = Observer(self._board, self._spec.ttl)
-        try:
-            await observer.begin()
-            while True:
-                try:
-                    if await self._have_all_come(hold.grant.fence, deadline + GRACE_S):
-                        core.lifecycle.check(hold)
-                        return True
-                    observer.is_reached()
-                except Unavailable as error:
-                    observer.bear(error)
-                core.lifecycle.check(hold)
-                if core.world.now() >= deadline:
-                    return False
-                await observer.wait(deadline)
-        finally:
-            await observer.end()
+        await observer.begin(deadline + GRACE_S)
+        while True:
+            try:
+                if await self._have_all_come(hold.grant.fence, deadline + GRACE_S):
+                    core.lifecycle.check(hold)
+                    return True
+                observer.is_reached()
+            except Unavailable as error:
+                observer.bear(error)
+            core.lifecycle.check(hold)
+            if core.world.now() >= deadline:
+                return False
+            await observer.wait(deadline)
 
     async def _have_all_come(self, fence: int, limit: float) -> bool:
         """Whether we may pass. Whoever sees that all have come lets them pass."""
@@ -102,18 +101,22 @@ class Rendezvous:
             return False
         keep = max(KEEP_S, 10 * self._spec.ttl)
         await self._board.remember(THROUGH, max(here), keep, limit)
-        await self._board.announce()
+        await self._board.announce(limit)
         return True
 
     async def _through(self, limit: float) -> int:
         return (await self._board.recall(limit)).get(THROUGH, 0)
 
-    async def _leave(self, core: AnyCore, hold: HoldState) -> None:
+    async def _leave(
+        self, core: AnyCore, hold: HoldState, observer: Observer, limit: float
+    ) -> None:
         """Give the slot back. That this fails is the next party's wait, and no reason to raise."""
         try:
-            await core.lifecycle.release(hold)
+            await core.lifecycle.release(hold, limit=limit)
         except FencelockError as error:
             observe.warn(f"a party of the barrier {self._name!r} keeps its slot for now: {error}")
+        finally:
+            await observer.end(limit)
 
     def _not_all(self, timeout: float | None) -> AcquireTimeout:
         return AcquireTimeout(

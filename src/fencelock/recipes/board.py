@@ -88,11 +88,11 @@ class Board:
         """Remember nothing any more."""
         await self._ask(lambda engine: engine.forget(self.name), NO_LIMIT)
 
-    async def announce(self) -> None:
+    async def announce(self, limit: float = NO_LIMIT) -> None:
         """Tell all who observe the name. A hint: that it cannot be sent is no trouble."""
         core = self.core
         try:
-            with core.world.until(core.world.now() + GRACE_S):
+            with core.world.until(min(core.world.now() + GRACE_S, limit)):
                 await core.ready()
                 await core.engine.announce(self.name)
         except FencelockError:
@@ -117,7 +117,7 @@ class Board:
             except OutcomeUnknown:
                 if tries == policy.UNKNOWN_TRIES or core.world.now() >= limit:
                     raise
-            await sleep(core.world, policy.RETRY_MIN_S * tries)
+            await sleep(core.world, min(policy.RETRY_MIN_S * tries, limit - core.world.now()))
             tries += 1
 
 
@@ -132,10 +132,10 @@ class Observer:
         self._failing_since: float | None = None
         self._engine: Engine | None = None
 
-    async def begin(self) -> None:
+    async def begin(self, limit: float = NO_LIMIT) -> None:
         """Have the signal set from now on."""
         core = self._core
-        with core.world.until(NO_LIMIT):
+        with core.world.until(limit):
             await core.ready()
             await core.engine.observe(self.name, self._signal)
         self._engine = core.engine
@@ -159,13 +159,13 @@ class Observer:
         if now >= self._failing_since + self._outage_s:
             raise error
 
-    async def end(self) -> None:
+    async def end(self, limit: float = NO_LIMIT) -> None:
         """Be told no more."""
         world = self._core.world
         if self._engine is None or self._engine is not self._core.engine:
             return  # never begun, or by the parent of this process
         try:
-            with world.until(world.now() + GRACE_S):
+            with world.until(min(world.now() + GRACE_S, limit)):
                 await self._engine.unobserve(self.name, self._signal)
         except FencelockError:
             pass  # the signal of nobody is set, at worst until the client is closed

@@ -65,12 +65,12 @@ class CountDown:
         world = self._board.core.world
         timeout = check_timeout(timeout)
         deadline = NO_LIMIT if timeout is None else world.now() + timeout
-        observer, left = Observer(self._board), self._count
+        observer, left, limit = Observer(self._board), self._count, deadline + GRACE_S
         try:
-            await observer.begin()
+            await observer.begin(limit)
             while True:
                 try:
-                    left = await self.remaining(deadline + GRACE_S)
+                    left = await self.remaining(limit)
                     if not left:
                         return
                     observer.is_reached()
@@ -80,7 +80,7 @@ class CountDown:
                     raise self._shut(left, timeout)
                 await observer.wait(deadline)
         finally:
-            await observer.end()
+            await observer.end(limit)
 
     async def reset(self) -> None:
         """Begin anew: nothing was counted."""

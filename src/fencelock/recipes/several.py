@@ -22,10 +22,12 @@ from .._client.lock_options import LockSpec
 from .._client.with_stack import WithStack
 from ..errors import FencelockError, LeaseLost, UsageError
 from ..model import Busy
-from ..world import NO_LIMIT
+from ..world import GRACE_S, NO_LIMIT
 
 if TYPE_CHECKING:
     from .._client.client import Core
+
+CANCELLED_S = 0.25  # after the grace of the attempt that was cancelled: a second for both
 
 L = TypeVar("L", bound=LeaseBase)
 B = TypeVar("B")
@@ -61,6 +63,7 @@ async def acquire_all(
 ) -> list[L] | tuple[str, Busy]:
     """Acquire all within the timeout, or none: then say which one could not be acquired."""
     deadline = policy.deadline(core.world.now(), timeout)
+    limit = NO_LIMIT if deadline is None else deadline + GRACE_S  # for all of them together
     specs, leases = _told_once(specs), list[L]()
     try:
         if len(specs) > 1 and is_plain(specs[0]):
@@ -71,34 +74,45 @@ async def acquire_all(
                 return at_once
         for spec in specs if not leases else ():
             rest = None if deadline is None else max(0.0, deadline - core.world.now())
-            answer = await core.attempt(spec, rest)
+            if core.world.now() >= limit:
+                answer: L | Busy = Busy(0.0)
+            else:
+                answer = await core.attempt(spec, rest, limit)
             if isinstance(answer, Busy):
-                await release_all(core, leases)
+                await release_all(core, leases, _limit(core, deadline))
                 return spec.name, answer
             leases.append(answer)
         for lease in leases:
             lease.check()
         return leases
     except FencelockError:
-        await release_all(core, leases)
+        await release_all(core, leases, _limit(core, deadline))
         raise
     except BaseException:
         await core.world.shield(release_later(core, leases))
         raise
 
 
-async def release_all(core: Core[L], leases: Sequence[L]) -> bool:
+def _limit(core: Core[L], deadline: float | None) -> float | None:
+    """By when locks are given back for which there was no time, or that were in vain."""
+    if deadline is None:
+        return None
+    return min(deadline + GRACE_S, core.world.now() + policy.RELEASE_S)
+
+
+async def release_all(core: Core[L], leases: Sequence[L], limit: float | None = None) -> bool:
     """Give all back, at once or the last one first; True when each was still ours.
 
-    All are tried. What could not be confirmed goes on in the background, and is raised.
+    All are tried. What could not be confirmed, by the limit if there is one, goes on in the
+    background, and is raised.
     """
-    answers = await core.lifecycle.release_all([hold_of(lease) for lease in leases])
+    answers = await core.lifecycle.release_all([hold_of(lease) for lease in leases], limit)
     if answers is not None:
         return all(answers)
     freed, failure = True, None
     for lease in reversed(leases):
         try:
-            freed = await core.lifecycle.release(hold_of(lease)) and freed
+            freed = await core.lifecycle.release(hold_of(lease), limit=limit) and freed
         except FencelockError as error:
             failure = failure or error
     if failure is not None:
@@ -110,7 +124,7 @@ async def release_later(core: Core[L], leases: Sequence[L]) -> None:
     """Give back what somebody can wait for no longer: it was cancelled, or interrupted."""
     if core.world.cancels:
         try:
-            await release_all(core, leases)
+            await release_all(core, leases, core.world.now() + CANCELLED_S)
         except FencelockError:
             pass  # it goes on in the background
     else:

@@ -104,6 +104,7 @@ class App:
             received_at,
             node.world.signal(),
             exact=headers.get("fencelock-names") == "exact",
+            resolves=headers.get("fencelock-undelivered") == "keep",
             last_event=headers.get("last-event-id", ""),
         )
         if entry.waits:

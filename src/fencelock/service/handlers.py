@@ -79,11 +79,13 @@ async def acquire(service: Service, call: Call, body: messages.Acquire) -> Answe
         if answer.valid_until > node.world.now():
             return _handed_over(service, call, request, answer, given)
         node.tally.refused(request, "unavailable")
-        await node.take_back(request, call)
+        if not call.resolves:
+            await node.take_back(request, call)
         raise Problem("engine-unavailable", "The engine's answer took longer than the ttl")
     if not body.wait and not body.keep:
         node.tally.refused(request, "busy", answer.holder)
         raise _busy(call, body.name, answer)
+    node.refuse_spent(request.owner, body.attempt)  # it may have been withdrawn meanwhile
     poll = await tickets.begin(call, None, [queued(request)])
     try:
         grants = await tickets.granted(poll, call.received_at + body.wait)
@@ -144,6 +146,8 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     wanted = {request.owner: (want, request) for want, request in asked}
     for owner in wanted:
         await node.asks(call, owner)
+    for want, request in wanted.values():
+        node.refuse_spent(request.owner, want.attempt)  # it may have been withdrawn meanwhile
     poll = await tickets.begin(call, body.inbox, [queued(r) for _, r in wanted.values()])
     try:
         grants = {g.owner: g for g in await tickets.granted(poll, call.received_at + body.hold)}
@@ -221,7 +225,7 @@ def _giving_back(
             if node.world.now() - grant.asked_at < UNDELIVERED_S:
                 await node.try_to_take_back(request, call)
 
-    return give_back if won else None
+    return give_back if won and not call.resolves else None
 
 
 async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:

@@ -411,6 +411,7 @@ class Call:
         "peer",
         "query",
         "received_at",
+        "resolves",
         "taken_over",
         "wake",
     )
@@ -424,9 +425,13 @@ class Call:
         wake: Signal,
         *,
         exact: bool = False,
+        resolves: bool = False,
         last_event: str = "",
     ) -> None:
         self.identity = identity
+        self.resolves = resolves
+        """The client asks again for what it was not told, at another node perhaps: nothing is given
+        back behind its back."""
         self.exact = exact
         """Names are meant byte for byte, even where Unicode has another form of them."""
         self.peer = peer

@@ -134,7 +134,7 @@ class Tickets:
             ticket.request, ticket.rung = request, True
         older = ticket.poll
         if older is not None and older is not poll:
-            del older.tickets[request.owner]
+            older.tickets.pop(request.owner, None)  # its tickets may be about to be dropped
             older.superseded = True
             older.call.wake.set()
         ticket.poll = poll
@@ -226,7 +226,8 @@ class Tickets:
             ticket.look_at = policy.look_at(now, answer.look_in, node.world.random())
             return None
         if answer.valid_until <= now:
-            await node.take_back(request, poll.call)
+            if not poll.call.resolves:
+                await node.take_back(request, poll.call)
             raise too_late(request)
         return answer
 
@@ -286,7 +287,10 @@ class Tickets:
             pass  # the connection that would tell of a push is gone
         other = self._by_owner.get(ticket.request.owner)
         if other is not None:  # somebody began to wait for it meanwhile
-            await self._node.engine.watch(other.request, other)
+            try:
+                await self._node.engine.watch(other.request, other)
+            except FencelockError:
+                pass  # its poll looks by itself, and the sweeper must not end here
             other.set()
 
     def _keep(self, poll: Poll, claim_s: float = 0.0) -> None:

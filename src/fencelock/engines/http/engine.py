@@ -117,6 +117,7 @@ class HttpEngine(Engine):
             if kind == "superseded" and joins:  # a poll waits for it, which has taken over
                 return refused(LOOK_S, None, True, "")
         if response.status == QUEUED:
+            self._listener.queued(request.owner)
             return self._replicas.read(response, messages.read_place)
         return self._replicas.read(
             response, lambda answer: messages.read_lease(answer, request, sent_at, self._now())
@@ -163,6 +164,7 @@ class HttpEngine(Engine):
             await self._withdraw(request)
         finally:
             self._attempts.end(request.owner)
+            self._listener.void(request.owner)  # a poll may have brought what is withdrawn now
 
     async def _withdraw(self, request: Request) -> None:
         name, owner, share = request.name, request.owner, request.share

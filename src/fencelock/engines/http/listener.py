@@ -31,13 +31,15 @@ CLOSE_S = 2.0
 class Waiter:
     """One who waits."""
 
-    __slots__ = ("grant", "request", "signal")
+    __slots__ = ("grant", "request", "signal", "was_granted")
 
     def __init__(self, request: Request, signal: Signal) -> None:
         self.request = request
         self.signal = signal
         self.grant: Grant | None = None
         """What a poll has brought."""
+        self.was_granted = False
+        """Whether that was handed on, so that no poll waits for it."""
 
 
 class Listener:
@@ -88,7 +90,15 @@ class Listener:
         if waiter is None:
             return None
         grant, waiter.grant = waiter.grant, None
+        waiter.was_granted = waiter.was_granted or grant is not None
         return grant
+
+    def queued(self, owner: str) -> None:
+        """Wait again for an owner whose grant came too late, and who stands in the queue anew."""
+        waiter = self._waiters.get(owner)
+        if waiter is not None and waiter.was_granted:
+            waiter.was_granted = False
+            self._poll_again()
 
     def void(self, owner: str) -> None:
         """Forget what a poll has brought to an owner that takes its attempt back."""
@@ -141,26 +151,29 @@ class Listener:
     async def _poll(self, waiters: dict[str, Waiter], number: int) -> None:
         """Poll once, and hand over what it brings."""
         attempts, sent_at = self._attempts, self._world.now()
-        wants = [self._bodies.want(w.request, attempts.number(o)) for o, w in waiters.items()]
+        numbers = {owner: attempts.number(owner) for owner in waiters}
+        wants = [self._bodies.want(w.request, numbers[o]) for o, w in waiters.items()]
         body = {"inbox": self.inbox, "hold": POLL_S, "wants": wants}
         by_id = {id_of(owner): waiter for owner, waiter in waiters.items()}
         read = partial(_read_poll, by_id, sent_at, self._world.now)
         timeout = POLL_S + ANSWER_S
         granted, superseded = await self._replicas.call("wait", body, read, timeout, "polls")
         for waiter, grant in granted:
-            await self._granted(waiter, grant)
+            await self._granted(waiter, grant, numbers[waiter.request.owner])
         if not superseded or number == self._polls:
             self._poll_again()
 
-    async def _granted(self, waiter: Waiter, grant: Grant) -> None:
+    async def _granted(self, waiter: Waiter, grant: Grant, number: int) -> None:
         """Hand a lease to its waiter; one that came too late is given back.
+
+        What an attempt got that was taken back since, and is followed by another, is not told.
 
         An owner that is not known here any more may hold the lock by now: then it stays held.
         """
         owner = waiter.request.owner
         if self._attempts.is_over(owner):
             await self._give_back(waiter.request)
-        elif self._waiters.get(owner) is waiter:
+        elif self._waiters.get(owner) is waiter and self._attempts.number(owner) == number:
             waiter.grant = grant
             waiter.signal.set()
 

@@ -54,6 +54,7 @@ class Replicas:
         headers = (
             ("host", node.where),
             ("user-agent", "fencelock"),
+            ("fencelock-undelivered", "keep"),  # who was not told asks again, elsewhere perhaps
             ("fencelock-names", "exact"),  # ours are compared byte by byte, whatever the engine
         )
         token = token_of(self._settings)

@@ -6,6 +6,12 @@ know an engine.
 
 from __future__ import annotations
 
+from .barriers import (
+    all_have_come,
+    counts_are_kept,
+    none_left_at_a_barrier,
+    none_left_at_a_latch,
+)
 from .calls import ends_in_time, no_false_word
 from .holding import (
     fences_grow,
@@ -19,19 +25,26 @@ from .holding import (
 from .linear import Undecided, linearizable
 from .recipes import once_per_window, one_leader, skipped_when_done
 from .register import no_lost_update, nothing_stale
+from .several import all_or_none, no_deadlock
 from .waiting import first_come_first_served, no_orphan, nobody_sleeps
 
 __all__ = [
     "Undecided",
+    "all_have_come",
+    "all_or_none",
+    "counts_are_kept",
     "ends_in_time",
     "fences_grow",
     "first_come_first_served",
     "linearizable",
+    "no_deadlock",
     "no_false_word",
     "no_lost_update",
     "no_orphan",
     "no_reader_beside_writer",
     "nobody_sleeps",
+    "none_left_at_a_barrier",
+    "none_left_at_a_latch",
     "nothing_stale",
     "once_per_window",
     "one_holder",

@@ -44,9 +44,11 @@ class ManualClockCore(Core[L]):
 
         super().__init__(world, engine, lease)
 
-    async def attempt(self, spec: LockSpec, timeout: float | None) -> L | Busy:
+    async def attempt(
+        self, spec: LockSpec, timeout: float | None, limit: float | None = None
+    ) -> L | Busy:
         with self.timeline.call(self._who(), f"acquire of {spec.name!r}"):
-            return await super().attempt(spec, timeout)
+            return await super().attempt(spec, timeout, limit)
 
     async def wait_lost(self, hold: HoldState, timeout: float | None) -> bool:
         with self.timeline.call(self._who(), f"wait for the loss of {hold.grant.name!r}"):

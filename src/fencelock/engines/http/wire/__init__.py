@@ -7,6 +7,7 @@ keeps a few of them for each node.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .connection import Connect
@@ -15,12 +16,22 @@ if TYPE_CHECKING:
     from ....world import World
 
 
-def connect_in(world: World) -> Connect:
-    """What makes connections in this world."""
-    if world.flavor == "asyncio":
-        from .connection_aio import connect_aio
-
-        return connect_aio
+def _threads() -> Connect:
     from .connection_threads import connect_threads
 
     return connect_threads
+
+
+def _aio() -> Connect:
+    from .connection_aio import connect_aio
+
+    return connect_aio
+
+
+CONNECTS: dict[str, Callable[[], Connect]] = {"threads": _threads, "asyncio": _aio}
+"""By flavor, what makes connections."""
+
+
+def connect_in(world: World) -> Connect:
+    """What makes connections in this world."""
+    return CONNECTS[world.flavor]()

@@ -1,0 +1,327 @@
+"""The lock service in the simulation: clients, two nodes that know nothing of each other, a store.
+
+The client engine is the package's own, and so are the handlers, tickets and all else of a node; in
+between is a simulated wire, which carries calls and answers. Sockets and the ASGI application are
+left out. The store is that of the backend of this name, behind datagrams.
+
+A node freezes, is killed and comes back with an empty memory, and is cut off from its clients or
+from the store. Where messages are doubled, so are calls, as a proxy does that tries again: the copy
+comes up to seconds later, to the same node, and nobody reads its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from fencelock.engine import Address, Engine
+from fencelock.engines.http import wire
+from fencelock.engines.http.engine import HttpEngine
+from fencelock.engines.http.errors import silent, unreachable
+from fencelock.engines.http.messages import id_of
+from fencelock.engines.http.wire.connection import Connect
+from fencelock.engines.http.wire.connection import Node as Address_
+from fencelock.engines.http.wire.http1 import Response
+from fencelock.engines.memory import MemoryEngine
+from fencelock.service import calls
+from fencelock.service.access import ANONYMOUS, Access
+from fencelock.service.handlers import Service
+from fencelock.service.messages import Answer, Call
+from fencelock.service.node import Limits, Node, owner_of
+from fencelock.service.problems import Problem
+from fencelock.service.tickets import Tickets
+from fencelock.sim.tasks import Flag
+from fencelock.sim.world import SimWorld
+from fencelock.world import World
+from tests.sim.backends import Remote, StoreBackend
+from tests.sim.network import Action, Host, Network
+from tests.sim.nodes import Connection
+
+NODES = 2
+COPY_S = 2.0  # a copy of a call comes up to so much later
+_encode = msgspec.json.Encoder().encode
+
+
+class Sent(NamedTuple):
+    """A call on its way."""
+
+    method: str
+    target: str
+    body: bytes | None
+    headers: Mapping[str, str]
+
+
+class _Audit:
+    """Nobody reads it."""
+
+    writable = True
+
+    def write(self, event: str, identity: str, peer: str, facts: Mapping[str, object]) -> None:
+        return None
+
+
+class _Reached(Remote):
+    """The store, as a node reaches it: on another machine, and known to all nodes."""
+
+    traits = MemoryEngine.traits._replace(scope="network", portable=True)
+
+
+class ServiceNode(Host):
+    """One process of the service."""
+
+    def __init__(self, backend: ServiceBackend, name: str) -> None:
+        self._backend = backend
+        self._simulation = backend.network.simulation
+        self._starts = 0
+        self.world: SimWorld = self._simulation.world(name)
+        super().__init__(name)
+        self._connections: dict[Any, Call | None] = {}
+        """With the call that each of them waits for."""
+        self.watchers: list[Action] = []
+        self.restart(forgets=True)
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
+
+    @is_paused.setter
+    def is_paused(self, paused: bool) -> None:
+        self._paused = paused
+        (self.world.pause if paused else self.world.resume)()
+
+    @property
+    def ahead(self) -> float:
+        """By how much its wall clock is wrong, which nothing looks at."""
+        return self.world.wall_ahead
+
+    @ahead.setter
+    def ahead(self, seconds: float) -> None:
+        self.world.wall_ahead = seconds
+
+    def restart(self, forgets: bool) -> None:
+        """Begin anew, and remember nothing: a node never does."""
+        random, self._starts = self._simulation.random, self._starts + 1
+        pace = 1 + (random() - 0.5) * 0.006
+        name = f"{self.name}.{self._starts}"
+        self.world = self._simulation.world(name, ahead=random() * 1e5, pace=pace)
+        self.is_down = False
+        engine = _Reached(self._backend, self.world, self)
+        node = Node(self.world, engine, Access(None), _Audit(), Limits())
+        self.service = Service(node, Tickets(node))
+        self._simulation.start(node.tick(), self.world, "tick")
+        self._simulation.start(self.service.tickets.sweep(), self.world, "sweep")
+
+    def crash(self) -> None:
+        """All connections are gone, and whoever comes is refused."""
+        self.world.crash()
+        self.is_down = True
+        self._paused, self.mail = False, []
+        for connection in self._connections:
+            connection.down.send(partial(connection.lost, "the node is gone"))
+        self._connections = {}
+
+    def deliver(self, action: Action) -> None:
+        """A machine answers for a process that is gone: what comes for it is refused."""
+        if self.is_paused:
+            self.mail.append(action)
+        else:
+            action()
+
+    # What a connection needs of its other end.
+
+    def accept(self, connection: Any) -> None:
+        if self.is_down:
+            connection.down.send(partial(connection.lost, "refused"))
+            return
+        self._connections[connection] = None
+        connection.down.send(connection.established)
+
+    def receive(self, connection: Any, sent: Sent) -> None:
+        if connection not in self._connections:
+            connection.down.send(partial(connection.lost, "reset by the node"))
+            return
+        self._simulation.start(self._serve(connection, sent), self.world, "serve")
+
+    def leave(self, connection: Any) -> None:
+        """The other end has closed: a call that waits is told."""
+        call = self._connections.pop(connection, None)
+        if call is not None:
+            call.hang_up()
+
+    def copy(self, sent: Sent) -> None:
+        """Serve a call a second time, for somebody who does not read the answer."""
+        if not self.is_down:
+            self._simulation.start(self._serve(None, sent), self.world, "copy")
+
+    async def _serve(self, connection: Any, sent: Sent) -> None:
+        """As the application does: see ``service/app.py``."""
+        node = self.service.node
+        path, _, query = sent.target.partition("?")
+        exact = sent.headers.get("fencelock-names") == "exact"
+        resolves = sent.headers.get("fencelock-undelivered") == "keep"
+        now, wake = node.world.now(), node.world.signal()
+        call = Call(ANONYMOUS, "peer", dict(parse_qsl(query)), now, wake, exact, resolves)
+        try:
+            entry = calls.find(path, sent.method)
+            if entry.waits and connection in self._connections:
+                self._connections[connection] = call
+            answer = await calls.answer(self.service, entry, call, sent.body or b"")
+        except Problem as problem:
+            answer = Answer(problem.body(), problem.status)
+        is_gone = connection is not None and connection not in self._connections
+        if answer.undelivered is not None and is_gone:
+            await answer.undelivered()
+        if connection is not None and connection in self._connections:
+            self._connections[connection] = None
+            connection.down.carry(Response(answer.status, _encode(answer.body)))
+
+
+class Edge:
+    """How one client reaches the nodes."""
+
+    def __init__(self, network: Network, host: Host, nodes: dict[str, ServiceNode]) -> None:
+        self.network = network
+        self.host = host
+        self.nodes = nodes
+        self._closing: list[SimConnection] = []
+
+    def close(self, connection: SimConnection) -> None:
+        """Close in the order in which they were made: a pool knows no order."""
+        self._closing.append(connection)
+        if len(self._closing) == 1:
+            simulation = self.network.simulation
+            simulation.at(simulation.now, self._close_all)
+
+    def _close_all(self) -> None:
+        closing, self._closing = self._closing, []
+        for connection in sorted(closing, key=lambda one: one.number):
+            connection.drop("the client was closed")
+
+
+class SimConnection:
+    """One connection of a client to a node."""
+
+    def __init__(
+        self, world: SimWorld, node: ServiceNode, where: str, headers: Mapping[str, str]
+    ) -> None:
+        self._world = world
+        self._headers = headers
+        self._edge: Edge = world.edge
+        self._node = node
+        self._where = where
+        self._response: Response | None = None
+        self.changed = Flag()
+        """It was answered, established or broken."""
+        self.is_closed = False
+        self.number = world.simulation.steps
+        network = self._edge.network
+        self._link = Connection(network, self._edge.host, node, self._heard, self._ended)  # type: ignore[arg-type]
+
+    async def dial(self, timeout: float) -> None:
+        world = self._world
+        self._link.dial(self.changed.set)
+        await world.wait(self.changed, min(world.now() + timeout, world.limit()))
+        if not self._link.is_established or self.is_closed:
+            self.drop("no answer")
+            raise unreachable(self._where, "no answer in time")
+
+    async def call(self, method: str, target: str, body: bytes | None, timeout: float) -> Response:
+        world, sent = self._world, Sent(method, target, body, self._headers)
+        if self.is_closed:
+            raise unreachable(self._where, "the connection is closed")
+        self._response = None
+        self.changed.clear()
+        try:
+            await world.simulation.turn()
+            self._link.send(sent)  # type: ignore[arg-type]
+            self._double(sent)
+            await world.wait(self.changed, world.now() + timeout)
+        except BaseException:
+            self.drop("its caller was cancelled")
+            raise
+        if self._response is None:
+            self.drop("no answer in time")
+            raise silent(self._where, "no answer")
+        return self._response
+
+    def _double(self, sent: Sent) -> None:
+        """Have a call come again. Not one that is answered at once that the lock is busy: that ends
+        no attempt, so a copy may be granted later, to nobody, and keeps the lock for a ttl."""
+        if sent.target.endswith("/acquire") and b'"keep":true' not in (sent.body or b""):
+            return
+        network, node = self._edge.network, self._node
+        conditions = network.conditions
+        if network.happens(conditions.copied or conditions.doubled):
+            later = network.simulation.now + COPY_S * network.simulation.random() ** 2
+            network.simulation.at(later, lambda: node.deliver(partial(node.copy, sent)))
+
+    def _heard(self, response: Any) -> None:
+        self._response = response
+        self.changed.set()
+
+    def _ended(self, why: str) -> None:
+        self.is_closed = True
+        self.changed.set()
+
+    def drop(self, why: str) -> None:
+        self.is_closed = True
+        self._link.close()
+        self.changed.set()
+
+    def closed_by_node(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._edge.close(self)
+
+
+async def _connect(
+    world: World, node: Address_, headers: tuple[tuple[str, str], ...]
+) -> SimConnection:
+    assert isinstance(world, SimWorld)
+    connection = SimConnection(world, world.edge.nodes[node.host], node.where, dict(headers))
+    try:
+        await connection.dial(node.connect_timeout)
+    except BaseException:
+        connection.drop("its caller was cancelled")
+        raise
+    return connection
+
+
+class ServiceBackend(StoreBackend):
+    """Two nodes before the store."""
+
+    looks_within = 1.5
+    is_tiered = True
+
+    def _hosts(self) -> list[Any]:
+        store = super()._hosts()
+        self.hosts = store  # which the nodes begin with
+        return [*store, *(ServiceNode(self, f"node-{number}") for number in range(NODES))]
+
+    def watch(self, changed: Action) -> None:
+        self.node.watchers.append(changed)
+
+    def owner(self, owner: str) -> str:
+        return owner_of(ANONYMOUS.name, id_of(owner))
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        nodes = {node.name: node for node in self.hosts[1:]}
+        world.edge = Edge(self.network, host, nodes)
+        first = int(self.network.simulation.random() * NODES)
+        names = [*nodes][first:] + [*nodes][:first]
+        options = {"request_timeout": self.request_timeout, "connect_timeout": self.request_timeout}
+        return HttpEngine(world, Address("http", tuple((n, 80) for n in names), options=options))
+
+
+def _simulated() -> Connect:
+    return _connect
+
+
+wire.CONNECTS["sim"] = _simulated
