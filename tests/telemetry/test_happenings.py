@@ -340,6 +340,25 @@ def test_a_lease_that_is_dropped_is_held_no_more(flavor: str, url: str, registry
     run(flavor, scenario)
 
 
+def test_a_lock_whose_release_is_not_confirmed_is_held_no_more(
+    flavor: str, url: str, registry: Registry, faults: Faults
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(url, faults)
+        lease = await client.lock("seat", ttl=20).acquire()
+        faults.outage("release")
+        with pytest.raises(OutcomeUnknown):
+            await lease.release()
+        assert registry.value(HELD) == 0
+        assert registry.value(HOLD_S) == 1
+        assert registry.value(UP, verb="release") == 0
+        faults.heal()
+        await lease.release()
+        assert registry.value(HOLD_S) == 1
+
+    run(flavor, scenario)
+
+
 def test_a_lease_that_is_handed_over_is_held_by_who_takes_it_over(
     registry: Registry, tmp_path: Any
 ) -> None:

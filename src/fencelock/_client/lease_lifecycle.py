@@ -51,7 +51,9 @@ class LeaseLifecycle:
         """Leave one level of a hold; the last one gives the lock back."""
         try:
             return await self._release(hold, entirely, limit)
-        except FencelockError:
+        except FencelockError as error:
+            if hold.released and observe.subscribers:  # it goes on in the background, or ends
+                observe.emit(hold.event("abandoned", str(error), self.world.now() - hold.since))
             raise
         except BaseException:
             # Of a signal handler, at any bytecode: its caller will not come again.
