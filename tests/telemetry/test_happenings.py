@@ -406,7 +406,7 @@ def test_no_name_and_no_unknown_outcome_is_a_label(
 
     run(flavor, scenario)
     text = registry.text()
-    for secret in ("4711", "550e8400", "deadbeef01"):
+    for secret in ("user:4711", "550e8400", "deadbeef01"):
         assert secret not in text
     assert f'{{engine="{scheme_of(url)}",group="user:*",outcome="granted"}} 3' in text
     for family in registry.collect():
