@@ -237,8 +237,10 @@ class Core(Generic[L]):
             await self._ready_for(spec, started, limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
-        name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, *_ = spec
-        linger, group = spec.linger, spec.group
+        # fmt: off
+        (name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, linger,
+         group) = spec
+        # fmt: on
         if safety is not None or key is not None or share is not None or linger is not None:
             self._admit(spec)
         if reentrant and (lease := self._reenter(world.who(), name)) is not None:

@@ -293,7 +293,7 @@ class Keeper:
                 if answer.ttl > shortest:
                     name, owner, fence, _, asked_at, _, share = answer
                     answer = granted(name, owner, fence, shortest, asked_at, share)
-                slack = hold.valid_until() - now
+                slack = hold.valid_until() - now if told is not None else 0.0
                 hold.grant = answer
                 hold.failure = None
                 hold.renewals += 1

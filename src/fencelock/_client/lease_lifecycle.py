@@ -23,7 +23,7 @@ from .holder_meta import read_meta
 from .keeper import Keeper
 from .lease_token import pack
 from .lock_options import READ
-from .loss_notify import tell_unreleased
+from .loss_notify import warn_unreleased
 from .pending import Pending
 from .release import free, free_again, free_all, give_back, release_later, settle
 
@@ -51,7 +51,10 @@ class LeaseLifecycle:
         """Leave one level of a hold; the last one gives the lock back."""
         try:
             return await self._release(hold, entirely, limit)
-        except FencelockError:
+        except FencelockError as error:
+            if hold.released and observe.subscribers:
+                spent = self.world.now() - hold.since
+                observe.emit(hold.event("release_failed", str(error), spent))
             raise
         except BaseException:
             # Of a signal handler, at any bytecode: its caller will not come again.
@@ -201,7 +204,7 @@ class LeaseLifecycle:
             error.add_note(f"While this was raised: {trouble}")
         elif lost is None and not self.engine.commits:
             # The body ended well under the lock. An error here would make callers run it again.
-            tell_unreleased(hold, trouble)
+            warn_unreleased(trouble)
         else:
             raise trouble
 

@@ -100,10 +100,9 @@ def tell_events(notifier: Notifier, events: Sequence[observe.Event]) -> None:
     notifier.tell(partial(_emit, events))
 
 
-def tell_unreleased(hold: HoldState, error: Exception) -> None:
-    """Tell that a body ended well and the engine did not confirm the release of its lock."""
+def warn_unreleased(error: Exception) -> None:
+    """Say that a body ended well and the engine did not confirm the release of its lock."""
     observe.warn(f"the work under the lock has ended well, but {error}")
-    observe.emit(hold.event("release_failed", str(error)))
 
 
 def _emit(events: Sequence[observe.Event]) -> None:

@@ -48,6 +48,7 @@ except ModuleNotFoundError:
 __all__ = ["trace"]
 
 TRACEPARENT = "traceparent"
+ENDS = {"released", "release_failed", "lost", "abandoned", "handed_over"}
 GROUPS_MAX, OTHER = 200, "other"
 HOLDS_MAX = 100_000  # spans of holds that are not over
 _PROPAGATOR = TraceContextTextMapPropagator()
@@ -95,7 +96,7 @@ class _Spans:
             self._end_attempt(event, event.outcome)
         elif event.kind == "taken_over":
             self._hold(event, None)
-        elif event.kind in ("released", "lost", "abandoned", "handed_over"):
+        elif event.kind in ENDS:
             self._end_hold(event)
 
     def _end_attempt(self, event: Event, outcome: str) -> Span:

@@ -314,6 +314,7 @@ _METHODS: dict[str, Callable[[Registry, Event], None]] = {
     "refused": Registry._refused,
     "waiting": Registry._waiting,
     "released": Registry._ended,
+    "release_failed": Registry._ended,
     "lost": Registry._ended,
     "abandoned": Registry._ended,
     "handed_over": Registry._ended,
