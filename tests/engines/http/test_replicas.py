@@ -6,6 +6,7 @@ All nodes share a file; each test has its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,13 @@ def test_nodes_are_rolled_under_holders_and_waiters(flavor: str, nodes: Services
         kept = await clients[0].lock("kept", ttl=LONG_S).acquire()
         fences: list[int] = []
         jobs = [lab.start(contend(client, fences, 20)) for client in clients]
+
+        def goes_on(count: int) -> bool:
+            return len(fences) > count or all(job.done() for job in jobs)
+
         for node in nodes.nodes:
             count = len(fences)
-            await lab.until(lambda count=count: len(fences) > count or all(j.done() for j in jobs))
+            await lab.until(partial(goes_on, count))
             node.restart()
         for job in jobs:
             await job.result(2 * LONG_S)
