@@ -65,6 +65,8 @@ def _there_until(one: Operation, troubles: Troubles, promises: Promises) -> floa
     ended = min(one.seen, troubles.crash_after(one.client, one.begin))
     if one.outcome in ("ok", "fail") and not troubles.between(one.client, one.begin, ended):
         return ended
+    if one.outcome in ("open", "unknown") and not one.fence:
+        return NEVER  # it may stand in the queue for a slot, which it is given when one is free
     return ended + promises.ttl + promises.slack
 
 
