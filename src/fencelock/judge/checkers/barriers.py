@@ -129,14 +129,19 @@ def counts_are_kept(history: History, promises: Promises) -> list[Violation]:
     none that had not begun. The text in which a count says who counts is in its detail: one with
     the same text as another is the same count.
     """
-    counts = _by_name(history.operations("count"))
+    operations = history.operations("count", "await")
+    counts = _by_name([one for one in operations if one.verb == "count"])
     found: list[Violation] = []
-    for one in history.operations("count", "await"):
+    for one in operations:
         if one.outcome != "ok":
             continue
         here = counts.get(one.name, [])
         begun = _distinct(other for other in here if other.begin <= one.end)
-        sure = _distinct(other for other in here if other.outcome == "ok" and other.end < one.begin)
+        sure = _distinct(
+            other
+            for other in here
+            if other is one or (other.outcome == "ok" and other.end < one.begin)
+        )
         left = 0 if one.verb == "await" else one.value or 0
         if left < one.limit - begun or (one.verb == "count" and left > max(0, one.limit - sure)):
             message = (
