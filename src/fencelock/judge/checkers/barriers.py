@@ -31,8 +31,10 @@ def all_have_come(history: History, promises: Promises) -> list[Violation]:
     troubles = Troubles(history, promises)
     revoked = {event.op for event in history if event.verb == "expired"}
     found: list[Violation] = []
-    for meets in _by_name(history.operations("meet")).values():
+    taken = _by_name(history.operations("acquire"))  # whoever takes a slot counts as a party
+    for name, meets in _by_name(history.operations("meet")).items():
         stays = [(one.begin, _there_until(one, troubles, promises)) for one in meets]
+        stays += [(one.begin, NEVER) for one in taken.get(name, [])]
         passed = sorted((one for one in meets if one.outcome == "ok"), key=lambda one: one.end)
         again = {one.op: troubles.between(one.client, one.begin, one.seen) for one in meets}
         meetings = 0
