@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from fencelock.judge import History, Promises, verdict
 from fencelock.judge.verdict import ARTICLES
-from tests.judge import histories, recipe_histories
+from tests.judge import gathering_histories, histories, recipe_histories
 from tests.judge.histories import PROMISES
 from tests.judge.telling import Told, acquire, history, release, renew, run, slot
 
-BAD = {**histories.BAD, **recipe_histories.BAD}
-GOOD = {**histories.GOOD, **recipe_histories.GOOD}
+BAD = {**histories.BAD, **recipe_histories.BAD, **gathering_histories.BAD}
+GOOD = {**histories.GOOD, **recipe_histories.GOOD, **gathering_histories.GOOD}
 TENURE, SLOT, RUN = (
     acquire("ann", 5, 1.0, 1.1),
     slot("ann", 5, 0, 1.0, 1.1),

@@ -31,8 +31,10 @@ def all_have_come(history: History, promises: Promises) -> list[Violation]:
     troubles = Troubles(history, promises)
     revoked = {event.op for event in history if event.verb == "expired"}
     found: list[Violation] = []
-    for meets in _by_name(history.operations("meet")).values():
+    taken = _by_name(history.operations("acquire"))  # whoever takes a slot counts as a party
+    for name, meets in _by_name(history.operations("meet")).items():
         stays = [(one.begin, _there_until(one, troubles, promises)) for one in meets]
+        stays += [(one.begin, NEVER) for one in taken.get(name, [])]
         passed = sorted((one for one in meets if one.outcome == "ok"), key=lambda one: one.end)
         again = {one.op: troubles.between(one.client, one.begin, one.seen) for one in meets}
         meetings = 0
@@ -65,6 +67,8 @@ def _there_until(one: Operation, troubles: Troubles, promises: Promises) -> floa
     ended = min(one.seen, troubles.crash_after(one.client, one.begin))
     if one.outcome in ("ok", "fail") and not troubles.between(one.client, one.begin, ended):
         return ended
+    if one.outcome in ("open", "unknown") and not one.fence:
+        return NEVER  # it may stand in the queue for a slot, which it is given when one is free
     return ended + promises.ttl + promises.slack
 
 
@@ -127,14 +131,19 @@ def counts_are_kept(history: History, promises: Promises) -> list[Violation]:
     none that had not begun. The text in which a count says who counts is in its detail: one with
     the same text as another is the same count.
     """
-    counts = _by_name(history.operations("count"))
+    operations = history.operations("count", "await")
+    counts = _by_name([one for one in operations if one.verb == "count"])
     found: list[Violation] = []
-    for one in history.operations("count", "await"):
+    for one in operations:
         if one.outcome != "ok":
             continue
         here = counts.get(one.name, [])
         begun = _distinct(other for other in here if other.begin <= one.end)
-        sure = _distinct(other for other in here if other.outcome == "ok" and other.end < one.begin)
+        sure = _distinct(
+            other
+            for other in here
+            if other is one or (other.outcome == "ok" and other.end < one.begin)
+        )
         left = 0 if one.verb == "await" else one.value or 0
         if left < one.limit - begun or (one.verb == "count" and left > max(0, one.limit - sure)):
             message = (
