@@ -18,7 +18,7 @@ from fencelock.service.access import ANONYMOUS, Access
 from fencelock.service.audit import NoAudit
 from fencelock.service.handlers import Service
 from fencelock.service.messages import Call
-from fencelock.service.node import Limits
+from fencelock.service.node import Limits, owner_of
 from fencelock.service.node import Node as ServiceNode
 from fencelock.service.problems import Problem
 from fencelock.service.tickets import Tickets
@@ -173,7 +173,7 @@ def test_a_call_that_leaves_slowly_takes_nothing_from_the_one_that_came_after() 
         slow = Held(service.node.engine, "unwatch")
         first.hang_up()
         await slow.reached.wait()
-        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
         await service.node.engine.withdraw(Request("n", owner, 60))
         second = asyncio.create_task(handlers.acquire(service, call(service), body))
         await asyncio.sleep(0.01)
@@ -196,7 +196,7 @@ def test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back() -> None:
         await handlers.acquire(service, call(service), blocker)
         body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
         assert (await handlers.acquire(service, call(service), body)).status == 202
-        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
         asked = Held(node.engine, "acquire")
         second = asyncio.create_task(handlers.acquire(service, call(service), body))
         await asked.reached.wait()
@@ -223,7 +223,7 @@ def test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that() -> None
         await handlers.acquire(service, call(service), blocker)
         body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
         assert (await handlers.acquire(service, call(service), body)).status == 202
-        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
         slow = Held(node.engine, "unwatch")
         await node.engine.withdraw(Request("n", owner, 60))  # the push comes to nobody
         sweeper = asyncio.create_task(tickets.sweep())
