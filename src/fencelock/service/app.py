@@ -53,15 +53,17 @@ class App:
             return
         attendant = _Attendant(self.service, receive)
         try:
-            answer = await self._answer(scope, attendant)
-        except Problem as problem:
-            answer = _told(problem)
-        except Exception as error:
-            answer = _told(self._defect(error))
-        if answer.undelivered is not None and await attendant.is_gone():
-            await answer.undelivered()
-        await self._send(answer, send)
-        attendant.close()
+            try:
+                answer = await self._answer(scope, attendant)
+            except Problem as problem:
+                answer = _told(problem)
+            except Exception as error:
+                answer = _told(self._defect(error))
+            if answer.undelivered is not None and await attendant.is_gone():
+                await answer.undelivered()
+            await self._send(answer, send)
+        finally:
+            attendant.close()
 
     async def _answer(self, scope: Scope, attendant: _Attendant) -> Answer:
         node = self.service.node
@@ -153,6 +155,7 @@ class _Attendant:
         self._service = service
         self._receive = receive
         self._watch: asyncio.Task[None] | None = None
+        self._call: Call | None = None
         self._gone = False
 
     async def body(self, most: int) -> bytes:
@@ -171,6 +174,7 @@ class _Attendant:
 
     def watch(self, call: Call) -> None:
         """Have the call know when its client hangs up."""
+        self._call = call
         self._watch = asyncio.get_running_loop().create_task(self._until_gone(call))
 
     async def _until_gone(self, call: Call) -> None:
@@ -189,6 +193,8 @@ class _Attendant:
     def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
+        if self._call is not None:
+            self._service.node.finish(self._call)
 
 
 def _told(problem: Problem) -> Answer:

@@ -273,7 +273,7 @@ class Call:
     """
 
     __slots__ = (
-        "__weakref__",
+        "asked_for",
         "gone",
         "identity",
         "peer",
@@ -297,6 +297,8 @@ class Call:
         self.received_at = received_at
         self.wake = wake
         self.gone = False
+        self.asked_for: set[str] = set()
+        """Owners that this call asks the engine for."""
         self.taken_over: set[str] = set()
         """Owners that a newer call with the same id has asked for: it may hold their locks."""
 
