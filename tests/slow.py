@@ -67,6 +67,7 @@ SLOW = {
     "service/test_caps.py": "floods, and what is ended after ten seconds and more",
     "service/test_clients.py": "programs of other languages, with renewals after ten seconds",
     "service/test_freezes.py": "nodes that stand still for longer than a ttl",
+    "service/test_outages.py::test_an_engine_that_is_started_again_serves_on": "a server",
     "service/test_partitions.py": "servers behind two nodes",
     "service/test_rolls.py": "nodes that are killed and started again and again",
     "service/test_schemathesis.py": "some thousand calls",

@@ -56,6 +56,9 @@ def test_a_late_answer_is_not_believed_for_longer_than_it_is_true(
         assert answer.body["fence"] > taken.body["fence"] or (
             believed_until(sent_at, answer) < granted_at
         )
+        holders = other.inspect("seat")["holders"]
+        remaining = holders[0]["remaining"] if holders else 0.0
+        assert believed_until(sent_at, answer) <= time.monotonic() + remaining
     else:
         assert answer.problem in ("busy", "engine-unavailable"), answer
 

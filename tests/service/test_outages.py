@@ -20,9 +20,8 @@ def test_an_engine_that_is_started_again_serves_on(persistence: str, program: Pr
     with Redis(persistence=persistence) as server:
         node = Node(program, "--insecure", "--drain", "0s", url=server.url)
         lease = node.acquire("seat", ttl=600)
-        waiting = node.begin(
-            "wait", {"inbox": "i", "wants": [{"name": "seat", "id": new_id(), "ttl": 60}]}
-        )
+        wants = [{"name": "seat", "id": new_id(), "ttl": 60}]
+        waiting = node.begin("wait", {"inbox": "i", "hold": 15, "wants": wants})
         node.queue("seat", 1)
         server.restart()
         eventually(lambda: node.call("inspect", {"name": "seat"}).status == 200)

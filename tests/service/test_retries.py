@@ -18,7 +18,7 @@ from fencelock.service.access import ANONYMOUS, Access
 from fencelock.service.audit import NoAudit
 from fencelock.service.handlers import Service
 from fencelock.service.messages import Call
-from fencelock.service.node import Limits
+from fencelock.service.node import Limits, owner_of
 from fencelock.service.node import Node as ServiceNode
 from fencelock.service.problems import Problem
 from fencelock.service.tickets import Tickets
@@ -147,6 +147,14 @@ def call(service: Service) -> Call:
     return Call(ANONYMOUS, "", {}, world.now(), world.signal())
 
 
+async def acquire(service: Service, one: Call, body: messages.Acquire) -> messages.Answer:
+    """Make a call as the application does."""
+    try:
+        return await handlers.acquire(service, one, body)
+    finally:
+        service.node.finish(one)
+
+
 def run(scenario: Callable[[Service], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         async with asyncio.timeout(60):
@@ -164,18 +172,18 @@ def test_a_call_that_leaves_slowly_takes_nothing_from_the_one_that_came_after() 
 
     async def scenario(service: Service) -> None:
         blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
-        await handlers.acquire(service, call(service), blocker)
+        await acquire(service, call(service), blocker)
         body = messages.Acquire(name="n", id=new_id(), ttl=60, wait=LONG)
         first = call(service)
-        waiting = asyncio.create_task(handlers.acquire(service, first, body))
+        waiting = asyncio.create_task(acquire(service, first, body))
         while not (await service.node.engine.inspect("n")).waiters:  # noqa: ASYNC110
             await asyncio.sleep(0)
         slow = Held(service.node.engine, "unwatch")
         first.hang_up()
         await slow.reached.wait()
-        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
         await service.node.engine.withdraw(Request("n", owner, 60))
-        second = asyncio.create_task(handlers.acquire(service, call(service), body))
+        second = asyncio.create_task(acquire(service, call(service), body))
         await asyncio.sleep(0.01)
         slow.go.set()
         answer = await second
@@ -193,12 +201,12 @@ def test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back() -> None:
     async def scenario(service: Service) -> None:
         node, tickets = service
         blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
-        await handlers.acquire(service, call(service), blocker)
+        await acquire(service, call(service), blocker)
         body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
-        assert (await handlers.acquire(service, call(service), body)).status == 202
-        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        assert (await acquire(service, call(service), body)).status == 202
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
         asked = Held(node.engine, "acquire")
-        second = asyncio.create_task(handlers.acquire(service, call(service), body))
+        second = asyncio.create_task(acquire(service, call(service), body))
         await asked.reached.wait()
         await node.engine.withdraw(Request("n", owner, 60))  # the push comes to nobody
         slow = Held(node.engine, "withdraw")
@@ -220,15 +228,15 @@ def test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that() -> None
     async def scenario(service: Service) -> None:
         node, tickets = service
         blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
-        await handlers.acquire(service, call(service), blocker)
+        await acquire(service, call(service), blocker)
         body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
-        assert (await handlers.acquire(service, call(service), body)).status == 202
-        owner = handlers.owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
+        assert (await acquire(service, call(service), body)).status == 202
+        owner = owner_of(ANONYMOUS.name, str(blocker.id), "n", None)
         slow = Held(node.engine, "unwatch")
         await node.engine.withdraw(Request("n", owner, 60))  # the push comes to nobody
         sweeper = asyncio.create_task(tickets.sweep())
         await slow.reached.wait()
-        second = asyncio.create_task(handlers.acquire(service, call(service), body))
+        second = asyncio.create_task(acquire(service, call(service), body))
         await asyncio.sleep(0.05)
         slow.go.set()
         assert (await second).status == 200
@@ -245,7 +253,7 @@ def test_what_was_withdrawn_while_it_was_asked_for_is_not_kept() -> None:
     async def scenario(service: Service) -> None:
         body = messages.Acquire(name="n", id=new_id(), ttl=60)
         asked = Held(service.node.engine, "acquire")
-        first = asyncio.create_task(handlers.acquire(service, call(service), body))
+        first = asyncio.create_task(acquire(service, call(service), body))
         await asked.reached.wait()
         unwanted = messages.Unwanted(name="n", id=str(body.id))
         await handlers.withdraw(service, call(service), messages.Withdraw(wants=[unwanted]))

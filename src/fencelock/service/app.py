@@ -60,16 +60,18 @@ class App:
         attendant = _Attendant(self.service, receive)
         began = self.service.node.world.now()
         try:
-            answer = await self._answer(scope, attendant)
-        except Problem as problem:
-            answer = _told(problem)
-        except Exception as error:
-            answer = _told(self._defect(error))
-        if answer.undelivered is not None and await attendant.is_gone():
-            await answer.undelivered()
-        self._count(str(scope["path"]), answer.status, began)
-        await self._send(answer, send)
-        attendant.close()
+            try:
+                answer = await self._answer(scope, attendant)
+            except Problem as problem:
+                answer = _told(problem)
+            except Exception as error:
+                answer = _told(self._defect(error))
+            if answer.undelivered is not None and await attendant.is_gone():
+                await answer.undelivered()
+            self._count(str(scope["path"]), answer.status, began)
+            await self._send(answer, send)
+        finally:
+            attendant.close()
 
     def _count(self, path: str, status: int, began: float) -> None:
         """Count a call that was answered."""
@@ -194,6 +196,7 @@ class _Attendant:
         self._service = service
         self._receive = receive
         self._watch: asyncio.Task[None] | None = None
+        self._call: Call | None = None
         self._gone = False
 
     async def body(self, most: int) -> bytes:
@@ -212,6 +215,7 @@ class _Attendant:
 
     def watch(self, call: Call) -> None:
         """Have the call know when its client hangs up."""
+        self._call = call
         self._watch = asyncio.get_running_loop().create_task(self._until_gone(call))
 
     async def _until_gone(self, call: Call) -> None:
@@ -230,6 +234,8 @@ class _Attendant:
     def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
+        if self._call is not None:
+            self._service.node.finish(self._call)
 
 
 def _told(problem: Problem) -> Answer:

@@ -403,7 +403,7 @@ class Call:
     """
 
     __slots__ = (
-        "__weakref__",
+        "asked_for",
         "exact",
         "gone",
         "identity",
@@ -441,6 +441,8 @@ class Call:
         self.last_event = last_event
         """The id of the last event that the client has, if it comes back."""
         self.gone = False
+        self.asked_for: set[str] = set()
+        """Owners that this call asks the engine for."""
         self.taken_over: set[str] = set()
         """Owners that a newer call with the same id has asked for: it may hold their locks."""
 

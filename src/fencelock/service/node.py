@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, ParamSpec, Protocol, TypeVar
-from weakref import WeakValueDictionary
 
 from .. import observe
 from .._client.events import timed
@@ -77,7 +76,7 @@ class Node:
         """By owner, its last attempt that is over."""
         self._undos: dict[str, Signal] = {}
         """By owner, what is being taken back: the same owner is not asked for meanwhile."""
-        self._asking: WeakValueDictionary[str, Call] = WeakValueDictionary()
+        self._asking: dict[str, Call] = {}
         """By owner, the newest call that asks for it, while that call is under way."""
         self._turns: dict[str, Signal] = {}
         """By owner, what the engine does for it now."""
@@ -182,8 +181,15 @@ class Node:
         if older is not None and older is not call:
             older.taken_over.add(owner)
         self._asking[owner] = call
+        call.asked_for.add(owner)
         while (undo := self._undos.get(owner)) is not None:
             await self.world.wait(undo, None)
+
+    def finish(self, call: Call) -> None:
+        """Note that a call was answered, and what could not be handed over was taken back."""
+        for owner in call.asked_for:
+            if self._asking.get(owner) is call:
+                del self._asking[owner]
 
     def is_asked_for(self, owner: str) -> bool:
         return owner in self._asking

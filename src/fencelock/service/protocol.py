@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import resource
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -84,8 +85,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse()
         if self.transport.is_closing():
             self._wait_for_reader()
-        elif self._timer is None and (self._in_head or (self._is_read and self._head > 0)):
+        elif self._timer is None and (self._in_head or self._is_more_than_a_request()):
             self._start_timer()
+
+    def _is_more_than_a_request(self) -> bool:
+        """Whether line ends came where a request should begin: uvicorn would wait for it then."""
+        return self._is_read and self._head > 0 and self._unanswered() is None
 
     def on_message_begin(self) -> None:
         self._in_head = True
@@ -104,7 +109,7 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def _unanswered(self) -> RequestResponseCycle | None:
-        cycle: RequestResponseCycle | None = self.cycle
+        cycle: Any = self.cycle  # uvicorn's own type leaves out that there is none at first
         return None if cycle is None or cycle.response_complete else cycle
 
     def on_body(self, body: bytes) -> None:

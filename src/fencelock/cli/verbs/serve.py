@@ -61,7 +61,8 @@ def main(options: argparse.Namespace) -> int:
     for name in ("fencelock.service", "uvicorn.error"):
         logging.getLogger(name).addHandler(handler)
     logging.getLogger("fencelock.service").setLevel(logging.INFO)
-    if "@" in (options.url or "") and urlsplit(options.url).password:
+    given: str = options.url or ""
+    if "@" in given and urlsplit(given).password:
         terminal.say(
             "the password in --url can be read by everybody on this machine (ps): put the URL into "
             "the environment, as FENCELOCK_URL"
