@@ -16,6 +16,7 @@ from fencelock.model import Request
 from fencelock.service import handlers, messages
 from fencelock.service.access import ANONYMOUS, Access
 from fencelock.service.audit import NoAudit
+from fencelock.service.events import Events
 from fencelock.service.handlers import Service
 from fencelock.service.messages import Call
 from fencelock.service.node import Limits, owner_of
@@ -139,7 +140,7 @@ async def made() -> Service:
     engine = kind(world, address)
     await engine.open()
     node = ServiceNode(world, engine, Access(None), NoAudit(), Limits())
-    return Service(node, Tickets(node))
+    return Service(node, Tickets(node), Events(node))
 
 
 def call(service: Service) -> Call:
@@ -199,7 +200,7 @@ def test_a_sweeper_takes_nothing_from_a_call_that_has_just_come_back() -> None:
     """H80: its place was kept too long; it comes back at the moment at which it is forgotten."""
 
     async def scenario(service: Service) -> None:
-        node, tickets = service
+        node, tickets, _ = service
         blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
         await acquire(service, call(service), blocker)
         body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
@@ -226,7 +227,7 @@ def test_a_call_that_comes_while_its_place_is_swept_out_waits_for_that() -> None
     """H80: it would be granted what the sweeper is about to give back."""
 
     async def scenario(service: Service) -> None:
-        node, tickets = service
+        node, tickets, _ = service
         blocker = messages.Acquire(name="n", id=new_id(), ttl=60)
         await acquire(service, call(service), blocker)
         body = messages.Acquire(name="n", id=new_id(), ttl=60, keep=True)
@@ -256,10 +257,14 @@ def test_what_was_withdrawn_while_it_was_asked_for_is_not_kept() -> None:
         first = asyncio.create_task(acquire(service, call(service), body))
         await asked.reached.wait()
         unwanted = messages.Unwanted(name="n", id=str(body.id))
-        await handlers.withdraw(service, call(service), messages.Withdraw(wants=[unwanted]))
+        withdrawal = messages.Withdraw(wants=[unwanted])
+        second = asyncio.create_task(handlers.withdraw(service, call(service), withdrawal))
+        while not service.node.is_spent(owner_of(ANONYMOUS.name, str(body.id), "n", None), 0):  # noqa: ASYNC110
+            await asyncio.sleep(0)
         asked.go.set()
         with pytest.raises(Problem, match="id-spent"):
             await first
+        await second
         assert not await is_held(service, "n")
 
     run(scenario)

@@ -29,6 +29,7 @@ from fencelock.engines.http.wire.http1 import Response
 from fencelock.engines.memory import MemoryEngine
 from fencelock.service import calls
 from fencelock.service.access import ANONYMOUS, Access
+from fencelock.service.events import Events
 from fencelock.service.handlers import Service
 from fencelock.service.messages import Answer, Call
 from fencelock.service.node import Limits, Node, owner_of
@@ -40,6 +41,7 @@ from fencelock.world import World
 from tests.sim.backends import Remote, StoreBackend
 from tests.sim.network import Action, Host, Network
 from tests.sim.nodes import Connection
+from tests.sim.plan import NAME
 
 NODES = 2
 COPY_S = 2.0  # a copy of a call comes up to so much later
@@ -111,7 +113,7 @@ class ServiceNode(Host):
         self.is_down = False
         engine = _Reached(self._backend, self.world, self)
         node = Node(self.world, engine, Access(None), _Audit(), Limits())
-        self.service = Service(node, Tickets(node))
+        self.service = Service(node, Tickets(node), Events(node))
         self._simulation.start(node.tick(), self.world, "tick")
         self._simulation.start(self.service.tickets.sweep(), self.world, "sweep")
 
@@ -164,7 +166,8 @@ class ServiceNode(Host):
         exact = sent.headers.get("fencelock-names") == "exact"
         resolves = sent.headers.get("fencelock-undelivered") == "keep"
         now, wake = node.world.now(), node.world.signal()
-        call = Call(ANONYMOUS, "peer", dict(parse_qsl(query)), now, wake, exact, resolves)
+        words = dict(parse_qsl(query))
+        call = Call(ANONYMOUS, "peer", words, now, wake, exact=exact, resolves=resolves)
         try:
             entry = calls.find(path, sent.method)
             if entry.waits and connection in self._connections:
@@ -175,6 +178,7 @@ class ServiceNode(Host):
         is_gone = connection is not None and connection not in self._connections
         if answer.undelivered is not None and is_gone:
             await answer.undelivered()
+        node.finish(call)
         if connection is not None and connection in self._connections:
             self._connections[connection] = None
             connection.down.carry(Response(answer.status, _encode(answer.body)))
@@ -309,7 +313,7 @@ class ServiceBackend(StoreBackend):
         self.node.watchers.append(changed)
 
     def owner(self, owner: str) -> str:
-        return owner_of(ANONYMOUS.name, id_of(owner))
+        return owner_of(ANONYMOUS.name, id_of(owner), NAME, None)
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
         nodes = {node.name: node for node in self.hosts[1:]}
