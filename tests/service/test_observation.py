@@ -66,7 +66,10 @@ def test_what_calls_have_done_is_believed() -> None:
 def test_slots_and_kinds_of_one_name_are_apart() -> None:
     slots = [Holding("s", 1, 30.0, 0.0, 30.0, {}, "semaphore", slot, 3) for slot in range(2)]
     lock = held("s", 1)
-    assert kinds(slots, [slots[0]._replace(remaining=29.0), lock]) == [("released", "s"), ("granted", "s")]
+    assert kinds(slots, [slots[0]._replace(remaining=29.0), lock]) == [
+        ("released", "s"),
+        ("granted", "s"),
+    ]
 
 
 def test_a_writer_that_reads_on_has_changed() -> None:
