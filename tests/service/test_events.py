@@ -311,15 +311,39 @@ def locks(node: Node, number: int, meta: dict[str, str]) -> Iterator[None]:
     yield
 
 
+def in_process() -> ServiceNode:
+    """A node without a process or a socket, in the loop that runs."""
+    world = AioWorld()
+    kind, address = engines.resolve("memory://", {})
+    return ServiceNode(world, kind(world, address), Access(None), NoAudit(), Limits())
+
+
+def test_a_node_that_is_busy_does_not_take_its_engine_for_away() -> None:
+    async def scenario() -> None:
+        node = in_process()
+        hub = Events(node)
+        stream = await hub.open(Call(ANONYMOUS, "", {}, 0.0, node.world.signal()), "", None, "")
+        assert (await anext(stream)).startswith(b"retry")
+        assert b'"up":true' in await anext(stream)
+        for most in (0, 100):
+            node.limits = Limits(in_flight_max=most)
+            late = Call(ANONYMOUS, "", {}, 0.0, node.world.signal())
+            await (await hub.open(late, "", None, "")).aclose()  # it has waited for a look
+        hub.note("refused", "somebody", {"name": "a", "problem": "quota"})
+        assert (await anext(stream)).startswith(b"event: refused")
+        await stream.aclose()
+        node.draining = True
+        hub.end_all()
+
+    asyncio.run(scenario())
+
+
 def test_a_backlog_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "BACKLOG_MAX", 50)
 
     async def scenario() -> None:
-        world = AioWorld()
-        kind, address = engines.resolve("memory://", {})
-        engine = kind(world, address)
-        node = ServiceNode(world, engine, Access(None), NoAudit(), Limits())
-        hub = Events(node)
+        node = in_process()
+        world, hub = node.world, Events(node)
         calls = [Call(ANONYMOUS, "", {}, 0.0, world.signal()) for _ in range(2)]
         slow, quick = [await hub.open(call, "", None, "") for call in calls]
         for stream in (slow, quick):

@@ -271,7 +271,11 @@ class Events:
         except Unsupported:
             self._refused = Problem("unsupported", "This engine cannot list its locks")
             return
-        except (FencelockError, Problem):
+        except Problem as problem:
+            if problem.kind != "overloaded":  # then the node is busy, not the engine away
+                self._away()
+            return
+        except FencelockError:
             self._away()
             return
         after = look(node.world.now(), holdings)
@@ -302,11 +306,14 @@ class Events:
         names = self._next_queues(held, granted)
         for first in range(0, len(names), AT_ONCE):
             some = names[first : first + AT_ONCE]
-            thunks = [partial(node.ask, node.engine.inspect, name) for name in some]
+            thunks = [partial(self._inspect, name) for name in some]
             answers = await node.world.gather(thunks, node.world.now() + CALL_S)
             for answer in answers:
                 if isinstance(answer, State):
                     self._note_queue(answer)
+
+    async def _inspect(self, name: str) -> State:
+        return await self._node.ask(self._node.engine.inspect, name)
 
     def _next_queues(self, held: Sequence[str], granted: Sequence[str]) -> list[str]:
         asked = [one.queue for one in self._readers if one.queue is not None]

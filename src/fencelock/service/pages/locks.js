@@ -59,15 +59,17 @@ const Head = () => html`<div role="rowgroup" class="head">
   </div>
 </div>`;
 
+// Apart from its row, so that the passing of time renders little.
+const HeldFor = ({ row }) => html`<span>${brief((now.value - row.since) / 1000)}</span>`;
+
 function Row({ row, at }) {
-  now.value;
   const extra = words(row.meta), waiting = waitingCount(row);
   return html`<div role="row" class="row" aria-rowindex=${at + 2} style=${{ transform: `translateY(${at * ROW}px)` }}>
     <div role="cell" class="cell name"><${LockLink} name=${row.name} /></div>
     <div role="cell" class="cell as"><span class=${`tag ${row.kind} ${leads(row) ? "leader" : ""}`}>${heldAs(row)}</span></div>
     <div role="cell" class="cell holder" title=${`${who(row.meta)} ${extra}`}>${who(row.meta)}
       ${extra && html` <span class="quiet">${extra}</span>`}</div>
-    <div role="cell" class="cell for number">${brief((now.value - row.since) / 1000)}</div>
+    <div role="cell" class="cell for number"><${HeldFor} row=${row} /></div>
     <div role="cell" class="cell left"><${LeaseBar} row=${row} /></div>
     <div role="cell" class=${`cell queue number ${waiting ? "some" : "quiet"}`}>${waiting || "–"}</div>
     <div role="cell" class="cell spark"><${Spark} name=${row.name} /></div>

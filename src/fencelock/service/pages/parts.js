@@ -1,7 +1,7 @@
 // Pieces that several views show.
 import { html } from "ui";
 import { brief, shown } from "./format.js";
-import { engine, isEndless, isLate, leftOf, link, now, sparksOf } from "./store.js";
+import { engine, isEndless, isLate, leftOf, link, second, sparksOf } from "./store.js";
 
 export const lockHref = (name) => `#/lock/${encodeURIComponent(name)}`;
 export const LockLink = ({ name }) => html`<a class="name mono" href=${lockHref(name)} title=${shown(name)}>${shown(name)}</a>`;
@@ -26,7 +26,7 @@ const W = 90, H = 20;
 
 // Bars are those who waited, dots are grants.
 export function Spark({ name }) {
-  now.value;
+  second.value;
   const counts = sparksOf(name), most = Math.max(2, ...counts.map((one) => one.waiting)), step = W / counts.length;
   return html`<svg class="spark" width=${W} height=${H} viewBox=${`0 0 ${W} ${H}`} aria-hidden="true">
     <line x1="0" x2=${W} y1=${H - 0.5} y2=${H - 0.5} class="axis" />

@@ -1,6 +1,6 @@
 // What the page knows: the locks as the events tell, and what has happened since it was opened.
 // Everything here has a bound, since the page stays open for days.
-import { signal } from "ui";
+import { computed, signal } from "ui";
 import { groupOf, kindOf } from "./format.js";
 
 const TENURES_MAX = 40; // of one name
@@ -15,6 +15,7 @@ const GROUPS_MAX = 200;
 
 export const version = signal(0); // grows with every change of what stands below
 export const now = signal(performance.now()); // for what changes with time alone
+export const second = computed(() => Math.floor(now.value / 1_000)); // for what need not be smooth
 export const link = signal({ state: "connecting" }); // connecting, live, away, refused
 export const engine = signal({ up: true, since: 0 });
 export const about = signal(null);
@@ -209,7 +210,7 @@ function spark(name, at) {
 
 // Counts of the last slots, the present one last. A queue lasts until it is said to have changed.
 export function sparksOf(name) {
-  const end = Math.floor(now.value / SPARK_MS), found = pasts.get(name)?.sparks ?? [], counts = [];
+  const end = Math.floor(now.peek() / SPARK_MS), found = pasts.get(name)?.sparks ?? [], counts = [];
   let next = 0, waiting = 0;
   for (let slot = end - SPARKS + 1; slot <= end; slot++) {
     let grants = 0;
