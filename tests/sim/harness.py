@@ -24,6 +24,7 @@ from fencelock._client.lock_options import WRITE, LockSpec, make_lock_spec, sema
 from fencelock._client.pending import ECHO_S, PASS_S
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
 from fencelock.recipes.barrier import slots_name
+from fencelock.service.tickets import KEEP_S
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import Simulation
 from fencelock.world import GRACE_S
@@ -150,7 +151,8 @@ class Run:
         apart = self.name == "service" and not self.is_kind  # of two nodes, either may be late
         if self.is_prompt and not apart and not self.plan.kinds() & set(CUTS):
             return 0.0
-        return ECHO_S + PASS_S + 8 * self.plan.conditions.delay_max
+        kept = KEEP_S if apart else 0.0  # by a node that was late, for whoever may poll there again
+        return kept + ECHO_S + PASS_S + 8 * self.plan.conditions.delay_max
 
     def enter(self, name: str, visits: tuple[Visit, ...]) -> Client:
         client = Client(self, name, visits)

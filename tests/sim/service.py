@@ -11,6 +11,7 @@ comes up to seconds later, to the same node, and nobody reads its answer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -254,13 +255,18 @@ class SimConnection:
 
     def _double(self, sent: Sent) -> None:
         """Have a call come again. Not one that is answered at once that the lock is busy: that ends
-        no attempt, so a copy may be granted later, to nobody, and keeps the lock for a ttl."""
-        if sent.target.endswith("/acquire") and b'"keep":true' not in (sent.body or b""):
+        no attempt, so a copy may be granted later, to nobody, and keeps the lock for a ttl. Nor is
+        an acquire copied after its lease can have ended: nobody can tell it from another attempt.
+        """
+        body = json.loads(sent.body or b"{}")
+        wants = [body] if sent.target.endswith("/acquire") else body.get("wants", [])
+        if sent.target.endswith("/acquire") and not body.get("keep"):
             return
+        latest = min(COPY_S, *(want.get("ttl", COPY_S) / 2 for want in wants), COPY_S)
         network, node = self._edge.network, self._node
         conditions = network.conditions
         if network.happens(conditions.copied or conditions.doubled):
-            later = network.simulation.now + COPY_S * network.simulation.random() ** 2
+            later = network.simulation.now + latest * network.simulation.random() ** 2
             network.simulation.at(later, lambda: node.deliver(partial(node.copy, sent)))
 
     def _heard(self, response: Any) -> None:

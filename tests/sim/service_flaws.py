@@ -30,8 +30,8 @@ def take_back_what_another_node_told(patch: Patch) -> None:
 
     init = Call.__init__
 
-    def forgetful(self: Call, *args: Any) -> None:
-        init(self, *args)
+    def forgetful(self: Call, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
         self.resolves = False
 
     patch.setattr(Call, "__init__", forgetful)
@@ -122,7 +122,7 @@ def forget_who_got_it_too_late(patch: Patch) -> None:
 _flaw = partial(Flaw, backend="service")
 SERVICE_FLAWS = {
     "take_back_what_another_node_told": _flaw(
-        take_back_what_another_node_told, climate="cuts", seeds=20, says=TWO
+        take_back_what_another_node_told, climate="cuts", seeds=200, says=TWO
     ),
     "count_from_the_answer": _flaw(count_from_the_answer, climate="slow", seeds=60, says=TWO),
     "tell_of_a_longer_wait": _flaw(tell_of_a_longer_wait, climate="slow", seeds=60, says=TWO),
@@ -140,6 +140,6 @@ SERVICE_FLAWS = {
         says={"no_false_word", "left_behind", "nobody_sleeps"},
     ),
     "forget_who_got_it_too_late": _flaw(
-        forget_who_got_it_too_late, climate="pauses", seeds=20, says={"nobody_sleeps"}
+        forget_who_got_it_too_late, climate="pauses", seeds=120, says={"nobody_sleeps"}
     ),
 }
