@@ -8,6 +8,7 @@ from .... import aio
 from ...._client.lock_options import READ, WRITE
 from ....engine import Engine
 from ....model import Busy, Grant, Request, Share
+from ....world import Signal
 from ..check import check, expect
 from ..context import LONG_S, CheckContext, core_of, engine_of, grant_of
 
@@ -51,7 +52,7 @@ async def _renew_and_release_elsewhere(context: CheckContext, share: Share | Non
 
 async def _is_free(engine: Engine, context: CheckContext, share: Share | None) -> bool:
     """Whether nobody holds the name; what is granted to see that is given back."""
-    requests = [_asking(context, share) for _ in range(share.limit if share == SLOT else 1)]
+    requests = [_asking(context, share) for _ in range(SLOT.limit if share == SLOT else 1)]
     answers = [await engine.acquire(request) for request in requests]
     for request in requests:
         await engine.withdraw(request)
@@ -123,7 +124,7 @@ async def _wait_elsewhere(context: CheckContext, share: Share | None) -> None:
     for request in requests:
         _, answer = await context.enqueue(one, request)
         expect(isinstance(answer, Busy), f"what is held was granted: {answer!r}")
-    signals = {}
+    signals = dict[str, Signal]()
     for request in (requests[2], requests[1]):
         signals[request.owner], answer = await context.enqueue(other, request)
         expect(isinstance(answer, Busy) and answer.queued, f"it is not queued: {answer!r}")
