@@ -8,46 +8,32 @@ early by what clocks may drift. A record that is renewed has a new version, and 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from .records import Record
 
 KEPT = 10_000  # names; whoever is dropped is watched anew, which only takes longer
-
-
-class Observation(NamedTuple):
-    """One version of one record, since we first saw it."""
-
-    version: str
-    since: float
-    ttl: float
-
-    def left(self, now: float) -> float:
-        """Seconds until the record is dead, if nobody renews it."""
-        return self.since + self.ttl - now
 
 
 class Observations:
     """What one client has seen of the names that others hold."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, Observation] = {}
+        self._seen: dict[str, tuple[str, float]] = {}
+        """By name: a version, and when it is dead if nobody renews it."""
 
-    def note(self, record: Record, now: float) -> Observation:
-        """Note a held record as an answer showed it, at a moment after that answer came."""
-        seen = self._seen.get(record.name)
-        if seen is None or seen.version != record.version:
-            seen = Observation(record.version, now, record.ttl)
-            self._seen.pop(record.name, None)
-            self._seen[record.name] = seen
+    def left(self, record: Record, now: float) -> float:
+        """Seconds until a held record is dead; ``now`` is after the answer came that showed it."""
+        version, until = self._seen.get(record.name, ("", 0.0))
+        if version != record.version:
+            until = now + record.ttl
+            self._seen[record.name] = record.version, until
             while len(self._seen) > KEPT:
                 self._seen.pop(next(iter(self._seen)), None)
-        return seen
+        return until - now
 
     def dead(self, name: str, now: float) -> str | None:
         """The version of a record that is dead unless it was changed after we saw it last."""
-        seen = self._seen.get(name)
-        return seen.version if seen is not None and seen.left(now) <= 0 else None
+        version, until = self._seen.get(name, ("", now))
+        return version if until <= now and version else None
 
     def forget(self, name: str) -> None:
         """Drop what was seen of a name that is free or ours."""

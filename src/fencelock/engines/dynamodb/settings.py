@@ -7,17 +7,10 @@ from typing import NamedTuple
 
 from ...engine import Address
 from ...errors import Misconfigured
-from ..options import (
-    CONNECT_TIMEOUT_S,
-    POOL,
-    REQUEST_TIMEOUT_S,
-    Reader,
-    common,
-    switch,
-    text,
-)
+from ..options import CONNECT_TIMEOUT_S, POOL, REQUEST_TIMEOUT_S, Reader, common, switch, text
 
 ANY_REGION = "us-east-1"  # for a server of one's own, which has none
+EXAMPLE = "write dynamodb://eu-central-1/locks, or dynamodb://host:port/locks for another server"
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 
@@ -35,7 +28,7 @@ class Settings(NamedTuple):
     table: str
     endpoint: str | None
     """The URL of a server that is not the region's public one."""
-    login: tuple[str, str] | None
+    login: tuple[str | None, str | None]
     """An access key and its secret; None where the AWS SDK finds them by itself."""
     prefix: str
     request_timeout: float
@@ -48,31 +41,24 @@ class Settings(NamedTuple):
 def settings(address: Address) -> Settings:
     """Read the address of a dynamodb engine."""
     options, table = address.options, address.path.removeprefix("/")
-    if len(address.hosts) != 1:
-        raise Misconfigured("a dynamodb URL names one region: dynamodb://eu-central-1/locks")
-    if not _TABLE.fullmatch(table):
-        raise Misconfigured(
-            f"a DynamoDB table has 3 to 255 letters, digits, '_', '-' or '.', not {table!r:.80}: "
-            "write dynamodb://eu-central-1/locks"
-        )
-    ((host, port),) = address.hosts
+    region, port = address.hosts[0] if len(address.hosts) == 1 else ("", None)
     endpoint = options.get("endpoint")
+    if not _TABLE.fullmatch(table):
+        allowed = "3 to 255 letters, digits, '_', '-' and '.'"
+        raise Misconfigured(f"a DynamoDB table has {allowed}, not {table!r:.80}: {EXAMPLE}")
+    if port is not None and endpoint is not None:
+        raise Misconfigured("host:port in the URL is the endpoint: leave endpoint= out")
     if port is not None:
-        if endpoint is not None:
-            raise Misconfigured("host:port in the URL is the endpoint: leave endpoint= out")
-        host, endpoint = ANY_REGION, f"http://{host}:{port}"
-    elif not _REGION.fullmatch(host):
-        raise Misconfigured(
-            f"{host!r:.80} is not a region of AWS: write dynamodb://eu-central-1/locks, or "
-            "dynamodb://host:port/locks for a server of your own"
-        )
+        region, endpoint = ANY_REGION, f"http://{region}:{port}"
+    elif not _REGION.fullmatch(region):
+        raise Misconfigured(f"a dynamodb URL names one region of AWS: {EXAMPLE}")
     if (address.user is None) != (address.password is None):
         raise Misconfigured("an access key comes with its secret: write key:secret@ in the URL")
     return Settings(
-        host,
+        region,
         table,
         None if endpoint is None else str(endpoint),
-        None if address.user is None else (address.user, str(address.password)),
+        (address.user, address.password),
         str(options.get("prefix", "")),
         float(str(options.get("request_timeout", REQUEST_TIMEOUT_S))),
         float(str(options.get("connect_timeout", CONNECT_TIMEOUT_S))),

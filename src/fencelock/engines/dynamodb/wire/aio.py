@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
-
-from aiobotocore.config import AioConfig
-from aiobotocore.session import AioSession
 
 from ....errors import Unavailable
 from ....wires.single_flight_aio import AioSingleFlight
 from ..settings import Settings
-from . import options_of
+from . import new_client
 from .errors import told
 
 
@@ -21,44 +19,36 @@ class AioWire:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._table = {"TableName": settings.table}
         self._loop = asyncio.get_running_loop()
         self._client: Any = None
-        self._context: Any = None
-        self._opening = AioSingleFlight[Any]("fencelock-dynamodb")
+        self._opened = AsyncExitStack()
+        self._opening = AioSingleFlight[None]("fencelock-dynamodb")
         self._closing: asyncio.Task[None] | None = None
         self._closed = False
 
     async def call(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         table = self._settings.table
-        if self._closed:
-            raise Unavailable(f"DynamoDB's table {table!r} was not asked: the client is closed")
-        if self._client is None:
-            task, _ = self._opening.join("client", self._open)
-            await asyncio.wait((task,))
-            if task.cancelled():
-                raise Unavailable(f"DynamoDB's table {table!r} was not asked: closed meanwhile")
-            task.result()
         try:
-            answer: dict[str, Any] = await getattr(self._client, operation)(
-                **self._table, **request
-            )
+            if self._client is None and not self._closed:
+                task, _ = self._opening.join("client", self._open)
+                await asyncio.wait((task,))
+                task.result()
+            if not self._closed:
+                answer = await getattr(self._client, operation)(TableName=table, **request)
+                found: dict[str, Any] = answer
+                return found
         except Exception as error:
             raise told(error, operation, table) from error
-        return answer
+        raise Unavailable(f"DynamoDB's table {table!r} was not asked: the client is closed")
 
     async def _open(self) -> None:
-        context = AioSession().create_client("dynamodb", **options_of(self._settings, AioConfig))
-        self._client = await context.__aenter__()
-        self._context = context
+        client = new_client(self._settings, "aiobotocore", "Aio")
+        self._client = await self._opened.enter_async_context(client)
 
     async def close(self) -> None:
         self._closed = True
-        self._opening.cancel()
         await self._opening.join_all()
-        context, self._context = self._context, None
-        if context is not None:
-            await context.__aexit__(None, None, None)
+        await self._opened.aclose()
 
     def close_nowait(self) -> None:
         """Close in the background, if the loop still runs."""
