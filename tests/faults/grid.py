@@ -7,6 +7,7 @@ wherever they come from, and prints the grid when all is done.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+TESTS = Path(__file__).parents[1]
 LABEL = "hazards"
 PARAMETERS = ("url", "shared_url", "server_url", "client_url", "kind", "standing")
 ENGINES = (
@@ -25,6 +27,7 @@ ENGINES = (
     "mysql",
     "redis",
     "redlock",
+    "dynamodb",
     "etcd",
     "zookeeper",
 )
@@ -73,7 +76,8 @@ def _engines_of(item: pytest.Item) -> Sequence[str]:
 
 def engine_of_path(path: Path) -> str:
     """The engine whose folder a test stands in, or nothing."""
-    return next((part for part in reversed(path.parts[:-1]) if part in ENGINES), "")
+    folders = Path(os.path.relpath(path, TESTS)).parts[:-1]  # not those that the tests lie in
+    return next((part for part in reversed(folders) if part in ENGINES), "")
 
 
 def _flavor_of(item: pytest.Item) -> str:

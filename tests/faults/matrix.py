@@ -23,7 +23,6 @@ class NotApplicable(NamedTuple):
 
 
 NO_CONSUL = NotApplicable("there is no engine for Consul yet")
-NO_DYNAMODB = NotApplicable("there is no engine for DynamoDB yet")
 NO_SERVICE = NotApplicable("not shown yet of the HTTP service")
 
 MATRIX: dict[str, list[str] | NotApplicable] = {
@@ -271,11 +270,11 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     ],
     "H57": NO_CONSUL,
     "H58": NO_CONSUL,
-    "H59": NO_DYNAMODB,
-    "H60": NO_DYNAMODB,
     **dict.fromkeys(["H75", "H76", "H77", "H78", "H79", "H80"], NO_SERVICE),
 }
-"""The tests beside this file; H43 to H56 and H61 to H70 are shown in ``tests/engines``."""
+"""The tests beside this file; H43 to H56 and H59 to H70 are shown in ``tests/engines``."""
+
+SERVERS = ("postgresql", "mariadb", "mysql", "redis", "dynamodb", "etcd")
 
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
@@ -283,7 +282,10 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
         {"redis", "redlock", "postgresql", "mariadb", "mysql", "zookeeper", "etcd"},
         "has no clock of a server between its clients",
     ),
-    ("H35",): ({"redis", "redlock", "postgresql"}, "keeps its data when it restarts, or is none"),
+    ("H35",): (
+        {"redis", "redlock", "postgresql", "dynamodb"},
+        "keeps its data when it restarts, or is none",
+    ),
     ("H36",): ({"redis"}, "has every grant on disk before it tells, or none at all"),
     ("H37",): ({"redis"}, "see H74 for a full disk"),
     ("H38",): ({"redis", "postgresql"}, "has no replica that could be behind"),
@@ -299,7 +301,11 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H48", "H49", "H50"): ({"zookeeper"}, "a hazard of ZooKeeper sessions and nodes"),
     ("H51", "H54"): ({"zookeeper", "etcd"}, "has no members that agree on a leader"),
     ("H52", "H53", "H55"): ({"etcd"}, "a hazard of etcd's leases and watches"),
-    ("H56",): ({"zookeeper", "etcd"}, "the record is deleted in the tests of H06 and H40"),
+    ("H56",): (
+        {"zookeeper", "etcd", "dynamodb"},
+        "the record is deleted in the tests of H06 and H40",
+    ),
+    ("H59", "H60"): ({"dynamodb"}, "judges the end of a lease by the clock of its server"),
     ("H61", "H62", "H65", "H66", "H69"): (
         {"postgresql", "mariadb", "mysql"},
         "has no sessions that hold a lock by a number or name",
@@ -308,14 +314,17 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H64",): ({"postgresql", "mariadb", "mysql"}, "has no standby; for Redis see H38"),
     ("H68", "H70"): ({"mariadb", "mysql"}, "a hazard of MySQL and MariaDB"),
     ("H81", "H82"): (
-        {"sqlite", "postgresql", "mariadb", "mysql", "redis", "redlock", "etcd", "zookeeper"},
+        {*SERVERS, "sqlite", "redlock", "zookeeper"},
         "asks nobody who could be silent",
     ),
     ("H84",): (
-        {"postgresql", "mariadb", "mysql", "redis", "etcd", "zookeeper"},
+        {*SERVERS, "zookeeper"},
         "has no network between a waiter and its queue, or no queue",
     ),
-    ("H85",): ({"redis", "redlock", "etcd", "zookeeper"}, "keeps names apart from its own records"),
+    ("H85",): (
+        {"redis", "redlock", "dynamodb", "etcd", "zookeeper"},
+        "keeps names apart from its own records",
+    ),
     ("H86",): ({"postgresql", "mariadb", "mysql"}, "is told apart by its address alone"),
     ("H71", "H72", "H73"): ({"sqlite"}, "keeps no locks in a file of its own"),
     ("H74",): (
