@@ -33,7 +33,7 @@ def table() -> str:
 
 
 @pytest.fixture
-def url(server: Dynalite, table: str) -> str:
+def locks_url(server: Dynalite, table: str) -> str:
     """The URL of that table."""
     return f"dynamodb://any:any@{server.address}/{table}"
 

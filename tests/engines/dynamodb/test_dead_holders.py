@@ -22,12 +22,12 @@ def wish(client: Any, ttl: float) -> Request:
 
 @pytest.mark.parametrize("years", [-30, 30])
 def test_clocks_that_are_set_apart_steal_nothing(
-    flavor: str, url: str, monkeypatch: pytest.MonkeyPatch, years: int
+    flavor: str, locks_url: str, monkeypatch: pytest.MonkeyPatch, years: int
 ) -> None:
     """H59: a rival whose wall clock is years off neither takes a lock nor leaves a dead one."""
 
     async def scenario(lab: Lab) -> None:
-        one, other = await lab.connect(url), await lab.connect(url)
+        one, other = await lab.connect(locks_url), await lab.connect(locks_url)
         lease = await one.lock("seat", ttl=TTL_S).acquire()
         right = HostWorld.wall_us
         moved = int(years * 365 * 86_400 * 1e6)
@@ -44,11 +44,13 @@ def test_clocks_that_are_set_apart_steal_nothing(
     run(flavor, scenario)
 
 
-def test_nobody_takes_what_it_has_not_watched_for_a_whole_lease(flavor: str, url: str) -> None:
+def test_nobody_takes_what_it_has_not_watched_for_a_whole_lease(
+    flavor: str, locks_url: str
+) -> None:
     """H59, H21: a newcomer says busy, however long the holder has been dead."""
 
     async def scenario(lab: Lab) -> None:
-        dead, watcher = await lab.connect(url), await lab.connect(url)
+        dead, watcher = await lab.connect(locks_url), await lab.connect(locks_url)
         await dead._core.engine.acquire(wish(dead, BRIEF_S))
         await lab.let_pass(2 * BRIEF_S)
         answer = await watcher._core.engine.acquire(wish(watcher, TTL_S))
@@ -59,11 +61,13 @@ def test_nobody_takes_what_it_has_not_watched_for_a_whole_lease(flavor: str, url
     run(flavor, scenario)
 
 
-def test_a_holder_that_renews_at_the_last_moment_keeps_its_lock(flavor: str, url: str) -> None:
+def test_a_holder_that_renews_at_the_last_moment_keeps_its_lock(
+    flavor: str, locks_url: str
+) -> None:
     """H59: whoever has seen it dead writes on condition that its version is still the same."""
 
     async def scenario(lab: Lab) -> None:
-        holder, rival = await lab.connect(url), await lab.connect(url)
+        holder, rival = await lab.connect(locks_url), await lab.connect(locks_url)
         engine = rival._core.engine
         grant = await holder._core.engine.acquire(wish(holder, BRIEF_S))
         assert isinstance(grant, Grant)

@@ -25,12 +25,12 @@ def item_of(server: Dynalite, table: str) -> dict[str, Any]:
 
 
 def test_a_counter_goes_on_after_its_item_was_removed(
-    flavor: str, url: str, server: Dynalite, table: str
+    flavor: str, locks_url: str, server: Dynalite, table: str
 ) -> None:
     """H56: somebody deletes the item, held or released; the holder is told, and fences grow."""
 
     async def scenario(lab: Lab) -> None:
-        one = await lab.connect(url)
+        one = await lab.connect(locks_url)
         fences = []
         for _ in range(3):
             async with one.lock("seat", ttl=TTL_S) as lease:
@@ -49,22 +49,24 @@ def test_a_counter_goes_on_after_its_item_was_removed(
     run(flavor, scenario)
 
 
-def test_fences_grow_although_all_data_is_lost(url: str, server: Dynalite, table: str) -> None:
+def test_fences_grow_although_all_data_is_lost(
+    locks_url: str, server: Dynalite, table: str
+) -> None:
     """H35: the table is deleted and made anew by the next client that comes."""
-    with fencelock.connect(url) as before, before.lock("seat", ttl=TTL_S) as lease:
+    with fencelock.connect(locks_url) as before, before.lock("seat", ttl=TTL_S) as lease:
         first = lease.fence
     asks = client(server.url)
     asks.delete_table(TableName=table)
     until(lambda: table not in asks.list_tables(Limit=100)["TableNames"], "it to be deleted")
-    with fencelock.connect(url) as after, after.lock("seat", ttl=TTL_S) as lease:
+    with fencelock.connect(locks_url) as after, after.lock("seat", ttl=TTL_S) as lease:
         assert lease.fence > first
 
 
 def test_a_clock_that_is_set_back_does_not_take_a_fence_back(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    locks_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """H26: the number of an item that is there counts, not the clock."""
-    with fencelock.connect(url) as one:
+    with fencelock.connect(locks_url) as one:
         with one.lock("seat", ttl=TTL_S) as lease:
             first = lease.fence
         monkeypatch.setattr(HostWorld, "wall_us", lambda self: 1_000_000)
@@ -72,9 +74,9 @@ def test_a_clock_that_is_set_back_does_not_take_a_fence_back(
             assert lease.fence == first + 1
 
 
-def test_every_item_has_an_end(url: str, server: Dynalite, table: str) -> None:
+def test_every_item_has_an_end(locks_url: str, server: Dynalite, table: str) -> None:
     """DynamoDB deletes by ``expires``, which lies past the lease of whoever holds the item."""
-    with fencelock.connect(url) as one:
+    with fencelock.connect(locks_url) as one:
         with one.lock("seat", ttl=TTL_S) as lease:
             began = time.time()
             held = item_of(server, table)

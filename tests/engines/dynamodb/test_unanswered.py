@@ -95,8 +95,9 @@ def test_of_many_renewals_one_without_an_answer_does_not_spoil_the_others(
         before = client._core.world.now()
         lossy.lose = ["UpdateItem"]
         answers = await engine.renew(grants)
-        assert [a.owner for a in answers] == [w.owner for w in wishes]
-        assert sum(answer.asked_at >= before for answer in answers) == 7
+        renewed = [answer for answer in answers if isinstance(answer, Grant)]
+        assert [grant.owner for grant in renewed] == [wish.owner for wish in wishes]
+        assert sum(grant.asked_at >= before for grant in renewed) == 7
         for wish in wishes:
             await engine.withdraw(wish)
 

@@ -34,9 +34,8 @@ class AioWire:
                 await asyncio.wait((task,))
                 task.result()
             if not self._closed:
-                answer = await getattr(self._client, operation)(TableName=table, **request)
-                found: dict[str, Any] = answer
-                return found
+                answer: Any = await getattr(self._client, operation)(TableName=table, **request)
+                return dict(answer)
         except Exception as error:
             raise told(error, operation, table) from error
         raise Unavailable(f"DynamoDB's table {table!r} was not asked: the client is closed")
@@ -56,5 +55,7 @@ class AioWire:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close_later)
 
-    def _close_later(self) -> None:
-        self._closing = self._loop.create_task(self.close())
+    def _close_later(self, ended: asyncio.Task[None] | None = None) -> None:
+        if ended is None or ended.cancelled():  # a loop that ends cancels it before it has begun
+            self._closing = self._loop.create_task(self.close())
+            self._closing.add_done_callback(self._close_later)

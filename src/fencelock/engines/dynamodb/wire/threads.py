@@ -55,8 +55,7 @@ class ThreadsWire:
             raise no_answer(operation, table, f"within {left:.1f} s")
         if isinstance(answers[0], Exception):
             raise told(answers[0], operation, table) from answers[0]
-        found: dict[str, Any] = answers[0]
-        return found
+        return dict(answers[0])
 
     def _connected(self) -> Any:
         with self._mutex:
