@@ -94,7 +94,7 @@ def test_of_many_renewals_one_without_an_answer_does_not_spoil_the_others(
         grants = [await engine.acquire(wish) for wish in wishes]
         before = client._core.world.now()
         lossy.lose = ["UpdateItem"]
-        answers = await engine.renew(grants)
+        answers = await engine.renew([one for one in grants if isinstance(one, Grant)])
         renewed = [answer for answer in answers if isinstance(answer, Grant)]
         assert [grant.owner for grant in renewed] == [wish.owner for wish in wishes]
         assert sum(grant.asked_at >= before for grant in renewed) == 7
