@@ -44,5 +44,4 @@ async def _items(table: Table) -> Finding:
     found = answer.get("TimeToLiveDescription", {})
     if found.get("AttributeName") == EXPIRES and found["TimeToLiveStatus"].startswith("ENABL"):
         return Finding("ok", "items", "DynamoDB deletes those that nobody has used for a day")
-    text = "one stays for every name that was ever locked"
-    return Finding("warning", "items", text, TTL_ADVICE)
+    return Finding("warning", "items", "one stays for every name that was ever locked", TTL_ADVICE)

@@ -39,10 +39,7 @@ from .table import Table
 LOOK_MIN_S, LOOK_MAX_S = 0.05, 0.5  # between two looks of a waiter, longer the longer it waits
 LOOKS_PER_TTL = 20
 
-SHARED = (
-    "dynamodb has mutexes only: an item has one owner, as other clients of the same table know it. "
-    "Use redis, postgresql, mysql, etcd or zookeeper for semaphores and read/write locks"
-)
+SHARED = "dynamodb has locks of one holder only: use redis, postgresql, mysql, etcd or zookeeper"
 
 
 class DynamoDBEngine(Engine):
@@ -60,8 +57,7 @@ class DynamoDBEngine(Engine):
         self._settings = settings(address)
         self._table = Table(world, self._settings)
         self._seen = Observations()
-        self._looks: dict[str, int] = {}
-        """How often each waiter has looked."""
+        self._looks: dict[str, int] = {}  # of each waiter
 
     async def open(self) -> None:
         await self._table.ready()

@@ -42,10 +42,8 @@ class Record(NamedTuple):
     fence: int
     released: bool
     meta: str
-    since_us: int
-    """The wall clock of whoever acquired it: shown, never judged by."""
-    revoked: tuple[str, str]
-    """From which owner it was last taken, and why."""
+    since_us: int  # by the wall clock of whoever acquired it: shown, never judged by
+    revoked: tuple[str, str]  # from which owner it was last taken, and why
 
     def holding(self, left: float, wall_us: int) -> Holding:
         """What is shown of a holder."""

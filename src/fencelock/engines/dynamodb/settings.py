@@ -26,16 +26,13 @@ class Settings(NamedTuple):
 
     region: str
     table: str
-    endpoint: str | None
-    """The URL of a server that is not the region's public one."""
-    login: tuple[str | None, str | None]
-    """An access key and its secret; None where the AWS SDK finds them by itself."""
+    endpoint: str | None  # the URL of a server that is not the region's public one
+    login: tuple[str | None, str | None]  # None where the AWS SDK finds it by itself
     prefix: str
     request_timeout: float
     connect_timeout: float
     pool: int
     create: bool
-    """Make the table if it is not there."""
 
 
 def settings(address: Address) -> Settings:

@@ -75,7 +75,9 @@ class Table:
             try:
                 described: dict[str, Any] = (await self.call("describe_table"))["Table"]
                 if described["TableStatus"] != "CREATING":
-                    return described if not made else await self._with_ttl(described)
+                    if made:
+                        await self._enable_ttl()
+                    return described
             except TableMissing as error:
                 if not self._settings.create:
                     raise Misconfigured(f"{error}. {ADVICE}") from error
@@ -94,13 +96,12 @@ class Table:
             pass  # it is made, or another client makes it: that is seen
         return True
 
-    async def _with_ttl(self, described: dict[str, Any]) -> dict[str, Any]:
+    async def _enable_ttl(self) -> None:
+        wanted = {"Enabled": True, "AttributeName": EXPIRES}
         try:
-            wanted = {"Enabled": True, "AttributeName": EXPIRES}
             await self.call("update_time_to_live", TimeToLiveSpecification=wanted)
         except FencelockError:
             pass  # another client does it, or nobody may: the doctor tells
-        return described
 
     async def close(self) -> None:
         if self._wire is not None:

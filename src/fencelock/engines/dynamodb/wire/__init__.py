@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -11,13 +12,13 @@ from ....errors import Misconfigured
 from ....world import World
 from ..settings import Settings
 
+INSTALL = 'pip install "fencelock[dynamodb-asyncio]"'
+
 
 class Wire(Protocol):
-    """Requests to DynamoDB, for one client of ours."""
+    """Make each request once: return its answer, or raise an error of ours, or Refused."""
 
-    async def call(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Make one request, once, and return its answer; raise an error of ours, or Refused."""
-        ...
+    async def call(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]: ...
 
     async def close(self) -> None: ...
 
@@ -31,8 +32,7 @@ def wire_of(world: World, settings: Settings) -> Wire:
 
         return ThreadsWire(world, settings)
     if find_spec("aiobotocore") is None:
-        install = 'pip install "fencelock[dynamodb-asyncio]"'
-        raise Misconfigured(f"dynamodb:// in asyncio needs the package aiobotocore: {install}")
+        raise Misconfigured(f"dynamodb:// in asyncio needs the package aiobotocore: {INSTALL}")
     from .aio import AioWire
 
     return AioWire(settings)
@@ -48,7 +48,9 @@ def new_client(settings: Settings, package: str, kind: str = "") -> Any:
         retries={"total_max_attempts": 1},
         parameter_validation=False,
     )
-    return getattr(import_module(f"{package}.session"), f"{kind}Session")().create_client(
+    session = getattr(import_module(f"{package}.session"), f"{kind}Session")()
+    session.register_component("data_loader", _loader())
+    return session.create_client(
         "dynamodb",
         region_name=settings.region,
         endpoint_url=settings.endpoint,
@@ -56,3 +58,9 @@ def new_client(settings: Settings, package: str, kind: str = "") -> Any:
         aws_secret_access_key=settings.login[1],
         config=config,
     )
+
+
+@cache
+def _loader() -> Any:
+    """Read the description of the service once in a process: it is most of the work."""
+    return import_module("botocore.loaders").create_loader()

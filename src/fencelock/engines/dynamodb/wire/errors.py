@@ -11,8 +11,9 @@ from typing import Any
 from ....errors import Denied, FencelockError, Misconfigured, OutcomeUnknown, Unavailable
 from ..records import Item
 
-# Failures in which no request has left, and those of credentials, by name: this loads no botocore.
-_UNSENT = {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
+# By name, since this loads no botocore: failures in which no request has left. They are those of
+# urllib3 and aiohttp: aiobotocore says EndpointConnectionError of a connection reset, too.
+_UNSENT = {"ConnectTimeoutError", "NewConnectionError", "gaierror", "ClientConnectorError"}
 _NO_IDENTITY = {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"}
 _DENIED = {"AccessDenied", "ExpiredToken", "InvalidSignature", "UnrecognizedClient"}
 _LATER = ("LimitExceeded", "ThroughputExceeded", "ResourceInUse", "Throttling")
@@ -23,8 +24,7 @@ _SERVER_ERROR = 500
 class Refused(Exception):
     """A condition did not hold."""
 
-    item: Item | None = None
-    """The item that it did not hold for, where the server tells it."""
+    item: Item | None = None  # that it did not hold for, where the server tells it
 
 
 class TableMissing(Misconfigured):
@@ -33,7 +33,8 @@ class TableMissing(Misconfigured):
 
 def told(error: Exception, operation: str, table: str) -> Exception:
     """Return our error for one that the SDK has raised."""
-    names = {kind.__name__ for kind in type(error).__mro__}
+    below = getattr(error, "kwargs", {}).get("error")  # what the SDK has caught
+    names = {kind.__name__ for kind in (*type(error).__mro__, *type(below).__mro__)}
     answer: dict[str, Any] = getattr(error, "response", None) or {}
     code = str(answer.get("Error", {}).get("Code", "")).rpartition("#")[2]
     code = code.removesuffix("Exception")
