@@ -140,6 +140,11 @@ def test_the_doctor_tells_whether_old_items_are_deleted(flavor: str, table: str)
     async def scenario(lab: Lab) -> None:
         for name, level in ((f"{flavor}-{table}", "ok"), (by_hand, "warning")):
             ours = await lab.connect(f"dynamodb://any:any@{server.address}/{name}")
+            if name == by_hand:
+                off = {"Enabled": False, "AttributeName": "expires"}
+                client(server.url).update_time_to_live(
+                    TableName=by_hand, TimeToLiveSpecification=off
+                )
             findings = {found.topic: found for found in await ours._core.engine.diagnose()}
             assert findings["items"].level == level
             assert ("expires" in findings["items"].advice) == (level == "warning")
