@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.cluster import Cluster
+from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
 from tests.servers.mariadb import SqlServer, mariadb
 from tests.servers.mysql import mysql
@@ -89,6 +90,7 @@ def prefixed(url: str, **options: Any) -> tuple[str, dict[str, Any]]:
 VARIANTS: dict[str, Where] = {
     "memory": lambda folder: (f"memory://conformance-{next(_number)}", {}),
     "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
+    "dynamodb": lambda folder: prefixed(shared(Dynalite).locks_url),
     "etcd": lambda folder: (
         shared(brisk_etcd).url,
         {"prefix": f"conformance-{next(_number)}/"},
@@ -132,6 +134,7 @@ RECIPES = {"shared", "remembers", "observe"}
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
 NOT_PROMISED = {
     "memory": {"durable", "portable"},
+    "dynamodb": {"fifo", "push", "shared", "observe"},
     "http memory": {"durable", "portable"},
     "sqlite push=no": {"observe"},
     "etcd": {"claims"},

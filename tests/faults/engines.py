@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fencelock.engines import TABLE
+from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
 from tests.servers.mariadb import mariadb
 from tests.servers.mysql import mysql
@@ -120,6 +121,10 @@ STORES: dict[str, Store] = {
             "order": "serves waiters in no order",
             "waiters": "keeps no queue",
         },
+    ),
+    "dynamodb": Store(
+        lambda folder: f"{shared(Dynalite).locks_url}-{next(_number)}",
+        lacks={"order": "serves waiters in no order", "waiters": "keeps no queue"},
     ),
     "etcd": Store(
         lambda folder: f"{shared(brisk_etcd).url}?prefix=faults-{next(_number)}/",

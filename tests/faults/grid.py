@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+TESTS = Path(__file__).parents[1]
 LABEL = "hazards"
 PARAMETERS = ("url", "shared_url", "server_url", "client_url", "kind", "standing")
 TESTS = Path(__file__).resolve().parents[1]
@@ -26,6 +27,7 @@ ENGINES = (
     "mysql",
     "redis",
     "redlock",
+    "dynamodb",
     "etcd",
     "zookeeper",
     "http",

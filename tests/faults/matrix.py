@@ -24,7 +24,6 @@ class NotApplicable(NamedTuple):
 
 
 NO_CONSUL = NotApplicable("there is no engine for Consul yet")
-NO_DYNAMODB = NotApplicable("there is no engine for DynamoDB yet")
 
 MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [
@@ -271,8 +270,6 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     ],
     "H57": NO_CONSUL,
     "H58": NO_CONSUL,
-    "H59": NO_DYNAMODB,
-    "H60": NO_DYNAMODB,
     "H75": [
         "../service/test_vanishing.py::test_a_client_that_vanishes_while_queued_leaves_the_queue",
         "../service/test_vanishing.py::test_a_grant_that_comes_after_the_end_of_its_client_is_given_back",
@@ -310,8 +307,10 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "../service/test_retries.py::test_what_was_withdrawn_while_it_was_asked_for_is_not_kept",
     ],
 }
-"""The tests beside this file, and of the service; H43 to H56 and H61 to H70 are shown in
+"""The tests beside this file, and of the service; H43 to H56 and H59 to H70 are shown in
 ``tests/engines``."""
+
+SERVERS = ("postgresql", "mariadb", "mysql", "redis", "dynamodb", "etcd", "http")
 
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
@@ -319,7 +318,10 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
         {"redis", "redlock", "postgresql", "mariadb", "mysql", "zookeeper", "etcd"},
         "has no clock of a server between its clients",
     ),
-    ("H35",): ({"redis", "redlock", "postgresql"}, "keeps its data when it restarts, or is none"),
+    ("H35",): (
+        {"redis", "redlock", "postgresql", "dynamodb"},
+        "keeps its data when it restarts, or is none",
+    ),
     ("H36",): ({"redis"}, "has every grant on disk before it tells, or none at all"),
     ("H37",): ({"redis"}, "see H74 for a full disk"),
     ("H38",): ({"redis", "postgresql"}, "has no replica that could be behind"),
@@ -335,7 +337,11 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H48", "H49", "H50"): ({"zookeeper"}, "a hazard of ZooKeeper sessions and nodes"),
     ("H51", "H54"): ({"zookeeper", "etcd"}, "has no members that agree on a leader"),
     ("H52", "H53", "H55"): ({"etcd"}, "a hazard of etcd's leases and watches"),
-    ("H56",): ({"zookeeper", "etcd"}, "the record is deleted in the tests of H06 and H40"),
+    ("H56",): (
+        {"zookeeper", "etcd", "dynamodb"},
+        "the record is deleted in the tests of H06 and H40",
+    ),
+    ("H59", "H60"): ({"dynamodb"}, "judges the end of a lease by the clock of its server"),
     ("H61", "H62", "H65", "H66", "H69"): (
         {"postgresql", "mariadb", "mysql"},
         "has no sessions that hold a lock by a number or name",
@@ -344,24 +350,17 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H64",): ({"postgresql", "mariadb", "mysql"}, "has no standby; for Redis see H38"),
     ("H68", "H70"): ({"mariadb", "mysql"}, "a hazard of MySQL and MariaDB"),
     ("H81", "H82"): (
-        {
-            "sqlite",
-            "postgresql",
-            "mariadb",
-            "mysql",
-            "redis",
-            "redlock",
-            "etcd",
-            "zookeeper",
-            "http",
-        },
+        {*SERVERS, "sqlite", "redlock", "zookeeper"},
         "asks nobody who could be silent",
     ),
     ("H84",): (
-        {"postgresql", "mariadb", "mysql", "redis", "etcd", "zookeeper", "http"},
+        {*SERVERS, "zookeeper"},
         "has no network between a waiter and its queue, or no queue",
     ),
-    ("H85",): ({"redis", "redlock", "etcd", "zookeeper"}, "keeps names apart from its own records"),
+    ("H85",): (
+        {"redis", "redlock", "dynamodb", "etcd", "zookeeper"},
+        "keeps names apart from its own records",
+    ),
     ("H86",): ({"postgresql", "mariadb", "mysql"}, "is told apart by its address alone"),
     ("H75", "H77", "H79", "H80"): ({"http"}, "is reached without a service in between"),
     ("H76",): (

@@ -42,6 +42,11 @@ class Dynalite(DynamoDB):
         client(self.url).list_tables()
         return True
 
+    @property
+    def locks_url(self) -> str:
+        """The URL of the engine that keeps its locks here."""
+        return f"dynamodb://any:any@{self.address}/locks"
+
     def fresh_table(self) -> str:
         name, asks = super().fresh_table(), client(self.url)
 

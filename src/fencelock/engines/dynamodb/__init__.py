@@ -1,0 +1,1 @@
+"""Locks in a table of Amazon DynamoDB, in the layout of the lock client that AWS has for Java."""
