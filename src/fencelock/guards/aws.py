@@ -23,11 +23,17 @@ from ..errors import (
 
 __all__ = ["answer_of", "code_of", "watch", "watched"]
 
-# Failures of botocore in which no request has left, by name: this module does not load it.
-_UNSENT = {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
+# Failures in which no request has left, by name: this module does not load botocore. They are its
+# own, and those of urllib3 and aiohttp below it: aiobotocore says EndpointConnectionError of a
+# connection that was reset after the request, too.
+_UNSENT = {
+    *("ConnectTimeoutError", "ProxyConnectionError", "SSLError"),
+    *("NewConnectionError", "ClientConnectorError", "gaierror"),
+}
 _NO_IDENTITY = {"NoCredentialsError", "PartialCredentialsError", "TokenRetrievalError"}
 _NO_ANSWER = {
     "ConnectionClosedError",
+    "EndpointConnectionError",
     "HTTPClientError",
     "ReadTimeoutError",
     "ResponseStreamingError",
@@ -124,4 +130,6 @@ def answer_of(error: Exception) -> dict[str, Any]:
 
 
 def _names(error: BaseException) -> set[str]:
-    return {kind.__name__ for kind in type(error).__mro__}
+    """The names of an error's classes, and of those of what it was made of."""
+    below = getattr(error, "kwargs", {}).get("error")
+    return {kind.__name__ for kind in (*type(error).__mro__, *type(below).__mro__)}

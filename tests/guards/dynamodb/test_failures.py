@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
+import struct
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -76,6 +82,54 @@ def test_a_lost_answer_leaves_the_outcome_unknown(server: DynamoDB) -> None:
         proxy.lose_next_reply()
         with pytest.raises(Unavailable):  # a read changes nothing in any case
             desk.mark()
+
+
+@contextmanager
+def resetting(port: int) -> Generator[str]:
+    """A way to a server that hands one request on, and then resets the connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        here, _ = listener.accept()
+        request = b""
+        while not _is_whole(request):
+            request += here.recv(65536)
+        with socket.create_connection(("127.0.0.1", port)) as there:
+            there.sendall(request)
+            there.recv(65536)  # it was carried out
+        here.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        here.close()
+
+    thread = Thread(target=serve)
+    thread.start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    thread.join()
+    listener.close()
+
+
+def _is_whole(request: bytes) -> bool:
+    head, separator, body = request.partition(b"\r\n\r\n")
+    size = re.search(rb"(?i)content-length: (\d+)", head)
+    return bool(separator) and size is not None and len(body) >= int(size[1])
+
+
+@pytest.mark.parametrize("flavor", ["boto3", "aiobotocore"])
+def test_a_connection_reset_after_the_request_leaves_the_outcome_unknown(
+    server: DynamoDB, flavor: str
+) -> None:
+    name = server.fresh_table()
+
+    async def put(url: str) -> None:
+        async with aio_client(url) as aio:
+            item = {**TYPED_KEY, "value": {"S": "a"}}
+            await AsyncDynamoDBGuard(aio, name).put(item, 5, name=NAME)
+
+    with resetting(server.port) as url, pytest.raises(OutcomeUnknown):
+        if flavor == "boto3":
+            DynamoDBGuard(table(url, name, attempts=1)).put({**KEY, "value": "a"}, 5, name=NAME)
+        else:
+            asyncio.run(put(url))
+    assert DynamoDBGuard(table(server.url, name)).mark(KEY) == 5
 
 
 def test_an_earlier_attempt_is_not_forgotten(server: DynamoDB) -> None:
