@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..errors import FencelockError
-from . import handlers, messages, problems
+from . import administration as admin
+from . import handlers, messages, problems, recipes
 from .access import Identity
 from .handlers import Service
 from .messages import Answer, Call
@@ -47,29 +48,29 @@ CALLS: dict[str, Entry] = {
     "/v1/renew": Entry("POST", handlers.renew, messages.Renew, {200: messages.Renewed}),
     "/v1/release": Entry("POST", handlers.release, messages.Release, {200: messages.Released}),
     "/v1/withdraw": Entry("POST", handlers.withdraw, messages.Withdraw, {200: messages.Withdrawn}),
-    "/v1/revoke": Entry("POST", handlers.revoke, messages.Revoke, {200: messages.Revoked}),
-    "/v1/inspect": Entry("POST", handlers.inspect, messages.Inspect, {200: messages.Inspection}),
-    "/v1/remember": Entry("POST", handlers.remember, messages.Remember, {200: messages.Done}),
-    "/v1/recall": Entry("POST", handlers.recall, messages.Recall, {200: messages.Remembered}),
-    "/v1/forget": Entry("POST", handlers.forget, messages.Forget, {200: messages.Done}),
-    "/v1/announce": Entry("POST", handlers.announce, messages.Announce, {200: messages.Done}),
+    "/v1/revoke": Entry("POST", admin.revoke, messages.Revoke, {200: messages.Revoked}),
+    "/v1/inspect": Entry("POST", admin.inspect, messages.Inspect, {200: messages.Inspection}),
+    "/v1/remember": Entry("POST", recipes.remember, messages.Remember, {200: messages.Done}),
+    "/v1/recall": Entry("POST", recipes.recall, messages.Recall, {200: messages.Remembered}),
+    "/v1/forget": Entry("POST", recipes.forget, messages.Forget, {200: messages.Done}),
+    "/v1/announce": Entry("POST", recipes.announce, messages.Announce, {200: messages.Done}),
     "/v1/observe": Entry(
-        "POST", handlers.observe, messages.Observe, {200: messages.Observed}, waits=True
+        "POST", recipes.observe, messages.Observe, {200: messages.Observed}, waits=True
     ),
     "/v1/locks": Entry(
-        "GET", handlers.locks, None, {200: messages.Locks}, query=("prefix", "after", "limit")
+        "GET", admin.locks, None, {200: messages.Locks}, query=("prefix", "after", "limit")
     ),
     "/v1/events": Entry(
         "GET",
-        handlers.events,
+        admin.events,
         None,
         {200: messages.Event},
         waits=True,
         query=("prefix", "queue"),
-        media=handlers.EVENT_STREAM,
+        media=admin.EVENT_STREAM,
     ),
-    "/v1/doctor": Entry("GET", handlers.doctor, None, {200: messages.Diagnosis}),
-    "/v1/about": Entry("GET", handlers.about, None, {200: messages.About}),
+    "/v1/doctor": Entry("GET", admin.doctor, None, {200: messages.Diagnosis}),
+    "/v1/about": Entry("GET", admin.about, None, {200: messages.About}),
 }
 
 PAGES = {"/healthz", "/metrics", "/openapi.json", "/readyz"}

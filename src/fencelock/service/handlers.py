@@ -1,4 +1,4 @@
-"""What each call does, over the engine.
+"""What the calls of holders and waiters do, over the engine.
 
 The holder renews, not the service: a service that renews for its clients would hold locks for the
 dead. A handler returns what happened, or raises a Problem or an error of ours; it never repeats a
@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 from urllib.parse import quote
 
-from .. import __version__
 from .._client.events import outcome_of
 from .._client.policy import RENEWALS_PER_TTL
-from .._client.validation import check_limit, check_meta, check_prefix, check_reason, check_ttl
+from .._client.validation import check_limit, check_meta, check_ttl
 from ..errors import FencelockError, OutcomeUnknown, UsageError
 from ..model import (
     READERS_MAX,
@@ -33,7 +32,7 @@ from ..model import (
 from . import messages
 from .access import Identity, demand
 from .events import Events
-from .messages import Answer, Call, holder_of
+from .messages import Answer, Call
 from .node import CALL_S, Node, owner_of
 from .problems import Problem
 from .tickets import AT_ONCE, KEEP_S, Poll, Tickets
@@ -41,8 +40,6 @@ from .tickets import AT_ONCE, KEEP_S, Poll, Tickets
 T = TypeVar("T")
 
 ID = re.compile(r"[A-Za-z0-9_-]{22,64}")
-PAGE_MAX = 1_000
-EVENT_STREAM = "text/event-stream"
 UNDELIVERED_S = 1.0  # a grant that is older may have been taken over through another node
 
 
@@ -291,145 +288,6 @@ async def _withdrawn(node: Node, request: Request) -> bool:
     return True
 
 
-async def revoke(service: Service, call: Call, body: messages.Revoke) -> Answer:
-    """Take a lock from its holder; nothing is revoked that cannot be written down first."""
-    node = service.node
-    name = demand(call, "revoke", body.name)
-    reason = check_reason(body.reason)
-    facts = {"name": name, "reason": reason}
-    node.auditor.write("revoke", call.identity.name, call.peer, facts)
-    if not node.auditor.writable:
-        raise Problem("audit-unwritable", retry_in=5.0)
-    state = await node.ask(node.engine.inspect, name)
-    revoked = await node.ask(node.engine.revoke, name, reason)
-    node.auditor.write("revoked", call.identity.name, call.peer, {**facts, "revoked": revoked})
-    if revoked:
-        node.tally.revoked(name, reason)
-    holder = holder_of(state.holders[0]) if revoked and state.holders else None
-    return Answer(messages.Revoked(revoked=revoked, holder=holder))
-
-
-async def locks(service: Service, call: Call, _: None) -> Answer:
-    """List holders by name, those that this identity may observe, a page at a time."""
-    node, identity = service.node, call.identity
-    if not identity.may_somewhere("observe"):
-        raise Problem("forbidden")
-    _refuse_unknown(call, {"prefix", "after", "limit"})
-    prefix, after = check_prefix(call.query.get("prefix", "")), call.query.get("after", "")
-    most = _page(call.query.get("limit"))
-    found = [
-        holding
-        for holding in await node.ask(node.engine.scan, prefix)
-        if holding.name > after and identity.may("observe", holding.name)
-    ]
-    found.sort(key=lambda holding: holding.name)
-    end = most
-    while 0 < end < len(found) and found[end].name == found[end - 1].name:
-        end += 1  # holders of one name stay on one page
-    last = found[end - 1].name if end < len(found) else None
-    return Answer(messages.Locks(locks=[holder_of(one) for one in found[:end]], next=last))
-
-
-async def events(service: Service, call: Call, _: None) -> Answer:
-    """Stream what happens to the locks that this identity may observe, as Server-Sent Events."""
-    if not call.identity.may_somewhere("observe"):
-        raise Problem("forbidden")
-    _refuse_unknown(call, {"prefix", "queue"})
-    prefix, queue = check_prefix(call.query.get("prefix", "")), call.query.get("queue")
-    if queue is not None:
-        demand(call, "observe", queue)
-    stream = await service.events.open(call, prefix, queue, call.last_event)
-    return Answer(None, headers=(("Content-Type", EVENT_STREAM),), stream=stream)
-
-
-async def doctor(service: Service, call: Call, _: None) -> Answer:
-    """Tell what the engine noticed about its surroundings, to those who may observe all names."""
-    if not call.identity.may("observe", ""):
-        raise Problem("forbidden")
-    ago, findings = await service.node.diagnosis()
-    told = [messages.Finding(*finding) for finding in findings]
-    return Answer(messages.Diagnosis(findings=told, ago=ago))
-
-
-async def inspect(service: Service, call: Call, body: messages.Inspect) -> Answer:
-    """Show who holds a lock and who waits."""
-    name = demand(call, "observe", body.name)
-    state = await service.node.ask(service.node.engine.inspect, name)
-    return Answer(
-        messages.Inspection(
-            name=name,
-            holders=[holder_of(one) for one in state.holders],
-            waiters=[messages.Waiter(w.age, dict(w.meta), w.role) for w in state.waiters],
-            limit=state.limit,
-        )
-    )
-
-
-async def remember(service: Service, call: Call, body: messages.Remember) -> Answer:
-    """Write a number down that outlives the process of the client."""
-    name = demand(call, "acquire", body.name)
-    node = service.node
-    await node.ask(node.engine.remember, name, body.item, body.number, body.keep)
-    return Answer(messages.Done())
-
-
-async def recall(service: Service, call: Call, body: messages.Recall) -> Answer:
-    """Read the numbers that are remembered for a name."""
-    name = demand(call, "acquire", body.name)
-    items = await service.node.ask(service.node.engine.recall, name)
-    return Answer(messages.Remembered(items=dict(items)))
-
-
-async def forget(service: Service, call: Call, body: messages.Forget) -> Answer:
-    """Remember nothing for a name any more."""
-    name = demand(call, "acquire", body.name)
-    await service.node.ask(service.node.engine.forget, name)
-    return Answer(messages.Done())
-
-
-async def announce(service: Service, call: Call, body: messages.Announce) -> Answer:
-    """Tell all who observe a name that it has changed."""
-    name = demand(call, "acquire", body.name)
-    await service.node.ask(service.node.engine.announce, name)
-    return Answer(messages.Done())
-
-
-async def observe(service: Service, call: Call, body: messages.Observe) -> Answer:
-    """Wait until a name may have changed since it was seen."""
-    node = service.node
-    name = demand(call, "acquire", body.name)
-    observation = await node.observations.begin(name)
-    try:
-        deadline = call.received_at + body.hold
-        while body.seen == observation.stamp and node.world.now() < deadline:
-            if call.gone or node.draining:
-                break
-            observation.wakes[call.wake] = None
-            await node.world.wait(call.wake, deadline)
-            call.wake.clear()
-    finally:
-        node.observations.end(observation, call.wake)
-    return Answer(messages.Observed(seen=observation.stamp))
-
-
-async def about(service: Service, call: Call, _: None) -> Answer:
-    """Tell what this service promises, its limits, and who asks."""
-    node, identity = service.node, call.identity
-    traits = node.engine.traits._asdict()
-    quota = {k: float(v) for k, v in identity.quota._asdict().items() if v is not None}
-    limits = {k: float(v) for k, v in node.limits._asdict().items()}
-    return Answer(
-        messages.About(
-            version=__version__,
-            engine=node.engine.schemes[0],
-            traits={**traits, "session_bound": node.engine.session_bound},
-            limits={**limits, **quota, "wait_max": messages.WAIT_MAX_S},
-            identity=identity.name,
-            rights=[{"prefix": r.prefix, "verbs": list(r.verbs)} for r in identity.rights],
-        )
-    )
-
-
 # What handlers share.
 
 
@@ -508,20 +366,6 @@ def _fencing(lease: messages.Lease) -> tuple[tuple[str, str], ...]:
     name = lease.name if lease.slot is None else f"{lease.name}#{lease.slot}"
     headers = (("Fencing-Token", str(lease.fence)), ("Fencing-Name", quote(name, safe="")))
     return (*headers, ("Fencing-Role", "read")) if lease.role == "read" else headers
-
-
-def _refuse_unknown(call: Call, known: set[str]) -> None:
-    unknown = call.query.keys() - known
-    if unknown:
-        raise Problem("malformed", f"There is no parameter {min(unknown)!r:.80}")
-
-
-def _page(text: str | None) -> int:
-    if text is None:
-        return PAGE_MAX
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= PAGE_MAX:
-        raise UsageError(f"limit is a whole number from 1 to {PAGE_MAX}")
-    return int(text)
 
 
 async def _each(node: Node, thunks: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
