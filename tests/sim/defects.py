@@ -14,6 +14,7 @@ import pytest
 
 from fencelock._client import acquire, policy
 from fencelock._client.acquire import Waitlist
+from fencelock._client.events import Attempt
 from fencelock._client.hold_state import HoldState
 from fencelock._client.keeper import Keeper
 from fencelock._client.pending import Pending
@@ -66,6 +67,7 @@ def take_a_push_for_a_grant(patch: Patch) -> None:
         world: World,
         engine: Engine,
         request: Request,
+        attempt: Attempt,
         deadline: float | None,
         _: float,
         __: Waitlist,

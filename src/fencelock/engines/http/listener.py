@@ -132,11 +132,18 @@ class Listener:
                     self._changed.clear()
                 continue
             try:
-                await self._poll(waiters, number)
-            except FencelockError:
-                self._wake(waiters)
-                await sleep(self._world, RETRY_S)
+                await self._poll_once(waiters, number)
+            except BaseException:  # all tasks of the loop were cancelled: this one begins anew
                 self._poll_again()
+                raise
+
+    async def _poll_once(self, waiters: dict[str, Waiter], number: int) -> None:
+        try:
+            await self._poll(waiters, number)
+        except FencelockError:
+            self._wake(waiters)
+            await sleep(self._world, RETRY_S)
+            self._poll_again()
 
     def _next(self) -> tuple[dict[str, Waiter], int]:
         """Who is to be polled for, if anybody is whom no poll names; and the number of the poll."""
