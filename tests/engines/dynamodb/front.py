@@ -78,8 +78,8 @@ def front(address: str) -> Iterator[Front]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            pass
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
