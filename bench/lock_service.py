@@ -1,4 +1,4 @@
-"""Servers behind HTTP for the contestants of the field: ours, one made with FastAPI, and etcd's.
+"""Servers behind HTTP for the contestants of one field: ours, one of FastAPI, and the floor.
 
 A place is the URL of the server; its fragment has the process ids of all that serves there, so that
 a work can look at their memory and say on which core they run.
@@ -98,14 +98,24 @@ class OnFastApi(Placed):
         return _serve_fastapi(folder)
 
 
-class FastApi(Server):
-    """Uvicorn, as many people run it: one process, httptools and uvloop where they are there."""
+class OnUvicorn(Placed):
+    """Asks an application that does nothing."""
 
-    package = "fastapi"
+    needs = ("uvicorn",)
 
-    def __init__(self, engine: str, folder: Path) -> None:
+    @classmethod
+    def stage(cls, folder: Path) -> AbstractContextManager[str]:
+        return _serve_nothing(folder)
+
+
+class Uvicorn(Server):
+    """One process, as many people run it: with httptools and uvloop where they are there."""
+
+    package = "uvicorn"
+
+    def __init__(self, app: str, folder: Path) -> None:
         super().__init__(folder)
-        self.environment["REDIS_URL"] = engine
+        self._app = app
 
     @property
     def url(self) -> str:
@@ -113,7 +123,7 @@ class FastApi(Server):
 
     def command(self) -> list[str]:
         return [
-            *(sys.executable, "-m", "uvicorn", "--app-dir", str(ROOT), "bench.fastapi_service:app"),
+            *(sys.executable, "-m", "uvicorn", "--app-dir", str(ROOT), self._app, "--lifespan=off"),
             *("--port", str(self.port), "--log-level", "warning", "--no-access-log"),
         ]
 
@@ -138,8 +148,17 @@ def _serve_ours(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def _serve_fastapi(folder: Path) -> Iterator[str]:
-    with Redis(folder / "redis") as store, FastApi(store.url, folder / "service") as service:
-        yield place_of(service.url, service, store)
+    service = Uvicorn("bench.fastapi_service:app", folder / "service")
+    with Redis(folder / "redis") as store:
+        service.environment["REDIS_URL"] = store.url
+        with service:
+            yield place_of(service.url, service, store)
+
+
+@contextmanager
+def _serve_nothing(folder: Path) -> Iterator[str]:
+    with Uvicorn("bench.bare_asgi:app", folder) as service:
+        yield place_of(service.url, service)
 
 
 def _sum(series: str, text: str) -> int:

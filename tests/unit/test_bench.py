@@ -214,6 +214,7 @@ def test_a_pinned_process_runs_on_one_core_with_all_its_threads() -> None:
                 "FastAPI service",
                 "fencelock service requests",
                 "raw redis requests",
+                "raw uvicorn",
                 "redis engine alone",
             },
         ),
