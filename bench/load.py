@@ -6,6 +6,7 @@ stand, and an answer is only looked at for its end and for what the next request
 
 from __future__ import annotations
 
+import secrets
 import selectors
 import socket
 import time
@@ -40,8 +41,8 @@ class Loaded(Placed):
         raise NotImplementedError
 
     @abstractmethod
-    def turns(self, number: int) -> Turns:
-        """What the connection of this number says."""
+    def turns(self, name: str) -> Turns:
+        """What the connection says that takes and leaves this name."""
 
     def is_whole(self, answer: bytes) -> bool:
         """Whether all of an answer is there: here, one of HTTP."""
@@ -50,7 +51,7 @@ class Loaded(Placed):
     def load(self, connections: int, warm_s: float, seconds: float) -> Done:
         """Have so many connections take and leave a lock each, and count after the warm-up."""
         with selectors.DefaultSelector() as selector:
-            lines = [_Line(self, number) for number in range(connections)]
+            lines = [_Line(self, name) for name in new_names(connections)]
             try:
                 for line in lines:
                     selector.register(line.socket, selectors.EVENT_READ, line.go_on)
@@ -68,11 +69,11 @@ class Loaded(Placed):
 class _Line:
     """One connection."""
 
-    def __init__(self, contestant: Loaded, number: int) -> None:
+    def __init__(self, contestant: Loaded, name: str) -> None:
         self.socket = socket.create_connection(contestant.address, timeout=TIMEOUT_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.answers = 0
-        self._turns = contestant.turns(number)
+        self._turns = contestant.turns(name)
         self._is_whole = contestant.is_whole
         self._read = b""
 
@@ -89,6 +90,12 @@ class _Line:
             answer, self._read = self._read, b""
             self.answers += 1
             self.socket.sendall(self._turns.send(answer))
+
+
+def new_names(count: int) -> list[str]:
+    """Names that no load before had: its locks were held when it was cut off."""
+    load = secrets.token_hex(8)
+    return [f"load-{load}-{number}" for number in range(count)]
 
 
 def _drive(selector: selectors.BaseSelector, until: float) -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from bench.contestants.raw_redis import SCRIPT, leave, packed, take
-from bench.load import Done, Loaded, Turns
+from bench.load import Done, Loaded, Turns, new_names
 from bench.lock_service import place_of
 from bench.redis_server import redis_is_absent
 from fencelock import engines
@@ -41,14 +41,14 @@ class RawRedisLoad(_OnStore):
 
     name = "raw redis requests"
 
-    def turns(self, number: int) -> Turns:
-        name = b"load:%d" % number
+    def turns(self, name: str) -> Turns:
+        key = name.encode()
         yield packed(b"SCRIPT", b"LOAD", SCRIPT)
         yield packed(b"PING")  # so that turns are pairs
         while True:
-            if (answer := (yield take(name))) != b"+OK\r\n":
+            if (answer := (yield take(key))) != b"+OK\r\n":
                 raise RuntimeError(f"the server answered {answer!r}")
-            if (answer := (yield leave(name))) != b":1\r\n":
+            if (answer := (yield leave(key))) != b":1\r\n":
                 raise RuntimeError(f"the server answered {answer!r}")
 
     def is_whole(self, answer: bytes) -> bool:
@@ -62,7 +62,7 @@ class EngineAlone(_OnStore):
     needs = ("redis", "hiredis", "uvloop")
     beside_server = True
 
-    def turns(self, number: int) -> Turns:
+    def turns(self, name: str) -> Turns:
         raise NotImplementedError
 
     def load(self, connections: int, warm_s: float, seconds: float) -> Done:
@@ -79,8 +79,8 @@ class EngineAlone(_OnStore):
         try:
             counts = [0] * connections
             tasks = [
-                asyncio.create_task(_take_turns(engine, world.owner, counts, number))
-                for number in range(connections)
+                asyncio.create_task(_take_turns(engine, world.owner, name, counts, number))
+                for number, name in enumerate(new_names(connections))
             ]
             await asyncio.sleep(warm_s)
             before, begun = sum(counts), time.perf_counter()
@@ -98,9 +98,8 @@ class EngineAlone(_OnStore):
 
 
 async def _take_turns(
-    engine: Engine, owner: Callable[[], str], counts: list[int], number: int
+    engine: Engine, owner: Callable[[], str], name: str, counts: list[int], number: int
 ) -> None:
-    name = f"load:{number}"
     while True:
         grant = await engine.acquire(Request(name, owner(), TTL_S))
         assert isinstance(grant, Grant)

@@ -32,10 +32,10 @@ class EtcdGateway(Loaded):
     def stage(cls, folder: Path) -> AbstractContextManager[str]:
         return _serve(folder)
 
-    def turns(self, number: int) -> Turns:
+    def turns(self, name: str) -> Turns:
         granted = json.loads(body_of((yield post("/v3/lease/grant", b'{"TTL":300}'))))
-        name = b64encode(b"load:%d" % number).decode()
-        wanted = json.dumps({"name": name, "lease": granted["ID"]}).encode()
+        encoded = b64encode(name.encode()).decode()
+        wanted = json.dumps({"name": encoded, "lease": granted["ID"]}).encode()
         take = post("/v3/lock/lock", wanted)
         yield post("/v3/lease/timetolive", json.dumps({"ID": granted["ID"]}).encode())
         while True:  # the two requests before it are a pair, too

@@ -25,8 +25,8 @@ class FastApiService(OnFastApi, Loaded):
     def connect(self, *, traced: bool = False) -> Session:
         return _Session(self.address)
 
-    def turns(self, number: int) -> Turns:
-        take = post("/acquire", b'{"name":"load:%d"}' % number)
+    def turns(self, name: str) -> Turns:
+        take = post("/acquire", f'{{"name":"{name}"}}'.encode())
         while True:
             held = body_of((yield take))  # the answer is what a release asks for
             if b"true" not in body_of((yield post("/release", held))):

@@ -80,11 +80,11 @@ class ServiceLoad(OnService, Loaded):
         )
     }
 
-    def turns(self, number: int) -> Turns:
+    def turns(self, name: str) -> Turns:
         turn = 0
         while True:
             turn += 1
-            words = b'"name":"load:%d","id":"%032d-%d"' % (number, turn, number)
+            words = f'"name":"{name}","id":"{name}-{turn}"'.encode()
             answer = body_of((yield post("/v1/acquire", b"{%b}" % words)))
             found = FENCE.search(answer)
             assert found is not None

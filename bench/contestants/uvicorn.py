@@ -13,8 +13,8 @@ class UvicornFloor(OnUvicorn, Loaded):
     works = frozenset({"load"})
     yardstick = works
 
-    def turns(self, number: int) -> Turns:
-        words = b'"name":"load:%d","id":"%032d"' % (number, number)
+    def turns(self, name: str) -> Turns:
+        words = f'"name":"{name}","id":"{name}-0"'.encode()
         take = post("/v1/acquire", b"{%b}" % words)
         leave = post("/v1/release", b'{"leases":[{%b,"fence":1790000000000000}]}' % words)
         while True:

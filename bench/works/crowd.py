@@ -82,7 +82,7 @@ def _all_wait(gauge: Gauge, count: int) -> Served:
 
 
 def _wait(line: Line, contestant: OursAio, names: list[str], clients: int) -> None:
-    asyncio.run(_wait_for(line, contestant.url(), names, clients))
+    asyncio.run(_wait_for(line, f"{contestant.url()}?request_timeout=60", names, clients))
 
 
 async def _wait_for(line: Line, url: str, names: list[str], clients: int) -> None:
