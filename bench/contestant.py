@@ -138,6 +138,10 @@ class Served(NamedTuple):
     """How many there are now."""
     listening: int = 0
     """How many of these only wait to be told something."""
+    memory: int = 0
+    """Bytes that its process uses now; 0: unknown."""
+    waiting: int = 0
+    """How many stand in its queues now, where it tells."""
 
 
 class Gauge:
@@ -170,6 +174,8 @@ class Contestant(ABC):
     """By work, what it should reach."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Modules without which it is skipped."""
+    idle_s: ClassVar[float] = 4.0
+    """How long waiters in one process are looked at: as long as what they do seldom takes."""
 
     def __init__(self, place: str) -> None:
         self.place = place

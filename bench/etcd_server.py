@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.request import urlopen
 
+from bench import usage
 from bench.contestant import Contestant, Gauge, Served
 from tests.servers.etcd import Etcd
-
-ESTABLISHED = "01"
 
 
 class OnEtcd(Contestant):
@@ -44,9 +43,5 @@ class EtcdGauge(Gauge):
         with urlopen(f"http://{self._address}/metrics", timeout=10) as page:
             text = page.read().decode()
         counts = re.findall(r"(?m)^grpc_server_msg_received_total\{.*\} (\S+)$", text)
-        return Served(int(sum(map(float, counts))), self._connections())
-
-    def _connections(self) -> int:
-        port = f":{int(self._address.rpartition(':')[2]):04X}"
-        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-        return sum(row[1].endswith(port) and row[3] == ESTABLISHED for row in rows)
+        port = int(self._address.rpartition(":")[2])
+        return Served(int(sum(map(float, counts))), usage.connections(port))

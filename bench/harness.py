@@ -10,7 +10,6 @@ import importlib
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from inspect import isabstract
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -156,8 +155,17 @@ def _classes(folder: str, base: type) -> list[Any]:
     found: list[type] = []
     for file in sorted((Path(__file__).parent / folder).glob("*.py")):
         module = importlib.import_module(f"bench.{folder}.{file.stem}")
-        found += [kind for kind in _own(module) if issubclass(kind, base) and not isabstract(kind)]
+        kinds = [kind for kind in _own(module) if issubclass(kind, base)]
+        found += [kind for kind in kinds if takes_part(kind)]
     return found
+
+
+def takes_part(kind: type) -> bool:
+    """Whether a class is more than a base of others. One with a name must be complete."""
+    lacking = sorted(getattr(kind, "__abstractmethods__", ()))
+    if lacking and "name" in vars(kind):
+        raise TypeError(f"{kind.__name__} has a name, but does not say: {', '.join(lacking)}")
+    return not lacking
 
 
 def _own(module: ModuleType) -> list[type]:

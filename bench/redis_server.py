@@ -24,7 +24,7 @@ class OnRedis(Contestant):
 
     @classmethod
     def missing(cls) -> str:
-        return super().missing() or _absent()
+        return super().missing() or redis_is_absent()
 
     @classmethod
     def stage(cls, folder: Path) -> AbstractContextManager[str]:
@@ -90,7 +90,8 @@ def _serve(folder: Path) -> Iterator[str]:
         yield server.url
 
 
-def _absent() -> str:
+def redis_is_absent() -> str:
+    """What to install, or nothing."""
     try:
         program("redis-server", Redis.package)
     except Missing as error:

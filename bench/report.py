@@ -18,6 +18,7 @@ from bench.harness import Result, Verdict
 
 PEERS = (
     "fencelock",
+    "fastapi",
     "fasteners",
     "filelock",
     "hiredis",
@@ -25,6 +26,7 @@ PEERS = (
     "portalocker",
     "python-redis-lock",
     "redis",
+    "uvicorn",
 )
 
 MUCH = 0.05  # of the processors: with that, figures say little and ratios not much

@@ -77,6 +77,7 @@ SLOW = {
     "sim/test_service.py::test_every_promise_of_the_service_holds_for_many_seeds": "many seeds",
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",
     "service/test_stores.py": "servers behind two nodes, and longer than a ticket is kept",
+    "unit/test_bench.py::test_lock_services_are_measured": "several servers, one after the other",
     "unit/test_servers.py": "the servers of the tests themselves: clusters, sentinels, clocks",
 }
 """Files, or tests of a file with all their parameters, and why."""

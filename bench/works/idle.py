@@ -18,6 +18,7 @@ NAME = "idle"
 WAITERS = 200
 PROCESSES = 8
 SETTLE_S = 2.0
+APART_S = 4.0
 
 
 class Idle(Work):
@@ -35,15 +36,17 @@ class Idle(Work):
     rounds = 2
 
     def measure(self, contestant: Contestant, quick: bool) -> Mapping[str, float]:
-        apart = _observe(contestant, PROCESSES, quick)["cpu"]
-        together = _observe(contestant, 1, quick)
+        seconds = (0.5, 0.5) if quick else (contestant.idle_s, APART_S)
+        apart = _observe(contestant, PROCESSES, seconds[1], quick)["cpu"]
+        together = _observe(contestant, 1, seconds[0], quick)
         return {"together": together.pop("cpu"), "apart": apart, **together}
 
 
-def _observe(contestant: Contestant, processes: int, quick: bool) -> dict[str, float]:
+def _observe(
+    contestant: Contestant, processes: int, seconds: float, quick: bool
+) -> dict[str, float]:
     """What all waiters use, spread over so many processes; CPU in percent of one core."""
     waiters = (20 if quick else WAITERS) // processes
-    seconds = 0.5 if quick else 4.0
     with contestant.connect() as session, contestant.gauge() as gauge:
         lock = session.lock(NAME)
         lock.acquire()

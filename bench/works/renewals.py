@@ -31,6 +31,7 @@ class Renewals(Work):
         Column("traced_mb", "traced MB"),
         Column("threads", "threads at most", worst=True),
         Column("lost", "lost", worst=True),
+        Column("server_mb", "MB more in the server"),
     )
     rounds = 1
 
@@ -48,8 +49,9 @@ class Renewals(Work):
             "threads": max(nine["threads"], thirty["threads"]),
             "lost": nine["lost"] + thirty["lost"] + traced["lost"],
         }
-        if "requests" in nine:
-            figures["requests"] = nine["requests"]
+        for key in ("requests", "server_mb"):
+            if key in nine:
+                figures[key] = nine[key]
         return figures
 
 
@@ -68,6 +70,9 @@ def _watch(
     figures: dict[str, float] = {}
 
     def ready() -> None:
+        with contestant.gauge() as gauge:
+            served = gauge.look()
+        figures["server_before"] = served.memory if served is not None else 0
         figures["before"] = usage.resident_bytes()
         if traced:
             tracemalloc.start()
@@ -89,6 +94,8 @@ def _watch(
             after = gauge.look()
         if before is not None and after is not None:
             figures["requests"] = (after.requests - before.requests) / max(seconds, LOOK_S)
+            if after.memory:
+                figures["server_mb"] = (after.memory - figures["server_before"]) / MB
 
     figures["lost"] = count - contestant.hold(count, ttl, ready, observe)
     line.say(figures)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,23 @@ pytest.importorskip("filelock", reason="the peers of bench/ are not installed")
 if sys.platform == "win32":
     pytest.skip("bench/ asks POSIX systems what a process has used", allow_module_level=True)
 
+from bench import harness, usage
 from bench import report as reports
-from bench import usage
+from bench.contestant import Contestant
+from bench.contestants.etcd_gateway import EtcdGateway
 from bench.contestants.redis import RedisAio, RedisThreads
 from bench.contestants.redis_py import RedisPy
+from bench.contestants.service import ServiceAio, ServiceThreads
 from bench.contestants.sqlite import Sqlite
 from bench.harness import Result
+from bench.load import http_is_whole
+from bench.lock_service import place_of
 from bench.redis_server import OnRedis
 from bench.works.handoff import Handoff, Turn, changes, judge
 from bench.works.pair import Pair
 from tests.servers.redis import Redis
+from tests.servers.server import until
+from tests.servers.service import Service
 from tests.servers.shared import shared
 
 ROOT = Path(__file__).parents[2]
@@ -122,6 +131,104 @@ def test_one_who_listens_at_the_server_is_seen() -> None:
     assert before is not None
     assert after is not None
     assert (after.requests - before.requests, after.listening - before.listening) == (1, 1)
+
+
+def bench_service() -> Service:
+    return Service("memory://")
+
+
+def place() -> str:
+    service = shared(bench_service)
+    return place_of(service.url, service)
+
+
+@pytest.mark.parametrize("kind", [ServiceThreads, ServiceAio])
+def test_a_pair_through_the_service_is_two_requests(kind: type[ServiceThreads]) -> None:
+    contestant = kind(place())
+    with contestant.gauge() as gauge, contestant.connect() as session:
+        lock = session.lock("pair")
+        lock.acquire()
+        lock.release()
+        before = gauge.look()
+        lock.acquire()
+        lock.release()
+        after = gauge.look()
+    assert before is not None
+    assert after is not None
+    assert (after.requests - before.requests, after.connections, after.waiting) == (2, 1, 0)
+    assert after.memory > 1_000_000
+
+
+def test_one_who_waits_at_the_service_is_seen() -> None:
+    contestant = ServiceThreads(place())
+    with contestant.gauge() as gauge, contestant.connect() as session:
+        lock, other = session.lock("waited for"), session.lock("waited for")
+        lock.acquire()
+        with ThreadPoolExecutor() as pool:
+            waiter = pool.submit(other.acquire)
+            try:
+                until(lambda: getattr(gauge.look(), "waiting", 0) == 1, "one to wait", within=30)
+            finally:
+                lock.release()
+            waiter.result(60)
+        other.release()
+        assert getattr(gauge.look(), "waiting", -1) == 0
+
+
+@pytest.mark.parametrize("length", [0, 5, 12])
+def test_an_answer_is_whole_at_its_last_byte(length: int) -> None:
+    body = b"x" * length
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nA: b\r\n\r\n%b" % (length, body)
+    assert [size for size in range(len(answer) + 1) if http_is_whole(answer[:size])] == [
+        len(answer)
+    ]
+
+
+def test_whoever_has_a_name_is_not_left_out_in_silence() -> None:
+    class Base(Contestant):
+        field = "nowhere"
+
+    class Named(Base):
+        name = "named"
+
+    assert not harness.takes_part(Base)
+    with pytest.raises(TypeError, match="Named has a name, but does not say: connect"):
+        harness.takes_part(Named)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says where a process runs")
+def test_a_pinned_process_runs_on_one_core_with_all_its_threads() -> None:
+    pid, core = shared(bench_server).pid, usage.cores()[-1]
+    usage.pin(pid, core)
+    threads = [int(thread.name) for thread in Path(f"/proc/{pid}/task").iterdir()]
+    assert len(threads) > 1
+    assert [os.sched_getaffinity(thread) for thread in threads] == [{core}] * len(threads)
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (
+            "load",
+            {
+                "FastAPI service",
+                "fencelock service requests",
+                "raw redis requests",
+                "raw uvicorn",
+                "redis engine alone",
+            },
+        ),
+        ("crowd", {"fencelock service asyncio"}),
+    ],
+)
+def test_lock_services_are_measured(tmp_path: Path, work: str, expected: set[str]) -> None:
+    file = tmp_path / "report.json"
+    command = [sys.executable, "-m", "bench", work, "--quick", "--json", str(file)]
+    command += ["--rounds", "2"] if work == "load" else []
+    subprocess.run(command, cwd=ROOT, check=True, timeout=100, stdout=subprocess.DEVNULL)
+    found = json.loads(file.read_text())["works"][work]
+    assert {*found["contestants"]} - {EtcdGateway.name} == expected
+    assert not found["failed"]
 
 
 def test_the_report_names_neither_the_machine_nor_its_paths(report: Any) -> None:
