@@ -138,6 +138,7 @@ NOT_PROMISED = {
     "http memory": {"durable", "portable"},
     "sqlite push=no": {"observe"},
     "etcd": {"claims"},
+    "http etcd": {"claims"},
     "mariadb mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "mysql mode=advisory": {"durable", "portable", "fifo", "revoke", "scan", *RECIPES},
     "postgresql": set(),

@@ -99,7 +99,11 @@ async def about(service: Service, call: Call, _: None) -> Answer:
         messages.About(
             version=__version__,
             engine=node.engine.schemes[0],
-            traits={**traits, "session_bound": node.engine.session_bound},
+            traits={
+                **traits,
+                "session_bound": node.engine.session_bound,
+                "first_holds": node.engine.first_holds,
+            },
             limits={**limits, **quota, "wait_max": messages.WAIT_MAX_S},
             identity=identity.name,
             rights=[{"prefix": r.prefix, "verbs": list(r.verbs)} for r in identity.rights],

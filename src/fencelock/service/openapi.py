@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from . import calls, messages
+from .administration import EVENT_STREAM
 from .problems import MEDIA_TYPE
 
 VERSION = "1"
@@ -68,6 +69,12 @@ def _operation(path: str, entry: calls.Entry, refs: dict[Any, Any]) -> dict[str,
 
 
 def _content(media: str, schema: Any, description: str) -> dict[str, Any]:
+    if media == EVENT_STREAM:  # OpenAPI 3.1 has no words for the events of a stream
+        what = str(schema["$ref"]).rpartition("/")[2]
+        return {
+            "description": f"a stream; the data of each event is of {what}",
+            "content": {media: {}},
+        }
     return {"description": description, "content": {media: {"schema": schema}}}
 
 

@@ -84,6 +84,7 @@ class HttpEngine(Engine):
     async def open(self) -> None:
         about = await self._replicas.about(messages.read_about)
         self.traits, self.session_bound = about.traits, about.session_bound
+        self.first_holds = about.first_holds
         if about.scope == "process" and len(self._settings.nodes) > 1:
             raise Misconfigured(
                 f"{self.address.public} names several nodes, and each keeps locks of its own in "

@@ -189,6 +189,7 @@ class About(NamedTuple):
     scope: str
     """Of its engine."""
     session_bound: bool
+    first_holds: bool
     verbs: frozenset[str]
     """What this identity may do, whatever the name."""
 
@@ -212,5 +213,6 @@ def read_about(answer: dict[str, Any]) -> About:
         traits,
         str(found["scope"]),
         found.get("session_bound") is True,
+        found.get("first_holds") is True,
         frozenset(str(verb) for right in answer["rights"] for verb in right["verbs"]),
     )

@@ -123,10 +123,11 @@ class CheckContext:
             return f"it is about {', '.join(check.flavors)} only"
         if not check.needs:
             return ""
-        traits = (await self.connect()).traits
+        client = await self.connect()
+        traits = client.traits
         for need in check.needs:
             if need == "claims":
-                if self._bare.first_holds:
+                if engine_of(client).first_holds:
                     return "the first in its queue holds without asking again"
                 continue
             optional = need in ("revoke", "scan", "observe")

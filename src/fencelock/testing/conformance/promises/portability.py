@@ -82,12 +82,7 @@ async def _ask_again(context: CheckContext, share: Share | None) -> None:
         for queue in ways:
             longer = longer._replace(ttl=longer.ttl + LONG_S)
             before = context.world.now()
-            if queue:
-                _, answer = await context.enqueue(client, longer)
-                await engine_of(client).unwatch(longer)
-            else:
-                answer = await engine_of(client).acquire(longer)
-            again = grant_of(answer)
+            again = grant_of(await engine_of(client).acquire(longer._replace(queue=queue)))
             expect(
                 again.fence == first.fence and again.share == first.share,
                 f"{first!r} was asked for again, and became {again!r}",
