@@ -334,6 +334,7 @@ def test_every_view_is_accessible(
         found = {"login": problems(page)}
         page.get_by_label("Token").fill(token)
         page.get_by_role("button", name="Look").click()
+        expect(page.locator(row(page, "busy"))).to_be_visible()  # it sees what comes from now on
         with program.client() as client, client.semaphore("slots", limit=2).acquire():
             guarded.call("revoke", {"name": "pay/2", "reason": "looks stuck"}, token)
             expect(page.locator("nav .badge")).to_have_text("1 new")
