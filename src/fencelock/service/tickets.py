@@ -111,7 +111,7 @@ class Tickets:
             if older is not None:
                 older.superseded = True
                 older.call.wake.set()
-                self._keep(older)
+                self._keep(older, CLAIM_S)
         new = [self._attach(poll, request) for request in wanted]
         try:
             for ticket in new:
@@ -240,7 +240,8 @@ class Tickets:
     async def end(self, poll: Poll, granted: Sequence[Grant], goes_on: bool = False) -> None:
         """End a poll: what was granted waits no more, and the other tickets are kept a while.
 
-        A client that ``goes_on``, as one does that was granted something, polls here again.
+        A client that ``goes_on``, as one does that reads the answer, polls here again: a turn that
+        comes meanwhile waits for that, or others would be served before it.
         """
         for grant in granted:
             ticket = poll.tickets.pop(grant.owner, None)
