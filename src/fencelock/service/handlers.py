@@ -149,10 +149,10 @@ async def wait(service: Service, call: Call, body: messages.WaitFor) -> Answer:
     try:
         grants = {g.owner: g for g in await tickets.granted(poll, call.received_at + body.hold)}
     except BaseException:
-        await tickets.end(poll, [], goes_on=not call.gone)
+        await tickets.end(poll, [])
         raise
     positions = {owner: ticket.position for owner, ticket in poll.tickets.items()}
-    await tickets.end(poll, list(grants.values()), goes_on=not call.gone)
+    await tickets.end(poll, list(grants.values()), goes_on=poll.superseded)
     won = [
         (request, grants[owner], want.id)
         for owner, (want, request) in wanted.items()

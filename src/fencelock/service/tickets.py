@@ -240,8 +240,8 @@ class Tickets:
     async def end(self, poll: Poll, granted: Sequence[Grant], goes_on: bool = False) -> None:
         """End a poll: what was granted waits no more, and the other tickets are kept a while.
 
-        A client that ``goes_on``, as one does that reads the answer, polls here again: a turn that
-        comes meanwhile waits for that, or others would be served before it.
+        A client that ``goes_on``, as one does whose newer call has ended this one, polls here
+        again: a turn that comes meanwhile waits for that, or others would be served before it.
         """
         for grant in granted:
             ticket = poll.tickets.pop(grant.owner, None)
