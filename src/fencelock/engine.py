@@ -96,6 +96,10 @@ class Engine(ABC):
     """The first in its queue holds the lock without asking again: whoever leaves without a word and
     goes on living holds it in the end, and has to be withdrawn."""
 
+    is_service: bool = False
+    """Reached through a lock service, which does not tell who claimed a grant: another service
+    cannot stand on it."""
+
     commits: bool = False
     """Releasing commits the work of a transaction: a release that failed is raised, not retried
     behind the caller's back."""
@@ -197,6 +201,14 @@ class Engine(ABC):
 
     async def unwatch(self, request: Request) -> None:
         """End a watch."""
+
+    async def leave_queue(self, request: Request) -> None:
+        """Stop waiting through this client, unlike ``withdraw``, which undoes the whole attempt.
+
+        What its owner was granted because it asked, and a position that it has through another
+        client, stay. What was handed to this client and never claimed is given back. Engines that
+        pass over a waiter that does not claim have nothing to do.
+        """
 
     async def announce(self, name: str) -> None:
         """Have the signals of all who observe the name set, in whichever process they are.

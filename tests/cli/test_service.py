@@ -80,6 +80,12 @@ def test_who_may_not_is_told_what_to_do(team: tuple[Service, str], program: Prog
         assert "Traceback" not in ran.stderr
 
 
+def test_a_service_does_not_stand_on_another_one(program: Program) -> None:
+    refused = program.run("serve", "--insecure", "--url", "http://127.0.0.1:9")
+    assert refused.returncode == 78
+    assert "http://127.0.0.1:9 is a lock service itself: name the store behind it" in refused.stderr
+
+
 def test_a_service_that_is_not_there_is_unavailable(program: Program, tmp_path: Path) -> None:
     with Service(folder=tmp_path / "node") as node:
         url = node.url

@@ -166,6 +166,11 @@ DEFECTS: dict[type[Engine], str] = {
     portability.WakesTheFirstClient: """
         a_waiter_may_ask_through_another_client
         a_waiter_for_a_share_may_ask_through_another_client""",
+    portability.LeavesForGood: """
+        leaving_a_queue_takes_nothing_from_another_client
+        leaving_a_queue_takes_no_share_from_another_client""",
+    portability.HandsOver: """
+        who_has_left_a_queue_gets_nothing who_has_left_a_queue_gets_no_share""",
     holding.EndsWithItsFirstClient: "closing_one_client_leaves_the_others_alone",
     holding.ForgetsWhenAllHaveLeft: "a_grant_survives_while_nobody_is_connected",
     holding.PromisesTooMuch: "safety_is_promised_or_refused",

@@ -223,9 +223,17 @@ class Node:
         """The same, where nobody is left who could be told that it failed."""
         await self._try(self.take_back(request, call))
 
-    async def try_to_undo(self, request: Request) -> None:
-        """The same within the turn of its owner."""
-        await self._try(self._undo(request))
+    async def try_to_leave(self, request: Request) -> None:
+        """Stop waiting for a request, within the turn of its owner.
+
+        It is undone only where no other node can have its owner's place, or where the first in
+        the queue holds the lock by being there.
+        """
+        engine = self.engine
+        if engine.first_holds or not engine.traits.portable:
+            await self._try(self._undo(request))
+        else:
+            await self._try(self.ask(engine.leave_queue, request))
 
     async def _try(self, undo: Awaitable[None]) -> None:
         try:

@@ -110,6 +110,8 @@ async def _serve(
 ) -> None:
     world = AioWorld()
     kind, address = engines.resolve(settings.url, {})
+    if kind.is_service:
+        raise Misconfigured(f"{address.public} is a lock service itself: name the store behind it")
     engine = kind(world, address)
     await engine.open()
     try:

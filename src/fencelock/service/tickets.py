@@ -4,14 +4,14 @@ A ticket is soft: the place in the queue is the engine's. It is the signal that 
 its waiter should look again, and belongs to one poll, or for ``KEEP_S`` to none.
 
 * A newer poll of an inbox ends the older one and takes its tickets over.
-* Without a poll nobody looks, so that nobody claims a lock: a ghost never gets one. An engine whose
-  pushes bring the grant itself is given it back at once; elsewhere the watch ends, and the engine
-  passes over a waiter that does not claim. Only a client that polls again, because it was granted
-  something or has just begun to wait, has ``CLAIM_S`` for that.
-* A ticket that nobody polled for ``KEEP_S`` is forgotten here. It is not withdrawn: its client may
-  poll at another node under the same id, and would lose its place there, or the lock. Only where no
-  other node can have the owner's place, or where the first in the queue holds the lock by being
-  there, is it withdrawn: after that time, and at once when its turn may have come.
+* Without a poll nobody looks, so that nobody claims a lock: a ghost never gets one. When its turn
+  may have come, the ticket is swept out at once: the engine passes over a waiter that does not
+  claim, or is given back what it has handed over. Only a client that polls again, because it was
+  granted something or has just begun to wait, has ``CLAIM_S`` for that.
+* A ticket that nobody polled for ``KEEP_S`` is swept out, too. Its client may poll at another node
+  under the same id: it keeps its place there, and what it was granted there. Only where no other
+  node can have the owner's place, or where the first in the queue holds the lock by being there, is
+  all of it withdrawn.
 """
 
 from __future__ import annotations
@@ -325,18 +325,16 @@ class Tickets:
 
     async def _sweep_out(self, ticket: Ticket) -> None:
         """Forget a ticket, in the turn of its owner, unless somebody polls for it again."""
-        engine, request = self._node.engine, ticket.request
+        request = ticket.request
         if ticket.poll is not None or self._by_owner.get(request.owner) is not ticket:
             return
         if self._node.is_asked_for(request.owner):
             ticket.kept_until = self._node.world.now() + KEEP_S
             ticket.claim_until = self._node.world.now() + CLAIM_S
             return
-        handed = engine.pushed_grant(request) is not None
         self._node.tally.left(request, "cancelled")
         await self.drop(ticket)
-        if handed or engine.first_holds or not engine.traits.portable:
-            await self._node.try_to_undo(request)
+        await self._node.try_to_leave(request)
 
 
 def _ends_at(ticket: Ticket) -> float:

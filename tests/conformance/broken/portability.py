@@ -78,3 +78,22 @@ class StandsOnlyOnce(OfItsOwn):
 class WakesTheFirstClient(Portable):
     async def watch(self, request: Request, signal: Signal) -> None:
         self.store.signals.setdefault(request.owner, signal)
+
+
+class LeavesForGood(Portable):
+    """Takes all of it back, whoever has it now."""
+
+    async def leave_queue(self, request: Request) -> None:
+        await self.withdraw(request)
+
+
+class HandsOver(Portable):
+    """Has who is called keep the lock, and does not take it back from who has left."""
+
+    async def release(self, grant: Grant) -> bool:
+        freed = await super().release(grant)
+        name = self.store.names.get(key_of(grant.name, grant.share))
+        for record in () if name is None else name.records.values():
+            if not record.claimed:
+                record.expires_at = self.world.now() + 3600
+        return freed

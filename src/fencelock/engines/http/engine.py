@@ -49,6 +49,7 @@ QUEUED, CONFLICT = 202, 409
 class HttpEngine(Engine):
     """``http://`` and ``https://``: several hosts are replicas of one service."""
 
+    is_service = True
     schemes = ("http", "https")
     options: ClassVar = OPTIONS
     drivers = ("h11",)

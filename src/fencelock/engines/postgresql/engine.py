@@ -41,7 +41,13 @@ class PostgresqlEngine(Engine):
 
     async def open(self) -> None:
         """Reach the database, and make there what is missing."""
-        from .tables import fence_counter, several, shares, store  # text that few clients need
+        from .tables import (
+            fence_counter,
+            leave_queue,
+            several,
+            shares,
+            store,
+        )  # text that few clients need
 
         await self._wire.open()
         table, schema, mode = self._settings.table, self._settings.schema, self._settings.mode
@@ -50,6 +56,7 @@ class PostgresqlEngine(Engine):
         if mode == "lease":
             parts[f"{names}_tidy_shares"] = partial(shares, table, schema)
             parts[f"{names}_take_all"] = partial(several, table, schema)
+            parts[f"{names}_leave_queue"] = partial(leave_queue, table, schema)
         await self._make(names, parts)
         if mode == "advisory":
             await self._make(ADVISORY, {f"{ADVISORY}_lift": partial(fence_counter, ADVISORY)})

@@ -189,14 +189,7 @@ class LeaseEngine(PostgresqlEngine):
     async def _count(self) -> None:
         self._grants += 1
         if self._grants % TIDY_EVERY == 0:
-            self.world.spawn(self._tidy(), "fencelock-tidy")
-
-    async def _tidy(self) -> None:
-        try:
-            for sql in self._inspector.kinds:
-                await self._wire.execute_soon(sql.tidy)
-        except Exception:  # rows stay a little longer; whoever asks next meets the same trouble
-            pass
+            self.world.spawn(self._inspector.tidy(), "fencelock-tidy")
 
     def _expect_a_queue(self, name: str) -> None:
         if len(self._contended) >= CONTENDED_MAX:
@@ -260,6 +253,14 @@ class LeaseEngine(PostgresqlEngine):
     async def unwatch(self, request: Request) -> None:
         if self._listener is not None:
             self._listener.unwatch(request.owner)
+
+    async def leave_queue(self, request: Request) -> None:
+        if self._listener is None or not self._listener.inbox:
+            return  # who does not claim is passed over
+        self._listener.leaves(request.owner)
+        kind = "" if request.share is None else request.share.kind
+        where = (request.name, kind, request.owner, self._listener.inbox, self._wire.alone)
+        await self._wire.execute(self._sql.leave_queue, *where, owner=request.owner)
 
     async def inspect(self, name: str) -> State:
         return await self._inspector.state(name)

@@ -14,7 +14,7 @@ _SHARES = ("share_schema", "share_functions")
 
 def schema(table: str = "fencelock", namespace: str = SCHEMA) -> str:
     """The statements that make everything; running them again does no harm."""
-    parts = store(table, namespace), shares(table, namespace), several(table, namespace)
+    parts = [part(table, namespace) for part in (store, shares, several, leave_queue)]
     return "\n".join((*parts, fence_counter(ADVISORY)))
 
 
@@ -31,6 +31,11 @@ def shares(table: str, namespace: str) -> str:
 def several(table: str, namespace: str) -> str:
     """The statement that makes what takes several locks at once."""
     return _filled_in(("several",), table, namespace)
+
+
+def leave_queue(table: str, namespace: str) -> str:
+    """The statement that makes what a client needs that waits for others."""
+    return _filled_in(("leave_queue",), table, namespace)
 
 
 def _filled_in(parts: tuple[str, ...], table: str, namespace: str) -> str:

@@ -252,12 +252,13 @@ class RedisEngine(Engine):
     async def unwatch(self, request: Request) -> None:
         self._listener.unwatch(self._key(request.name, request.share), request.owner)
 
+    async def leave_queue(self, request: Request) -> None:
+        await self._listener.leave_queue(self._key(request.name, request.share), request.owner)
+
     # Observe
 
     async def announce(self, name: str) -> None:
-        key = observers_of(self._key(name, None))
-        call = ScriptCall(script("announce"), (key,), (self._alone,))
-        await self._runner.run(call, self._request_timeout)
+        await self._listener.announce(observers_of(self._key(name, None)))
 
     async def observe(self, name: str, signal: Signal) -> None:
         await self._listener.observe(observers_of(self._key(name, None)), signal)

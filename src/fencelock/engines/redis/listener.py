@@ -149,7 +149,23 @@ class Listener:
         self.withdrawn.pop(owner, None)
         self.has_left(owner)
 
+    async def leave_queue(self, key: str, owner: str) -> None:
+        """Take an owner out of a queue, unless it waits or holds through another client.
+
+        Who waits for a share is passed over when it does not claim it.
+        """
+        self.retract(key, owner)
+        if not part_of(key):
+            words = (owner, self.inbox, self._alone)
+            call = ScriptCall(script("leave_queue"), beside(key).declared, words)
+            await self._runner.run(call, self._request_timeout)
+
     # Who observes
+
+    async def announce(self, key: str) -> None:
+        """Tell all observers of a name, whichever client they are of."""
+        call = ScriptCall(script("announce"), (key,), (self._alone,))
+        await self._runner.run(call, self._request_timeout)
 
     async def observe(self, key: str, signal: Signal) -> None:
         """Set the signal whenever the name of these observers is announced, or may have been.

@@ -42,7 +42,8 @@ class Check(NamedTuple):
     body: Body
     needs: tuple[str, ...] = ()
     """Traits (fence, fifo, push, durable) and optional verbs (revoke, scan) it is about; claims,
-    where the first in a queue has to ask again before it holds (``Engine.first_holds`` is not)."""
+    where the first in a queue has to ask again before it holds (``Engine.first_holds`` is not);
+    store, where it is reached directly (``Engine.is_service`` is not)."""
     flavors: tuple[Flavor, ...] = FLAVORS
 
     def __str__(self) -> str:

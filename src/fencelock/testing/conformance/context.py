@@ -130,6 +130,10 @@ class CheckContext:
                 if engine_of(client).first_holds:
                     return "the first in its queue holds without asking again"
                 continue
+            if need == "store":
+                if engine_of(client).is_service:
+                    return "a service does not tell who claimed a grant"
+                continue
             optional = need in ("revoke", "scan", "observe")
             if optional and getattr(self._bare, need) is getattr(Engine, need):
                 return f"the engine does not offer {need}()"

@@ -40,6 +40,9 @@ SELECT {t}_join($1,$2,$3,$4,$5,true)
 -- statement: leave
 SELECT {t}_leave($1, $2, $3)
 
+-- statement: leave_queue
+SELECT {t}_leave_queue($1, $2, $3, $4, $5)
+
 -- statement: revoke
 SELECT {t}_revoke($1, $2)
 

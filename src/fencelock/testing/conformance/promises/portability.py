@@ -162,3 +162,85 @@ async def a_waiter_for_a_share_may_ask_through_another_client(context: CheckCont
     """Who asks again for a share elsewhere stands once, keeps its place, and is woken there."""
     for share in (SLOT, WRITE):
         await _wait_elsewhere(context, share)
+
+
+async def _fill(context: CheckContext, engine: Engine, share: Share | None) -> list[Grant]:
+    """Take all that there is of a name."""
+    units = SLOT.limit if share == SLOT else 1
+    return [grant_of(await engine.acquire(_asking(context, share))) for _ in range(units)]
+
+
+async def _moves(context: CheckContext, share: Share | None) -> None:
+    """Queue through one client, go on through another, and have the first one leave."""
+    client, one, other = [await context.connect() for _ in range(3)]
+    held = await _fill(context, engine_of(client), share)
+    waits, gets = _asking(context, share), _asking(context, share)
+    signal, _ = await context.enqueue(one, gets)
+    await context.enqueue(one, waits)
+    await context.enqueue(other, waits)
+    await engine_of(client).release(held.pop())
+    await engine_of(one).wait(signal, core_of(one).world.now() + context.timeout)
+    grant = grant_of(await engine_of(other).acquire(gets._replace(queue=True)))
+    for request in (gets, waits):
+        await engine_of(one).unwatch(request)
+        await engine_of(one).leave_queue(request)
+    (kept,) = await engine_of(other).renew([grant])
+    expect(isinstance(kept, Grant), f"what another client was granted was given back: {kept!r}")
+    (position,) = await _positions(other, [waits])
+    expect(position == 0, f"who waits through another client stands at {position}")
+    await engine_of(other).withdraw(waits)
+    for one_of_them in (grant, *held):
+        await engine_of(client).release(one_of_them)
+
+
+async def _goes(context: CheckContext, share: Share | None, is_told: bool) -> None:
+    """Have a waiter leave that nobody serves any more, before its turn or after it has come."""
+    client, one, other = [await context.connect() for _ in range(3)]
+    held = await _fill(context, engine_of(client), share)
+    ghost, behind = _asking(context, share), _asking(context, share)
+    told, _ = await context.enqueue(one, ghost)
+    signal, _ = await context.enqueue(other, behind)
+    if is_told:
+        await engine_of(client).release(held.pop())
+        await engine_of(one).wait(told, core_of(one).world.now() + context.timeout)
+    await engine_of(one).unwatch(ghost)
+    await engine_of(one).leave_queue(ghost)
+    if not is_told:
+        await engine_of(client).release(held.pop())
+    world = core_of(other).world
+    end = world.now() + context.timeout
+    while isinstance(answer := await engine_of(other).acquire(behind._replace(queue=True)), Busy):
+        expect(world.now() < end, f"who stands behind one that has left waits on: {answer!r}")
+        await engine_of(other).wait(signal, min(end, world.now() + answer.look_in))
+        signal.clear()
+    await engine_of(other).unwatch(behind)
+    for grant in (answer, *held):
+        await engine_of(client).release(grant)
+
+
+@check("portable", "fifo", "push", "claims", "store")
+async def leaving_a_queue_takes_nothing_from_another_client(context: CheckContext) -> None:
+    """A client that leaves a queue leaves its owners what they have through another client."""
+    await _moves(context, None)
+
+
+@check("portable", "fifo", "push", "claims", "store", "shared")
+async def leaving_a_queue_takes_no_share_from_another_client(context: CheckContext) -> None:
+    """The same of shares."""
+    for share in (SLOT, WRITE):
+        await _moves(context, share)
+
+
+@check("portable", "fifo", "claims", "store")
+async def who_has_left_a_queue_gets_nothing(context: CheckContext) -> None:
+    """A waiter that its client serves no more is not granted the lock; the next one is."""
+    for is_told in (False, True):
+        await _goes(context, None, is_told)
+
+
+@check("portable", "fifo", "claims", "store", "shared")
+async def who_has_left_a_queue_gets_no_share(context: CheckContext) -> None:
+    """A waiter that its client serves no more is not granted a share; the next one is."""
+    for share in (SLOT, WRITE):
+        for is_told in (False, True):
+            await _goes(context, share, is_told)
