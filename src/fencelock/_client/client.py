@@ -237,24 +237,14 @@ class Core(Generic[L]):
             await self._ready_for(spec, started, limit)
         if world.cancels:  # threads may come from everywhere
             world.admit()
-        # fmt: off
-        (name, ttl, _, renew, max_hold, on_lost, reentrant, safety, meta, key, share, linger,
-         group) = spec
-        # fmt: on
+        name, _, _, renew, max_hold, on_lost, reentrant, safety, _, key, share, linger, group = spec
         if safety is not None or key is not None or share is not None or linger is not None:
             self._admit(spec)
         if reentrant and (lease := self._reenter(world.who(), name)) is not None:
             return lease
-        if max_hold is not None and max_hold < ttl:
-            ttl = max_hold
-        if observe.context is None:
-            about, owner = self.about.text(meta), world.owner()
-        else:
-            words = observe.context_words(group or observe.group_of(name))
-            about, owner = self.about.text(meta, words), world.owner()
-        kept = ttl if linger is None else ttl + linger.delay
-        request = wished(name, owner, kept, about, timeout != 0, key, share)
-        engine, keeper, waitlist, pending = self.engine, self.keeper, self.waitlist, self.pending
+        request, ttl = self._wish(spec, timeout != 0)
+        owner, engine, keeper = request.owner, self.engine, self.keeper
+        waitlist, pending = self.waitlist, self.pending
         hold: HoldState | None = None
         attempt = Attempt()
         if group is not None:
@@ -263,45 +253,26 @@ class Core(Generic[L]):
         try:
             if waitlist.gone:
                 waitlist.adopt(pending)
-            try:
-                with world.until(limit):
-                    answer: Grant | Busy | OutcomeUnknown = await engine.acquire(request)
-            except BaseException as error:
-                if observe.callers:
-                    observe.emit_call(self.label[0], "acquire", world.now() - started, error)
-                if not isinstance(error, OutcomeUnknown):
-                    raise
-                answer = error
+            answer = await self._ask_once(request, attempt, started, limit)
+            if timeout == 0 and isinstance(answer, Busy):
+                self._refuse(request, attempt, "busy", started)
+                return answer
             if not isinstance(answer, Grant) or answer.valid_until <= world.now():
-                if isinstance(answer, Busy):
-                    attempt.blocker = answer.holder
-                    if observe.callers:
-                        observe.emit_call(self.label[0], "acquire", world.now() - started, None)
-                    if timeout == 0:
-                        waitlist.attempts.pop(owner, None)
-                        if observe.subscribers:
-                            spent = world.now() - started
-                            emit_refused(engine, request, attempt, "busy", spent)
-                        return answer
-                    if not self._hinted:
-                        self._hint(request)
                 answer = await acquire.wait_for_lock(
                     world, engine, waitlist, pending, request, attempt, timeout, limit, answer
                 )
                 attempt.at_once = False
                 if isinstance(answer, Busy):
-                    waitlist.attempts.pop(owner, None)
-                    if observe.subscribers:
-                        outcome = "timeout" if timeout else "busy"
-                        spent = world.now() - started
-                        emit_refused(engine, request, attempt, outcome, spent)
+                    self._refuse(request, attempt, "timeout" if timeout else "busy", started)
                     return answer
             grant = answer if len(keeper.holds) < MANY else self._share_times(answer)
-            if kept != ttl:
+            if request.ttl != ttl:
                 grant = await self._believed(request, grant, ttl, limit)
             hold_until = None if max_hold is None else grant.asked_at + max_hold
             label = self.label if group is None else (self.label[0], group)
-            hold = HoldState(grant, about, renew, hold_until, on_lost, self.generation, label)
+            hold = HoldState(
+                grant, request.meta, renew, hold_until, on_lost, self.generation, label
+            )
             if linger is not None or share is READ:
                 self._note(hold, spec)
             lease = self.make_lease(self, hold)  # from here on its collection is seen
@@ -317,13 +288,49 @@ class Core(Generic[L]):
         except BaseException as error:
             if hold is not None or not isinstance(error, FencelockError):
                 await self.undo(request, hold, limit)
-            waitlist.attempts.pop(owner, None)
-            if observe.subscribers:
-                outcome, spent = outcome_of(error), world.now() - started
-                emit_refused(engine, request, attempt, outcome, spent)
+            self._refuse(request, attempt, outcome_of(error), started)
             raise
         finally:
             del attempt  # an attempt that was not ended by now is taken back
+
+    def _wish(self, spec: LockSpec, waits: bool) -> tuple[Request, float]:
+        """What the engine is asked for, and the ttl as its holder may count it."""
+        name, ttl, _, _, max_hold, _, _, _, meta, key, share, linger, group = spec
+        if max_hold is not None and max_hold < ttl:
+            ttl = max_hold
+        if observe.context is None:
+            about = self.about.text(meta)
+        else:
+            about = self.about.text(meta, observe.context_words(group or observe.group_of(name)))
+        kept = ttl if linger is None else ttl + linger.delay
+        return wished(name, self.world.owner(), kept, about, waits, key, share), ttl
+
+    async def _ask_once(
+        self, request: Request, attempt: Attempt, started: float, limit: float
+    ) -> Grant | Busy | OutcomeUnknown:
+        """The answer to the first call; where its outcome is not known, whoever waits finds out."""
+        try:
+            with self.world.until(limit):
+                answer = await self.engine.acquire(request)
+        except BaseException as error:
+            if observe.callers:
+                observe.emit_call(self.label[0], "acquire", self.world.now() - started, error)
+            if not isinstance(error, OutcomeUnknown):
+                raise
+            return error
+        if isinstance(answer, Busy):
+            attempt.blocker = answer.holder
+            if observe.callers:
+                observe.emit_call(self.label[0], "acquire", self.world.now() - started, None)
+            if request.waits and not self._hinted:
+                self._hint(request)
+        return answer
+
+    def _refuse(self, request: Request, attempt: Attempt, outcome: str, started: float) -> None:
+        """End an attempt that was granted nothing."""
+        self.waitlist.attempts.pop(request.owner, None)
+        if observe.subscribers:
+            emit_refused(self.engine, request, attempt, outcome, self.world.now() - started)
 
     def _note(self, hold: HoldState, spec: LockSpec) -> None:
         """Keep with a hold what only lingering locks and readers need."""
