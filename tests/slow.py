@@ -16,6 +16,8 @@ SLOW = {
     "engines/http/test_replicas.py": "nodes that are started, killed, frozen and rolled",
     "engines/mysql/test_restarts.py": "a server that is started again and again",
     "engines/mysql/test_sessions.py": "sessions that the server ends, with the waits for it",
+    "engines/mysql/test_signals.py::"
+    "test_a_signal_at_any_moment_of_the_pool_leaves_connections_for_others": "a hundred moments",
     "engines/postgresql/test_deadlines.py": "a server that hangs in the midst of each call",
     "engines/postgresql/test_interrupts.py": "storms of exceptions of signal handlers",
     "engines/postgresql/test_outages.py": "a server that is started again and again",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from tests.servers.server import NotStarted, Server, program
 
 ADMIN, USER, PASSWORD, DATABASE = "admin", "tester", "s3cret/p@ss", "locks"
 _QUOTED = "s3cret%2Fp%40ss"
+_SNAPSHOT_S = 0.15
 
 # Run at each start: one statement per line.
 _SETUP = f"""\
@@ -85,6 +87,18 @@ class SqlServer(Server):
         with self.connect(user) as connection, connection.cursor() as cursor:
             cursor.execute(sql)
             return list(cursor.fetchall())
+
+    def transactions(self) -> list[tuple[Any, ...]]:
+        """The transactions that are open: their sessions, when they began and what they run.
+
+        InnoDB has one snapshot for all who look, and makes another only if nobody has looked for
+        0.1 s. Whoever looks more often sees for ever what was open at the first look.
+        """
+        time.sleep(_SNAPSHOT_S)
+        return self.ask(
+            "SELECT trx_mysql_thread_id,trx_state,trx_started,trx_query"
+            " FROM information_schema.innodb_trx"
+        )
 
     def url(self, scheme: str = "mysql", port: int | None = None) -> str:
         return f"{scheme}://{USER}:{_QUOTED}@127.0.0.1:{port or self.port}/{DATABASE}"

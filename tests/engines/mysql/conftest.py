@@ -6,6 +6,7 @@ than their names.
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -89,3 +90,14 @@ def setting(own: SqlServer) -> Set:
 def table() -> str:
     """The prefix of tables that no other test uses."""
     return f"mine_{next(_number)}"
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Cycles stay: what is in one lives on."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

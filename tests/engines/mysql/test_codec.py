@@ -45,13 +45,13 @@ def test_rows_are_read_in_pieces_of_any_size(step: int) -> None:
     response = Response()
     pieces = [ROWS[at : at + step] for at in range(0, len(ROWS), step)]
     assert [response.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
-    assert response.replies == [Reply([(b"1st", None), (b"", b"abc")])]
+    assert response.result() == [Reply([(b"1st", None), (b"", b"abc")])]
 
 
 def test_numbers_of_any_length_come_with_an_ok() -> None:
     response = Response()
     assert response.feed(OK)
-    assert response.replies == [Reply([], 1, 1_000_000)]
+    assert response.result() == [Reply([], 1, 1_000_000)]
 
 
 def test_a_short_answer_is_read_in_one_step_and_no_other_is() -> None:
@@ -68,12 +68,11 @@ def test_a_short_answer_is_read_in_one_step_and_no_other_is() -> None:
 def test_an_error_ends_the_answer_and_keeps_what_came_before() -> None:
     response = Response()
     assert response.feed(MORE + ERROR)
-    assert isinstance(response.error, ServerError)
-    assert (response.error.code, response.error.message) == (
-        1309,
-        "Query execution was interrupted",
-    )
-    assert response.error.replies == [Reply([])]
+    assert response.is_refused
+    with pytest.raises(ServerError) as refused:
+        response.result()
+    assert (refused.value.code, refused.value.message) == (1309, "Query execution was interrupted")
+    assert refused.value.replies == [Reply([])]
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import pytest
 
 from fencelock import Unavailable
+from fencelock.engines.mysql.wire.codec import ServerError
 from fencelock.engines.mysql.wire.pool import Pool
 from fencelock.wires.room import Room, Slot
+from tests.engines.mysql.conftest import uncollected
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import mariadb
 from tests.servers.shared import shared
@@ -83,3 +87,56 @@ def test_what_has_died_takes_no_room_whatever_a_signal_handler_raises_then() -> 
     assert len(room) == 1
     room.discard(known[0])
     assert len(room) == 0
+
+
+class Local:
+    """A value of a caller's."""
+
+
+def test_an_error_of_the_server_is_not_kept_by_the_connection_that_raised_it(
+    flavor: str, table: str
+) -> None:
+    async def scenario(lab: Lab) -> None:
+        pool = await only_connection(lab, table, 20)
+        connection = await pool.lend()
+        known: list[ref[Local]] = []
+
+        async def refused() -> None:
+            local = Local()
+            known.append(ref(local))
+            await connection.query("SELECT nothing", 20)
+
+        with uncollected():
+            try:
+                await refused()
+            except ServerError:
+                pass
+            assert known.pop()() is None
+        pool.give_back(connection)
+
+    run(flavor, scenario)
+
+
+def test_a_cancel_is_not_kept_by_the_connection_that_raised_it(table: str) -> None:
+    async def scenario(lab: Lab) -> None:
+        pool = await only_connection(lab, table, 20)
+        connection = await pool.lend()
+        known: list[ref[Local]] = []
+
+        async def cancelled() -> None:
+            local = Local()
+            known.append(ref(local))
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel)
+            await connection.query("SELECT SLEEP(0.01)", 20)
+
+        with uncollected():
+            try:
+                await cancelled()
+            except asyncio.CancelledError:
+                pass
+            assert known.pop()() is None
+        pool.give_back(connection)
+
+    run("asyncio", scenario)

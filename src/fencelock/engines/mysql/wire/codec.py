@@ -65,9 +65,24 @@ class Response:
         self._rows: list[Row] | None = None
         self._columns = 0
         self._skip = 0
+        self._refusal = b""
         self.replies: list[Reply] = []
-        self.error: ServerError | None = None
         self.first = True
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server refused a statement; then it ran none of those behind it."""
+        return bool(self._refusal)
+
+    def result(self) -> list[Reply]:
+        """Return the replies of a complete response; raise ServerError if one was refused.
+
+        The error is made here and not kept: its traceback has the frames that have this object, and
+        such a cycle would keep their connection alive, and its room in a pool taken.
+        """
+        if self._refusal:
+            raise _error(self._refusal, self.replies)
+        return self.replies
 
     def feed(self, data: bytes) -> bool:
         """Take in some bytes; True when the response is complete."""
@@ -97,7 +112,7 @@ class Response:
     def _take(self, packet: bytes) -> bool:
         kind = packet[0] if packet else 0
         if kind == 0xFF:
-            self.error = _error(packet, self.replies)
+            self._refusal = packet
             return True
         if self._skip:  # column definitions, and the EOF packet behind them
             self._skip -= 1

@@ -137,14 +137,15 @@ class AioConnection(Receiver):
                 cancelled = error
         timer.cancel()
         if cancelled is not None:
-            if response.error is not None:  # a transaction may be open: nobody rolls it back
-                self._fail(response.error)
-            raise cancelled
+            if response.is_refused:  # a transaction may be open: nobody rolls it back
+                self._fail(ConnectionError("the connection was given up"))
+            try:
+                raise cancelled
+            finally:
+                del cancelled  # its traceback has this frame
         if self._failure is not None:
             raise unanswered(self._failure, self._where) from self._failure
-        if response.error is not None:
-            raise response.error
-        return response.replies
+        return response.result()
 
     @property
     def _pending(self) -> bool:

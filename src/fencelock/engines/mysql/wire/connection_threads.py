@@ -183,9 +183,7 @@ class ThreadsConnection:
         ):  # Ctrl-C: the response is still to come, and would be taken for another
             self._drop()
             raise
-        if response.error is not None:
-            raise response.error
-        return response.replies
+        return response.result()
 
     def closed_by_server(self) -> bool:
         if self.is_closed:
