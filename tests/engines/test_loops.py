@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from fencelock import aio
+from fencelock import OutcomeUnknown, Unavailable, aio
 from tests.conformance.variants import VARIANTS
+from tests.faults import engines
+from tests.faults.network import through_a_proxy
 
 SOON = 20.0
 WHILE = 0.2
+TIMES = 40  # of which some meet a connection that is lost before anything is written to it
+AT_LEAST = 5  # of a server that takes long to say that it cannot be reached
 
 
 @pytest.fixture
@@ -51,6 +56,36 @@ def test_an_engine_contends_cancels_and_releases_under_uvloop(
             assert await lease.release()
             async with one.lock(name, ttl=30):
                 pass
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+@pytest.mark.parametrize("name", engines.suitable(["server"]))
+def test_a_server_that_cannot_be_reached_is_said_so_under_uvloop(
+    name: str, tmp_path: Path, uvloop: ModuleType
+) -> None:
+    """uvloop raises RuntimeError for what is written to a connection that was lost."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        with through_a_proxy(engines.fresh(name, tmp_path)) as (url, _, proxy):
+            async with aio.connect(url) as client:
+                lease = await client.lock("a", ttl=600).acquire()
+                began = loop.time()
+                for number in range(TIMES):
+                    if number >= AT_LEAST and loop.time() > began + SOON:
+                        break
+                    proxy.cut()
+                    with contextlib.suppress(Unavailable, OutcomeUnknown):
+                        await client.inspect("a")
+                    proxy.heal()
+                    looks = [asyncio.create_task(client.inspect("a")) for _ in range(3)]
+                    proxy.reset()
+                    for look in looks:
+                        with contextlib.suppress(Unavailable, OutcomeUnknown):
+                            await look
+                await lease.release()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())

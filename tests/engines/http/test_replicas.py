@@ -222,6 +222,39 @@ def test_a_node_that_says_that_nothing_happened_is_followed_by_the_next(
     run(flavor, scenario)
 
 
+@pytest.mark.parametrize("said", ["internal", "outcome-unknown", "proxy"])
+def test_a_node_that_does_not_know_is_left_and_not_asked_again_unasked(
+    flavor: str, peer: Stub, said: str
+) -> None:
+    """The caller asks again, and that goes to the next node."""
+    unknown = {
+        "internal": problem(500, "internal"),
+        "outcome-unknown": problem(504, "outcome-unknown"),
+        "proxy": Said(502, b"<h1>Bad Gateway</h1>", "text/html"),
+    }[said]
+
+    async def scenario(lab: Lab) -> None:
+        with stub() as other:
+            client = await lab.connect(f"{peer.url},{other.url.removeprefix('http://')}")
+            lease = Said(200, {"schema": 1, "fence": 7, "waited": 0.0})
+            for node in (peer, other):
+                node.say("/v1/acquire", lease)
+                node.say("/v1/renew", unknown)
+                node.say("/v1/release", Said(200, {"schema": 1, "leases": [{"released": True}]}))
+            held = await client.lock("a", ttl=LONG_S).acquire()
+            with pytest.raises(fencelock.OutcomeUnknown, match=peer.url.removeprefix("http://")):
+                await held.renew()
+            assert "/v1/renew" not in [path for path, *_ in other.asked]
+            other.say("/v1/renew", Said(200, {"schema": 1, "leases": [{"held": True}]}))
+            await held.renew()
+            held.check()
+            assert [path for path, *_ in peer.asked].count("/v1/renew") == 1
+            await held.release()
+            assert other.asked[-1][0] == "/v1/release"
+
+    run(flavor, scenario)
+
+
 def test_all_who_wait_share_one_poll(flavor: str, tmp_path: Path) -> None:
     """However many wait, for however many locks: the node sees few connections."""
     count = 40
