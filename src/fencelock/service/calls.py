@@ -129,10 +129,10 @@ async def answer(service: Service, entry: Entry, call: Call, data: bytes) -> Ans
         known = error if isinstance(error, FencelockError) else problems.broken(error)
         if known is None:
             raise
-        problem = problems.of(known)
-        if problem.kind != "invalid":
-            node.log(f"{problem.kind}: {known}")
-        raise problem from error
+        told = problems.of(known)
+        if told.kind != "invalid":
+            node.log(f"{told.kind}: {known}")
+        raise told from error
 
 
 def _audit(

@@ -8,7 +8,7 @@ are logged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ..errors import (
     FencelockError,
@@ -184,6 +184,6 @@ def broken(error: Exception) -> OutcomeUnknown | None:
 
 def _is_of_connection(error: Exception) -> bool:
     if isinstance(error, ExceptionGroup):
-        some: tuple[Exception, ...] = error.exceptions
+        some = cast("ExceptionGroup[Exception]", error).exceptions
         return all(isinstance(one, FencelockError) or _is_of_connection(one) for one in some)
     return isinstance(error, (OSError, EOFError))
