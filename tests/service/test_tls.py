@@ -137,6 +137,18 @@ def test_a_renewed_certificate_is_shown_after_a_reload_and_a_broken_one_is_not(
     assert pair.get(trusting(new)) == 200
 
 
+def test_a_client_that_is_idle_keeps_no_node_from_stopping(pair: Pair) -> None:
+    """It would have to answer that the connection is closed, and does not look."""
+    context = trusting(pair.certificate)
+    with socket.create_connection((pair.node.host, pair.node.port), 60) as peer:
+        with context.wrap_socket(peer, server_hostname="localhost") as secured:
+            secured.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert secured.recv(4096).startswith(b"HTTP/1.1 200")
+            assert pair.node.stop() == 0
+    assert pair.node.process.stderr is not None
+    assert pair.node.process.stderr.read() == ""
+
+
 @pytest.mark.parametrize("what", ["missing", "no certificate", "another key", "no authority"])
 def test_files_that_cannot_be_used_are_said(what: str, program: Program, tmp_path: Path) -> None:
     certificate, key = made(tmp_path / "one")

@@ -24,7 +24,7 @@ from .access import ANONYMOUS, Identity
 from .calls import Entry
 from .handlers import Service
 from .messages import Answer, Call
-from .problems import MEDIA_TYPE, Problem
+from .problems import MEDIA_TYPE, RETRY_IN_S, Problem
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -64,6 +64,10 @@ class App:
                 answer = await self._answer(scope, attendant)
             except Problem as problem:
                 answer = _told(problem)
+            except asyncio.CancelledError:
+                if _is_cancelled():
+                    raise
+                answer = _told(Problem("outcome-unknown", retry_in=RETRY_IN_S))
             except Exception as error:
                 answer = _told(self._defect(error))
             if answer.undelivered is not None and await attendant.is_gone():
@@ -236,6 +240,12 @@ class _Attendant:
             self._watch.cancel()
         if self._call is not None:
             self._service.node.finish(self._call)
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was cancelled, and not something that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _told(problem: Problem) -> Answer:

@@ -121,15 +121,18 @@ async def answer(service: Service, entry: Entry, call: Call, data: bytes) -> Ans
         node.access.count_call(identity, node.world.now())
         body = read(entry, data)
         return await entry.handler(service, call, body)
-    except FencelockError as error:
-        problem = problems.of(error)
-        if problem.kind != "invalid":
-            node.log(f"{problem.kind}: {error}")
-        raise problem from error
     except Problem as problem:
         if problem.kind in AUDITED:
             _audit(service, identity, call, problem, body)
         raise
+    except Exception as error:
+        known = error if isinstance(error, FencelockError) else problems.broken(error)
+        if known is None:
+            raise
+        told = problems.of(known)
+        if told.kind != "invalid":
+            node.log(f"{told.kind}: {known}")
+        raise told from error
 
 
 def _audit(

@@ -20,7 +20,7 @@ from ..world import Signal, World, sleep
 from .access import Access
 from .messages import Call
 from .observations import Observations
-from .problems import Problem
+from .problems import Problem, broken
 from .tally import Tally
 
 P = ParamSpec("P")
@@ -114,6 +114,10 @@ class Node:
             self._probe_at = self.world.now() + self._back_off()
             self.log(f"the engine cannot serve: {error}")
             raise
+        except Exception as error:
+            if (unknown := broken(error)) is None:
+                raise
+            raise unknown from error
         finally:
             self.in_flight -= 1
         self._failures = 0

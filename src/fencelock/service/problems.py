@@ -8,7 +8,7 @@ are logged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ..errors import (
     FencelockError,
@@ -170,3 +170,20 @@ def of(error: FencelockError) -> Problem:
     if isinstance(error, Unavailable):
         return Problem("engine-unavailable", retry_in=RETRY_IN_S)
     return Problem("engine-unavailable", "The engine refuses this service", retry_in=RETRY_IN_S)
+
+
+def broken(error: Exception) -> OutcomeUnknown | None:
+    """The error of ours for a broken connection that an engine let through; else nothing.
+
+    Whether the request was sent before is not known. Any other error is a defect.
+    """
+    if not _is_of_connection(error):
+        return None
+    return OutcomeUnknown(f"the connection of the engine broke ({error!r})")
+
+
+def _is_of_connection(error: Exception) -> bool:
+    if isinstance(error, ExceptionGroup):
+        some = cast("ExceptionGroup[Exception]", error).exceptions
+        return all(isinstance(one, FencelockError) or _is_of_connection(one) for one in some)
+    return isinstance(error, (OSError, EOFError))

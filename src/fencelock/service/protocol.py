@@ -20,6 +20,7 @@ from .problems import MEDIA_TYPE, Problem
 HEAD_MAX = 32_768  # bytes of a request beside its body: headers, sizes of chunks, trailers
 HEAD_S = 10.0  # within which headers have to arrive, and the rest of a body that nobody reads
 UNREAD_S = 30.0  # for which a client may leave an answer unread
+CLOSE_S = 1.0  # within which an idle client answers that its connection is closed: TLS asks for it
 CONNECTIONS_MAX = 20_000
 SPARE = 100  # descriptors that are kept for the engine, the audit and the loop
 _log = logging.getLogger("fencelock.service")
@@ -163,6 +164,12 @@ class LimitedProtocol(HttpToolsProtocol):
         """Close a connection that is not used, although its last answer may be unread."""
         super().timeout_keep_alive_handler()
         self._wait_for_reader()
+
+    def shutdown(self) -> None:
+        """Close an idle connection of a node that stops, whether or not its client looks."""
+        super().shutdown()
+        if self.transport.is_closing() and not self.transport.get_write_buffer_size():
+            self.loop.call_later(CLOSE_S, self.transport.abort)
 
     def _wait_for_reader(self) -> None:
         if self._unread is None:

@@ -2,8 +2,8 @@
 
 A call goes to the node that served the last one. If that cannot be reached, or says that nothing
 happened because it cannot serve, the same call goes to the next node: it has not been served
-before. A call that was sent and not answered is not sent again, here: the caller asks again for the
-same owner, and that goes to the next node.
+before. A call of which that is not certain, because no answer came or the answer says so, is not
+sent again, here: the caller asks again for the same owner, and that goes to the next node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Purpose: TypeAlias = Literal["calls", "renewals", "polls"]
 Reader: TypeAlias = Callable[[dict[str, Any]], T]
 """Makes something of the members of an answer; an error in it means that it cannot be read."""
 SCHEMA = 1
-UNAUTHORIZED, CANNOT_SERVE = 401, 503
+UNAUTHORIZED, FAILED, UNSUPPORTED, CANNOT_SERVE = 401, 500, 501, 503
 POLLS_MAX = 64  # connections that wait for a change
 
 
@@ -59,11 +59,6 @@ class Replicas:
         )
         token = token_of(self._settings)
         return headers if token is None else (*headers, ("authorization", f"Bearer {token}"))
-
-    @property
-    def where(self) -> str:
-        """The node that serves, for messages."""
-        return self._nodes[self._current].where
 
     async def get(self, verb: str, read: Reader[T], query: Mapping[str, str] | None = None) -> T:
         """Read something; that no answer came changes nothing."""
@@ -116,14 +111,14 @@ class Replicas:
     ) -> T:
         """Read an answer; raise what it says where it is no success."""
         if response.status not in (200, 202):
-            raise mapped(response, self.where)
+            raise mapped(response, response.where)
         found = body_of(response)
         try:
             if found["schema"] != SCHEMA:
                 raise ValueError("another version")
             return read(found)
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
-            raise garbled(self.where) from error
+            raise garbled(response.where) from error
 
     async def send(
         self, method: str, verb: str, body: object, timeout: float, purpose: Purpose
@@ -146,9 +141,11 @@ class Replicas:
                 raise
             if response.status == UNAUTHORIZED:
                 pool.renew()  # a token that was replaced is read with the next connection
-            if not (response.status == CANNOT_SERVE and left and _nothing_happened(response)):
-                return response
-            self._leave(number)
+            if response.status >= FAILED and response.status != UNSUPPORTED:
+                self._leave(number)
+                if left and response.status == CANNOT_SERVE and _nothing_happened(response):
+                    continue
+            return response._replace(where=pool.node.where)
         raise AssertionError("unreachable")
 
     def _leave(self, number: int) -> None:

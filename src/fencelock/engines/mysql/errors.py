@@ -91,7 +91,7 @@ def not_connected(error: Exception, where: str) -> FencelockError:
     code = error.args[0] if error.args else None
     if isinstance(code, int) and not isinstance(error, OSError) and not 2000 <= code < 3000:
         return refused(ServerError(code, str(error.args[1:] and error.args[1])), where)
-    if isinstance(error, RuntimeError):  # a package for the account's kind of password is missing
+    if isinstance(error, RuntimeError) and "package" in str(error):  # for the kind of password
         return Misconfigured(
             f"{where}: {error}; nothing happened. Advice: use TLS (tls=yes), or pip install "
             '"fencelock[mysql]", which has cryptography'

@@ -14,6 +14,8 @@ class Response(NamedTuple):
 
     status: int
     body: bytes
+    where: str = ""
+    """The address of the node, for messages."""
 
 
 class Http1:

@@ -114,7 +114,7 @@ class AioConnection(Receiver):
         self._waiter: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         self.socket: int = transport.get_extra_info("socket").fileno()
-        self.is_closed = False
+        self.is_closed = transport.is_closing()  # then the driver alone was told
         transport.set_protocol(self)
 
     async def query(self, sql: str, timeout: float) -> list[Reply]:

@@ -47,9 +47,12 @@ class AioStream(Receiver):
         )
         try:
             await made.connect()
+            if made._writer.is_closing() or made._reader.at_eof():  # redis-py alone was told
+                raise ConnectionResetError("the server closed it")
         except (Exception, asyncio.CancelledError) as error:
             await made.disconnect(nowait=True)
-            if isinstance(error, (RedisError, OSError)):
+            # uvloop raises RuntimeError for what is written after the connection was lost.
+            if isinstance(error, (RedisError, OSError, RuntimeError)):
                 raise cannot_connect(self.node, error) from error
             raise
         self._writer = made._writer  # kept: it would close its transport when it is collected
