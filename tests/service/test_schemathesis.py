@@ -71,12 +71,14 @@ def freed(node: Node, token: str) -> Iterator[None]:
 
 
 def test_nothing_that_is_described_or_forbidden_breaks_the_service(program: Program) -> None:
+    """Of all calls but the events, whose answer does not end: each would be waited for in vain."""
     tokens = Tokens(program, "a")
     node = start(program, identity(tokens, "a", right("", *VERBS)))
     with freed(node, tokens["a"]):
         ran = attack(
             *(program, node.url, tokens["a"], "--checks", ",".join(CHECKS)),
             *("--phases", "coverage,fuzzing", "--max-examples", "15"),
+            *("--exclude-path", "/v1/events"),
         )
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert node.call("about", token=tokens["a"]).status == 200
