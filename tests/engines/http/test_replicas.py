@@ -231,6 +231,30 @@ def test_a_node_that_says_that_nothing_happened_is_followed_by_the_next(
     run(flavor, scenario)
 
 
+def test_each_node_is_asked_once_whatever_other_calls_meet(flavor: str, peer: Stub) -> None:
+    """Others leave nodes meanwhile: which one serves the next call is no word on this one."""
+
+    async def scenario(lab: Lab) -> None:
+        with stub() as second, stub() as third:
+            others = [one.url.removeprefix("http://") for one in (second, third)]
+            client = await lab.connect(",".join([peer.url, *others]))
+            await core_of(client).ready()
+            replicas = engine_of(client)._replicas  # type: ignore[attr-defined]
+            draining = problem(503, "draining")
+
+            def answer_late(_: object) -> Said:
+                replicas._current = 0  # as two other calls would have it by now
+                return draining
+
+            peer.say("/v1/acquire", draining)
+            second.answers["/v1/acquire"] = answer_late
+            third.say("/v1/acquire", Said(200, {"schema": 1, "fence": 7, "waited": 0.0}))
+            answer = await engine_of(client).acquire(Request("a", "0" * 32, 10.0))
+            assert isinstance(answer, Grant)
+
+    run(flavor, scenario)
+
+
 @pytest.mark.parametrize("said", ["internal", "outcome-unknown", "proxy"])
 def test_a_node_that_does_not_know_is_left_and_not_asked_again_unasked(
     flavor: str, peer: Stub, said: str

@@ -126,8 +126,9 @@ class Replicas:
         """Have a node answer: each is tried at most once, and only while nothing was done."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         target = f"{self._settings.path}/v1/{verb}"
-        for left in range(len(self._nodes) - 1, -1, -1):
-            number = self._current
+        first, count = self._current, len(self._nodes)
+        for turn in range(count):
+            number, left = (first + turn) % count, count - 1 - turn
             pool = self._pools[number, purpose]
             try:
                 response = await pool.call(method, target, data, timeout)
