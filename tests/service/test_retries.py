@@ -268,3 +268,33 @@ def test_what_was_withdrawn_while_it_was_asked_for_is_not_kept() -> None:
         assert not await is_held(service, "n")
 
     run(scenario)
+
+
+def test_a_defect_of_an_engine_ends_the_sweeping_of_one_waiter_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(service: Service) -> None:
+        node, tickets, _ = service
+        logged: list[str] = []
+        node.log = logged.append
+        for name in ("n", "m"):
+            await acquire(service, call(service), messages.Acquire(name=name, id=new_id(), ttl=60))
+            body = messages.Acquire(name=name, id=new_id(), ttl=60, keep=True)
+            assert (await acquire(service, call(service), body)).status == 202
+        unwatch = node.engine.unwatch
+
+        async def fail_once(request: Request) -> None:
+            monkeypatch.setattr(node.engine, "unwatch", unwatch)
+            raise LookupError("a defect")
+
+        monkeypatch.setattr(node.engine, "unwatch", fail_once)
+        monkeypatch.setattr("fencelock.service.tickets._ends_at", lambda ticket: 0.0)
+        sweeper = asyncio.create_task(tickets.sweep())
+        while len(tickets) and not sweeper.done():
+            await asyncio.sleep(0.01)
+        assert len(tickets) == 0
+        assert not sweeper.done()
+        sweeper.cancel()
+        assert [text for text in logged if "a defect" in text]
+
+    run(scenario)
