@@ -290,10 +290,9 @@ def test_a_defect_of_an_engine_ends_the_sweeping_of_one_waiter_only(
         monkeypatch.setattr(node.engine, "unwatch", fail_once)
         monkeypatch.setattr("fencelock.service.tickets._ends_at", lambda ticket: 0.0)
         sweeper = asyncio.create_task(tickets.sweep())
-        while len(tickets) and not sweeper.done():
-            await asyncio.sleep(0.01)
-        assert len(tickets) == 0
+        await asyncio.wait([sweeper], timeout=0.5)
         assert not sweeper.done()
+        assert len(tickets) == 0
         sweeper.cancel()
         assert [text for text in logged if "a defect" in text]
 
