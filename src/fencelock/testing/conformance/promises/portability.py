@@ -226,7 +226,7 @@ async def leaving_a_queue_takes_nothing_from_another_client(context: CheckContex
 
 @check("portable", "fifo", "push", "claims", "store", "shared")
 async def leaving_a_queue_takes_no_share_from_another_client(context: CheckContext) -> None:
-    """The same of shares."""
+    """A client that leaves a queue leaves its owners the shares they have through another one."""
     for share in (SLOT, WRITE):
         await _moves(context, share)
 
