@@ -132,6 +132,7 @@ async def _wait_elsewhere(context: CheckContext, share: Share | None) -> None:
     for request in requests[1:]:
         signal = signals[request.owner]
         signal.clear()
+        await _positions(other, [request])  # it may have been woken before: then it looks
         await engine_of(client).release(held.pop(0))
         await engine_of(other).wait(signal, core_of(other).world.now() + context.timeout)
         expect(signal.is_set(), "a waiter that had asked through another client was not woken")
