@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import math
 import os
 import signal
 import socket
@@ -175,6 +176,7 @@ class _Process:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
+            node.failed_logins.flush(math.inf)
             if isinstance(self._auditor, FileAudit):
                 self._auditor.close()
 
