@@ -16,7 +16,8 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Generator
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 import uvicorn
 
@@ -33,6 +34,7 @@ from .handlers import Service
 from .node import CALL_S, Auditor, Node
 from .protocol import LimitedProtocol
 from .tickets import Tickets
+from .tls_listener import TlsListener
 from .workers import supervise
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
@@ -234,7 +236,17 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        config, context = self.config, self.config.ssl
+        if context is None or sockets is None:
+            await super().startup(sockets)
+        else:
+            connections = self.server_state.connections
+            make = partial(LimitedProtocol, config, self.server_state, self.lifespan.state)
+            self.servers = [
+                cast("asyncio.Server", TlsListener(one, config.backlog, context, make, connections))
+                for one in sockets
+            ]
+            self.started = True
         self.on_start()
 
 
