@@ -84,6 +84,9 @@ def test_a_service_does_not_stand_on_another_one(program: Program) -> None:
     refused = program.run("serve", "--insecure", "--url", "http://127.0.0.1:9")
     assert refused.returncode == 78
     assert "http://127.0.0.1:9 is a lock service itself: name the store behind it" in refused.stderr
+    refused = program.run("serve", "--insecure", "--url", f"http://{PLANTED}@127.0.0.1:9")
+    assert "http://127.0.0.1:9 is a lock service itself" in refused.stderr
+    assert PLANTED not in refused.stderr
 
 
 def test_a_service_that_is_not_there_is_unavailable(program: Program, tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
+import socket
 import stat
 from pathlib import Path
 
 import pytest
 
+from fencelock.service.audit import FailedLogins
 from tests.cli.program import Program, eventually
 from tests.service.nodes import Node, answer_of, configured, held, new_id
 
@@ -268,6 +271,42 @@ def test_the_audit_has_a_line_for_what_happened(program: Program) -> None:
     ]
     assert {one["peer"] for one in lines} == {"127.0.0.1"}
     assert stat.S_IMODE(audit.stat().st_mode) == 0o600
+
+
+def test_failed_logins_are_counted_and_not_written_one_by_one(program: Program) -> None:
+    """Strangers cause the first line of an address in a minute, and one for the rest of it."""
+    audit = program.folder / "audit.log"
+    tokens = Tokens(program, "a")
+    node = start(program, f'audit = "{audit}"\n' + identity(tokens, "a", right("", *VERBS)))
+    sources = ["127.0.0.1"] * 5 + ["127.0.0.2"]
+    request = b"GET /v1/about HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n"
+    peers = [socket.create_connection((node.host, node.port), 60, (one, 0)) for one in sources]
+    for peer in peers:
+        peer.sendall(request)
+    assert [answer_of(peer).status for peer in peers] == [401] * 6
+    assert node.stop() == 0
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert {(one["event"], one["problem"]) for one in lines} == {("refused", "unauthorized")}
+    assert sorted((one["peer"], one["times"]) for one in lines) == [
+        ("127.0.0.1", 1),
+        ("127.0.0.1", 4),
+        ("127.0.0.2", 1),
+    ]
+
+
+def test_failed_logins_of_many_addresses_are_few_lines() -> None:
+    lines: list[tuple[str, int]] = []
+    logins = FailedLogins(lambda peer, times: lines.append((peer, times)))
+    for minute in range(2):
+        lines.clear()
+        for number in range(3000):
+            logins.add(f"10.0.0.{number % 1000}", 60.0 * minute + number / 3000)
+        logins.flush(60.0 * minute + 30.0)
+        assert lines == [(f"10.0.0.{number}", 1) for number in range(100)]
+        logins.flush(60.0 * minute + 60.0)
+        assert lines[100:] == [*((f"10.0.0.{number}", 2) for number in range(100)), ("", 2700)]
+    logins.flush(math.inf)
+    assert len(lines) == 201
 
 
 def test_a_full_disk_stops_revocations_and_not_locks(program: Program) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program, eventually
+from tests.servers.tls import make_certificate
 from tests.service.nodes import Node, answer_of, held, new_id
 
 pytestmark = pytest.mark.timeout(400)
@@ -163,14 +165,47 @@ def test_a_connection_too_many_is_refused_and_the_engine_keeps_its_descriptors(
     assert "Traceback" not in said
 
 
-def limited(program: Program, files: int) -> Node:
+def test_handshakes_that_are_not_begun_count_as_connections_and_end(program: Program) -> None:
+    """Strangers who connect and speak no TLS: clients are served meanwhile, and new ones after."""
+    certificate, key = make_certificate(program.folder)
+    node = limited(program, 160, "--tls-cert", str(certificate), "--tls-key", str(key))
+    context = ssl.create_default_context(cafile=str(certificate))
+
+    def connect() -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(node.host, node.port, timeout=60, context=context)
+
+    def about(connection: http.client.HTTPSConnection) -> int:
+        connection.request("GET", "/v1/about")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    kept = connect()
+    assert about(kept) == 200
+    with opened(node, 300) as peers, contextlib.closing(kept):
+        for peer in peers[59:]:
+            assert ended(peer)  # with the one that is served, these are too many
+        assert descriptors(node) < 130
+        assert about(kept) == 200
+        for peer in peers:
+            assert ended(peer)
+        with contextlib.closing(connect()) as new:
+            assert about(new) == 200
+    assert node.stop() == 0
+    assert node.process.stderr is not None
+    said = node.process.stderr.read()
+    assert "raise the limit of open files" in said
+    assert len(said.splitlines()) < 5
+
+
+def limited(program: Program, files: int, *words: str) -> Node:
     """A node that may open so many files."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
     try:
-        return Node(program, "--insecure", "--drain", "0s")
+        return Node(program, "--insecure", "--drain", "0s", *words)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 

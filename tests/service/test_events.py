@@ -90,6 +90,23 @@ def test_a_lease_that_runs_out_has_expired_and_its_holder_has_lost_it(node: Node
         assert not [event for event in stream.seen if event.kind == "released"]
 
 
+def test_a_release_of_what_is_no_longer_held_is_told_and_a_repeated_one_is_not(node: Node) -> None:
+    repeated, lease = node.acquire("r/repeated", ttl=600), node.acquire("r/late", ttl=600)
+    with Stream(node, "r/") as stream:
+        stream.snapshot()
+        assert [node.release(repeated) for _ in range(2)] == [[True], [False]]
+        node.call("revoke", {"name": "r/late", "reason": "it hangs"})
+        other = node.acquire("r/late", ttl=600)
+        assert node.release(lease) == [False]
+        told = stream.until(lambda event: event.kind == "refused")
+        assert (told.name, told.data["problem"], told.data["by"]) == (
+            "r/late",
+            "not-held",
+            "anonymous",
+        )
+        assert node.release(other) == [True]
+
+
 def test_a_revocation_is_told_with_its_reason_and_by_whom(node: Node) -> None:
     lease = node.acquire("v", ttl=600)
     with Stream(node, "v") as stream:

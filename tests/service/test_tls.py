@@ -14,6 +14,7 @@ import pytest
 from tests.cli.program import Program, eventually
 from tests.servers.tls import make_certificate
 from tests.service.nodes import Node
+from tests.service.test_access import Tokens, identity, right, start
 
 
 def made(folder: Path) -> tuple[Path, Path]:
@@ -147,6 +148,32 @@ def test_a_client_that_is_idle_keeps_no_node_from_stopping(pair: Pair) -> None:
             assert pair.node.stop() == 0
     assert pair.node.process.stderr is not None
     assert pair.node.process.stderr.read() == ""
+
+
+def test_a_handshake_that_is_under_way_keeps_no_node_from_stopping(pair: Pair) -> None:
+    where = (pair.node.host, pair.node.port)
+    with socket.create_connection(where, 60), socket.create_connection(where, 60) as half:
+        half.sendall(b"\x16\x03\x01\x02\x00\x01")
+        assert pair.get(trusting(pair.certificate)) == 200
+        assert pair.node.stop() == 0
+    assert pair.node.process.stderr is not None
+    assert pair.node.process.stderr.read() == ""
+
+
+def test_the_address_of_a_client_is_known(program: Program) -> None:
+    """Failed logins are slowed and audited by it."""
+    tokens = Tokens(program, "a")
+    audit = program.folder / "audit.log"
+    certificate, key = made(program.folder / "server")
+    text = f'audit = "{audit}"\n' + identity(tokens, "a", right("", "acquire"))
+    node = start(program, text, "--tls-cert", str(certificate), "--tls-key", str(key))
+    connection = http.client.HTTPSConnection(
+        node.host, node.port, timeout=60, context=trusting(certificate)
+    )
+    connection.request("GET", "/v1/about")
+    assert connection.getresponse().status == 401
+    connection.close()
+    assert '"peer": "127.0.0.1"' in audit.read_text()
 
 
 @pytest.mark.parametrize("what", ["missing", "no certificate", "another key", "no authority"])

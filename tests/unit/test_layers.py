@@ -78,6 +78,7 @@ EDGES = {
     "config",
     "protocol",
     "server",
+    "tls_listener",
     "workers",
 }  # of `service`: sockets, files, signals and the event loop
 FLAVORS = {"sync", "aio", "several_sync", "several_aio"}  # and those of `recipes`

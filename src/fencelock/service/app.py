@@ -130,8 +130,9 @@ class App:
         try:
             return node.access.identify(headers)
         except Problem:
-            node.auditor.write("refused", ANONYMOUS.name, peer, {"problem": "unauthorized"})
-            await sleep(node.world, node.access.failed(peer, node.world.now()))
+            now = node.world.now()
+            node.failed_logins.add(peer, now)
+            await sleep(node.world, node.access.failed(peer, now))
             raise
 
     def _check_host(self, headers: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """The audit: one JSON object on a line for each grant, refusal, release, loss and revocation.
 
-No line has an id or a token. A file that cannot be written stops revocations, not locks.
+No line has an id or a token. A file that cannot be written stops revocations, not locks. Failed
+logins, which everybody can cause who reaches the port, are counted: a minute has few lines of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import os
 from collections.abc import Callable, Mapping
 
 from ..errors import Misconfigured
+
+COUNTED_S = 60.0  # for which failed logins of one address are counted before they are written
+PEERS_MAX = 100  # addresses that are counted by themselves, and the rest together
 
 
 class NoAudit:
@@ -69,3 +73,37 @@ class FileAudit:
 
     def close(self) -> None:
         os.close(self._file)
+
+
+class FailedLogins:
+    """Writes the first failed login of an address at once, and the others of a minute as one line.
+
+    Those of the addresses after the first hundred of a minute are one line without an address.
+    """
+
+    def __init__(self, write: Callable[[str, int], None]) -> None:
+        self._write = write
+        self._counts: dict[str, int] = {}
+        """By address, how many were not written."""
+        self._until = 0.0
+
+    def add(self, peer: str, now: float) -> None:
+        """Count one more."""
+        self.flush(now)
+        if not self._counts:
+            self._until = now + COUNTED_S
+        if peer in self._counts:
+            self._counts[peer] += 1
+        elif len(self._counts) < PEERS_MAX:
+            self._counts[peer] = 0
+            self._write(peer, 1)
+        else:
+            self._counts[""] = self._counts.get("", 0) + 1
+
+    def flush(self, now: float) -> None:
+        """Write what was counted, if the minute is over."""
+        if now >= self._until and self._counts:
+            counts, self._counts = self._counts, {}
+            for peer, times in counts.items():
+                if times:
+                    self._write(peer, times)

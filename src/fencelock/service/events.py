@@ -375,6 +375,10 @@ class Events:
         now = self._node.world.now()
         if what == "released" and facts["released"]:
             self._known.released.add((str(name), int(str(facts["fence"]))))
+        elif what == "released" and not facts["again"]:
+            self._tell(
+                text, _event(kind="refused", name=text, problem="not-held", by=identity), now
+            )
         elif what == "revoked" and facts["revoked"]:
             self._known.revoked[str(name)] = (str(facts["reason"]), identity)
             self._wake.set()

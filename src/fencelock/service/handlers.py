@@ -250,14 +250,18 @@ async def release(service: Service, call: Call, body: messages.Release) -> Answe
     """Give locks back. Their ids are spent, so that a delayed acquire does not take them again."""
     node, tickets, _ = service
     grants = [_grant(call, lease, lease.ttl) for lease in body.leases]
+    copies = [
+        node.is_spent(grant.owner, lease.attempt)
+        for grant, lease in zip(grants, body.leases, strict=True)
+    ]
     for grant, lease in zip(grants, body.leases, strict=True):
         node.spend(grant.owner, lease.attempt)
         await tickets.forget(grant.owner)
     freed = await _each(node, [partial(_released, node, grant) for grant in grants])
-    for grant, was in zip(grants, freed, strict=True):
+    for grant, was, again in zip(grants, freed, copies, strict=True):
         node.access.holds_no_more(call.identity, grant.owner)
         node.tally.released(grant)
-        facts = {"name": grant.name, "fence": grant.fence, "released": was}
+        facts = {"name": grant.name, "fence": grant.fence, "released": was, "again": again}
         node.auditor.write("released", call.identity.name, call.peer, facts)
     return Answer(messages.Released(leases=[messages.Freed(was) for was in freed]))
 

@@ -17,7 +17,8 @@ from ..engine import Engine
 from ..errors import FencelockError, Unavailable
 from ..model import Finding, Request, Share
 from ..world import Signal, World, sleep
-from .access import Access
+from .access import ANONYMOUS, Access
+from .audit import FailedLogins
 from .messages import Call
 from .observations import Observations
 from .problems import Problem, broken
@@ -66,6 +67,7 @@ class Node:
         self.engine = engine
         self.access = access
         self.auditor = auditor
+        self.failed_logins = FailedLogins(self._audit_logins)
         self.limits = limits
         self.tally = Tally(world, engine)
         self.observations = Observations(world, engine)
@@ -86,6 +88,10 @@ class Node:
         self._diagnosis: tuple[float, list[Finding]] | None = None
         self._ticked_at = self._frozen_at = world.now()
         self._frozen_at -= STALL_S
+
+    def _audit_logins(self, peer: str, times: int) -> None:
+        facts = {"problem": "unauthorized", "times": times}
+        self.auditor.write("refused", ANONYMOUS.name, peer, facts)
 
     # The engine.
 
@@ -255,6 +261,7 @@ class Node:
                 self._frozen_at = now
             self._ticked_at = now
             self.tally.sweep()
+            self.failed_logins.flush(now)
             await sleep(self.world, TICK_S)
 
     def stalled(self) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import resource
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -51,26 +52,16 @@ class LimitedProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
     _aborted = False
-    _full = False
+    full = False
     """Whether the last connection was refused, in this process."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > connections_max():
-            self._refuse_connection()
+            refuse_connection(self.transport.abort)
             return
-        LimitedProtocol._full = False
+        LimitedProtocol.full = False
         self._start_timer()
-
-    def _refuse_connection(self) -> None:
-        if not LimitedProtocol._full:
-            LimitedProtocol._full = True
-            _log.warning(
-                "there are %d connections, and no descriptors for more: raise the limit of open "
-                "files, or start another node",
-                connections_max(),
-            )
-        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -179,3 +170,15 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
+
+
+def refuse_connection(close: Callable[[], object]) -> None:
+    """Close a connection too many; the first one is logged."""
+    if not LimitedProtocol.full:
+        LimitedProtocol.full = True
+        _log.warning(
+            "there are %d connections, and no descriptors for more: raise the limit of open "
+            "files, or start another node",
+            connections_max(),
+        )
+    close()

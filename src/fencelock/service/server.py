@@ -10,12 +10,14 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import math
 import os
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Generator
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 import uvicorn
 
@@ -32,6 +34,7 @@ from .handlers import Service
 from .node import CALL_S, Auditor, Node
 from .protocol import LimitedProtocol
 from .tickets import Tickets
+from .tls_listener import TlsListener
 from .workers import supervise
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
@@ -175,6 +178,7 @@ class _Process:
             for job in jobs:
                 job.cancel()
             await asyncio.gather(*jobs, return_exceptions=True)
+            node.failed_logins.flush(math.inf)
             if isinstance(self._auditor, FileAudit):
                 self._auditor.close()
 
@@ -232,7 +236,17 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        config, context = self.config, self.config.ssl
+        if context is None or sockets is None:
+            await super().startup(sockets)
+        else:
+            connections = self.server_state.connections
+            make = partial(LimitedProtocol, config, self.server_state, self.lifespan.state)
+            self.servers = [
+                cast("asyncio.Server", TlsListener(one, config.backlog, context, make, connections))
+                for one in sockets
+            ]
+            self.started = True
         self.on_start()
 
 

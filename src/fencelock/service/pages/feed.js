@@ -15,6 +15,7 @@ const PROBLEMS = {
   forbidden: "was refused: it has no right to this name", quota: "was refused: its quota is used up",
   "id-spent": "was refused: a delayed copy of a call whose lock was given back",
   "unsupported-safety": "was refused: the engine does not promise the safety it demands", unauthorized: "was refused: no valid token",
+  "not-held": "wanted to release what was no longer its own: its lease had ended, and what it did since was not protected:",
 };
 
 function Words({ kind, event }) {
