@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from fencelock.engines.redis import scripts
 from fencelock.engines.redis.keys import holders_of, keys_of, observers_of, remembered_of
 from fencelock.engines.redlock.scripts import script as redlock_script
+from fencelock.sim.model_redis import ModelRedis
 from tests.servers.clock import Clock
 from tests.servers.redis import Redis
 from tests.servers.resp import Line, ReplyError
 from tests.servers.server import Missing, until
-from tests.sim.model_redis import ModelRedis
 
 KEYS = keys_of("seat", "")
 SIDE = f"{KEYS.record}:revoked"

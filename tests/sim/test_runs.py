@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from fencelock.judge import History, verdict
+from fencelock.sim.network import Conditions, Network
 from tests.sim import survey
 from tests.sim.backends import BACKENDS
 from tests.sim.flaws import FLAWS, planted
 from tests.sim.harness import Run
-from tests.sim.network import Conditions, Network
 from tests.sim.plan import CLIMATES, CUTS, Plan, Visit, draw_plan
 from tests.sim.runs import Broken, command, examine, faults, main
 

@@ -2,18 +2,18 @@
 
 The scripts are run unchanged; only the commands they call are modelled, and of those only what the
 scripts use. That is done in Lua (`model_redis.lua`), where the scripts are. The clock is handed in.
-What the model answers is held against a real server by `test_models.py`.
+What the model answers is held against a real server by `tests/sim/test_models.py`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from hiredis import ReplyError
 
-from tests.sim import lua
+from . import lua
 
 
 class Sight:
@@ -87,7 +87,7 @@ class ModelRedis:
             return ReplyError(lua.refused(error))
         if type(reply) is not tuple:
             return reply
-        sum, *values = reply
+        sum, *values = cast("tuple[Any, ...]", reply)
         if sum & 1:
             self.is_new = True
         if sum < 4:

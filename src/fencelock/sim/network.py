@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from fencelock.sim.world import Simulation
+from .world import Simulation
 
 Action = Callable[[], object]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import hiredis
 
-from fencelock.sim.world import WALL_S
-from tests.sim.model_redis import Command, ModelRedis, understood
-from tests.sim.network import Action, Host, Network, Pipe
+from .model_redis import Command, ModelRedis, understood
+from .network import Action, Host, Network, Pipe
+from .world import WALL_S
 
 Heard = Callable[[list[Any]], None]
 Ended = Callable[[str], None]
