@@ -265,7 +265,8 @@ class SimConnection:
         latest = min(COPY_S, *(want.get("ttl", COPY_S) / 2 for want in wants), COPY_S)
         network, node = self._edge.network, self._node
         conditions = network.conditions
-        if network.happens(conditions.copied or conditions.doubled):
+        way = (self._edge.host.name, node.name)
+        if network.happens(conditions.copied or conditions.doubled, way):
             later = network.simulation.now + latest * network.simulation.random() ** 2
             network.simulation.at(later, lambda: node.deliver(partial(node.copy, sent)))
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..engine import Engine
-from .network import Host
+from .network import Host, Way
 from .world import SimWorld
-
-Way = tuple[str, str]
 
 
 def pause(world: SimWorld, host: Host) -> None:

@@ -87,7 +87,7 @@ class ModelRedis:
             return ReplyError(lua.refused(error))
         if type(reply) is not tuple:
             return reply
-        sum, *values = cast("tuple[Any, ...]", reply)
+        sum, *values = cast("Any", reply)
         if sum & 1:
             self.is_new = True
         if sum < 4:

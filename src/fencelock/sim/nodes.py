@@ -9,7 +9,7 @@ from typing import Any
 import hiredis
 
 from .model_redis import Command, ModelRedis, understood
-from .network import Action, Host, Network, Pipe
+from .network import Action, Host, Network
 from .world import WALL_S
 
 Heard = Callable[[list[Any]], None]
@@ -129,8 +129,8 @@ class Connection:
         self._network = network
         self._node = node
         self._client = client
-        self.up = Pipe(network, client, node, partial(node.receive, self))
-        self.down = Pipe(network, node, client, heard)
+        self.up = network.pipe(client, node, partial(node.receive, self))
+        self.down = network.pipe(node, client, heard)
         self.send: Callable[[bytes], None] = self.up.carry
         """Sends requests; the replies come by themselves, or the end does."""
         if network.conditions.breaks:
@@ -151,8 +151,9 @@ class Connection:
             self.on_established()
 
     def _carry_or_break(self, payload: bytes) -> None:
-        if self._network.happens(self._network.conditions.breaks):
-            if self._network.happens(0.5):
+        way = (self._client.name, self._node.name)
+        if self._network.happens(self._network.conditions.breaks, way):
+            if self._network.happens(0.5, way):
                 self.up.carry(payload)
             self._break()
         else:
@@ -161,7 +162,7 @@ class Connection:
     def _break(self) -> None:
         """The connection breaks; neither end hears anything more from the other."""
         self.down.broken = True
-        farewell = Pipe(self._network, self._node, self._client, _ignore)
+        farewell = self._network.pipe(self._node, self._client, _ignore)
         farewell.send(partial(self.lost, "broken"))
         self.up.send(partial(self._node.leave, self))
 

@@ -46,8 +46,9 @@ class RedisBackend(Backend):
             self._looks_at = (b"", self._shares + b":queue", self._shares + b":revoked")
 
     def _hosts(self) -> list[Any]:
-        random, hosts = self.network.simulation.random, list[Any]()
+        hosts = list[Any]()
         for number in range(self.nodes):
+            random = self.network.simulation.stream(f"clock node-{number}")
             ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
             hosts.append(Node(self.network, f"node-{number}", ahead, pace))
         return hosts
