@@ -36,13 +36,15 @@ None for a script that a server knows already, or does not; and the words for th
 
 def understood(words: Sequence[Any]) -> Command:
     """What the words of a request mean: the same for every server that is sent them."""
-    kind = words[0]
+    kind = words[0].upper()
     if kind == b"EVALSHA":
         return kind, words[1], None, (int(words[2]), *words[3:])
     if kind == b"EVAL":
         return kind, *lua.learn(words[1]), (int(words[2]), *words[3:])
     if kind == b"SCRIPT":
         return kind, *lua.learn(words[2]), ()
+    if kind == b"SET":  # its options, as its name, may be written in any case
+        words = [kind, *words[1:3], *(word.upper() for word in words[3:])]
     return kind, b"", lua.ask, words
 
 

@@ -58,6 +58,11 @@ class Node(Host):
     def wall_us(self) -> float:
         return (WALL_S + self.ahead + self._pace * self._simulation.now) * 1e6
 
+    def slew(self, pace: float) -> None:
+        """Let its clock run at another pace from now on; it does not step."""
+        self.ahead += (self._pace - pace) * self._simulation.now
+        self._pace = pace
+
     def deliver(self, action: Action) -> None:
         """A machine answers for a process that is gone: what comes for it is refused."""
         if self.is_paused:
