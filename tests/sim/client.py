@@ -16,12 +16,12 @@ from fencelock.engine import Address, Engine
 from fencelock.errors import EngineError, FencelockError, LeaseLost, NotAcquired, OutcomeUnknown
 from fencelock.judge import History
 from fencelock.model import Busy, Grant, Request, Share, Together, Traits, role_of
+from fencelock.sim.network import Host, Network
+from fencelock.sim.resource import Desk, Register, increase
 from fencelock.sim.world import Cancelled, Task
 from fencelock.world import sleep
-from tests.sim.network import Host, Network
 from tests.sim.plan import NAME, Visit
 from tests.sim.recipes import VISITS
-from tests.sim.resource import Desk, Register, increase
 
 if TYPE_CHECKING:
     from tests.sim.harness import Run

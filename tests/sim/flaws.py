@@ -33,9 +33,9 @@ from fencelock.engines.waiters import Waiters
 from fencelock.errors import OutcomeUnknown, Unavailable
 from fencelock.model import Busy, Grant, Request, granted, next_fence
 from fencelock.sim import world
+from fencelock.sim.resource import Desk, Register
 from fencelock.sim.world import SimWorld
 from fencelock.world import NO_LIMIT, World, sleep
-from tests.sim.resource import Desk, Register
 
 Patch = pytest.MonkeyPatch
 

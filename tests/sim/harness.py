@@ -25,16 +25,17 @@ from fencelock._client.pending import ECHO_S, PASS_S
 from fencelock.judge import History, Promises, Ruling, Verdict, verdict
 from fencelock.recipes.barrier import slots_name
 from fencelock.service.tickets import KEEP_S
+from fencelock.sim.backends import Backend
+from fencelock.sim.network import Conditions, Network
+from fencelock.sim.resource import REGISTER, Register
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import Simulation
 from fencelock.world import GRACE_S
-from tests.sim.backends import BACKENDS, Backend
+from tests.sim.backends import BACKENDS
 from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS
-from tests.sim.network import Conditions, Network
 from tests.sim.observer import WITNESSED, Observer, SharesObserver
 from tests.sim.plan import CUTS, NAME, NAMES, TTLS, Fault, Plan, Visit
-from tests.sim.resource import REGISTER, Register
 from tests.sim.service import ServiceBackend
 
 PLAYED: dict[str, type[Backend]] = {**BACKENDS, "service": ServiceBackend}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from fencelock.engines.memory import LOOK_S, Store
 from fencelock.engines.units import CLAIM_S
+from fencelock.sim.store import queue_of, record_of
 
 if TYPE_CHECKING:
     from fencelock._client.hold_state import HoldState
@@ -29,18 +30,6 @@ TELL_S = 1e-6  # rounding, where two clocks are compared
 
 class Violation(AssertionError):
     """A promise was broken."""
-
-
-def record_of(store: Store, lock: str = NAME) -> Record | None:
-    """Who has the lock, as the store has it."""
-    name = store.names.get(("lock", lock))
-    return None if name is None else next(iter(name.records.values()), None)
-
-
-def queue_of(store: Store, kind: str = "lock", lock: str = NAME) -> list[str]:
-    """The owners that wait, as the store has them."""
-    name = store.names.get((kind, lock))
-    return [] if name is None else list(name.queue)
 
 
 class JudgedStore(Store):
@@ -141,7 +130,7 @@ class Judge:
     def _see_that_it_is_true(
         self, tenure: HoldState, record: Record, believed: float, expiry: float
     ) -> None:
-        is_kept = record_of(self._run.store) is record or record.owner in self.revoked
+        is_kept = record_of(self._run.store, NAME) is record or record.owner in self.revoked
         if not is_kept:  # a revoked holder may believe until it hears of it, or its time ends
             raise Violation(f"fence {record.fence} is believed in and no longer the engine's")
         if tenure.grant.fence != record.fence:
@@ -153,7 +142,7 @@ class Judge:
             )
 
     def _look_at_waiters(self, now: float) -> None:
-        record = record_of(self._run.store)
+        record = record_of(self._run.store, NAME)
         is_free = record is None or self._run.server.true_time(record.expires_at) <= now
         if not is_free or not any(self._is_undisturbed(*who) for who in self._arrived.items()):
             self._free_since = None
@@ -173,5 +162,5 @@ class Judge:
 
     def request_timeout(self) -> float:
         """How long a newcomer may have to wait when all who still stand in the queue are dead."""
-        dead = len(queue_of(self._run.store))
+        dead = len(queue_of(self._run.store, "lock", NAME))
         return dead * CLAIM_S + self._slowest_look

@@ -18,10 +18,11 @@ from fencelock.engines.memory import MemoryEngine
 from fencelock.engines.units import FORGET_S
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.model import Busy, Grant, Request
+from fencelock.sim.store import queue_of, record_of
 from fencelock.sim.world import Simulation, SimWorld, Task
 from fencelock.world import GRACE_S, sleep
 from tests.sim.fault_profiles import FaultProfile
-from tests.sim.judge import NAME, Judge, JudgedStore, Violation, queue_of, record_of
+from tests.sim.judge import NAME, Judge, JudgedStore, Violation
 from tests.sim.remote import Remote
 
 R = TypeVar("R")
@@ -185,7 +186,7 @@ class MemoryRun:
 
     async def _revoke(self) -> None:
         """Take the lock from its holder."""
-        record = record_of(self.store)
+        record = record_of(self.store, NAME)
         if record is not None:
             self.judge.revoked.add(record.owner)
             await self.engine.revoke(NAME, "the nemesis wished so")
@@ -201,7 +202,7 @@ class MemoryRun:
         self._newcomer(self.judge.request_timeout())
         self.simulation.run(until=self.simulation.now + FORGET_S)
         self._newcomer(self.judge.request_timeout())
-        if queue_of(self.store):
+        if queue_of(self.store, "lock", NAME):
             raise Violation("the dead stand in the queue for ever")
 
     def _newcomer(self, request_timeout: float) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock.errors import FencelockError
+from fencelock.sim import faults
 from tests.sim.plan import Fault
 
 if TYPE_CHECKING:
@@ -20,12 +21,10 @@ def _pause(run: Run, fault: Fault) -> None:
     def resume() -> None:
         if not client.world.is_crashed:
             run.history.note(client.name, "resume")
-            client.world.resume()
-            client.host.wake()
+            faults.resume(client.world, client.host)
 
     run.history.note(client.name, "pause")
-    client.world.pause()
-    client.host.is_paused = True
+    faults.pause(client.world, client.host)
     run.later(fault.seconds, resume)
 
 
@@ -34,11 +33,9 @@ def _crash(run: Run, fault: Fault) -> None:
     if client.is_gone:
         return
     run.history.note(client.name, "crash")
-    client.world.crash()
-    client.host.is_down = True
     client.leave()
-    if fault.chance < 0.7 and client.world.edge is not None:  # else power failed: nobody is told
-        client.core.engine.close_nowait()
+    tells = fault.chance < 0.7 and client.world.edge is not None  # else power failed
+    faults.crash(client.world, client.host, client.core.engine if tells else None)
 
 
 def _restart(run: Run, fault: Fault) -> None:
@@ -111,9 +108,8 @@ def _cut(run: Run, fault: Fault) -> None:
     everybody = [one.name for one in run.clients]
     if run.backend.is_tiered:
         everybody += [server for server in servers if server != node]
-    up = [(client, server) for server in servers]
-    down = [(server, client) for server in servers]
-    isolated = [(one, node) for one in everybody] + [(node, one) for one in everybody]
+    up, down = faults.ways([client], servers), faults.ways(servers, [client])
+    isolated = faults.ways(everybody, [node]) + faults.ways([node], everybody)
     part = [way for way in up + down if node not in way]
     cuts = {"cut": up + down, "cut_up": up, "cut_down": down, "cut_node": isolated}
     ways = cuts.get(fault.kind, part)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fencelock._client.hold_state import HoldState
 from fencelock.judge import Violation
 from fencelock.model import units_of
-from tests.sim.backends import Backend, Held
+from fencelock.sim.backends import Backend, Held
 
 if TYPE_CHECKING:
     from tests.sim.harness import Run

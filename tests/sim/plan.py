@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from fencelock._client.lock_options import READ, WRITE, semaphore_share
 from fencelock.model import Share
-from tests.sim.network import Conditions
+from fencelock.sim.network import Conditions
 
 T = TypeVar("T")
 

@@ -19,10 +19,10 @@ from fencelock.recipes.barrier import Rendezvous
 from fencelock.recipes.election import LeaderElection
 from fencelock.recipes.latch import CountDown
 from fencelock.recipes.several import acquire_all, hold_of, in_order, release_all
+from fencelock.sim.resource import REGISTER, Desk, increase
 from fencelock.sim.world import Cancelled
 from fencelock.world import sleep
 from tests.sim.plan import NAME, Latch, Visit
-from tests.sim.resource import REGISTER, Desk, increase
 
 if TYPE_CHECKING:
     from tests.sim.client import Client

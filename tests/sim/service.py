@@ -36,12 +36,12 @@ from fencelock.service.messages import Answer, Call
 from fencelock.service.node import Limits, Node, owner_of
 from fencelock.service.problems import Problem
 from fencelock.service.tickets import Tickets
+from fencelock.sim.network import Action, Host, Network
+from fencelock.sim.nodes import Connection
+from fencelock.sim.store import Remote, StoreBackend
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import SimWorld
 from fencelock.world import World
-from tests.sim.backends import Remote, StoreBackend
-from tests.sim.network import Action, Host, Network
-from tests.sim.nodes import Connection
 from tests.sim.plan import NAME
 
 NODES = 2
@@ -265,7 +265,8 @@ class SimConnection:
         latest = min(COPY_S, *(want.get("ttl", COPY_S) / 2 for want in wants), COPY_S)
         network, node = self._edge.network, self._node
         conditions = network.conditions
-        if network.happens(conditions.copied or conditions.doubled):
+        way = (self._edge.host.name, node.name)
+        if network.happens(conditions.copied or conditions.doubled, way):
             later = network.simulation.now + latest * network.simulation.random() ** 2
             network.simulation.at(later, lambda: node.deliver(partial(node.copy, sent)))
 

@@ -16,11 +16,11 @@ from fencelock.engines.memory import MemoryEngine, Store
 from fencelock.engines.units import CLAIM_S
 from fencelock.errors import Revoked, Unavailable
 from fencelock.model import Busy, Request
+from fencelock.sim.network import Conditions, Host, Network, Pipe
 from fencelock.sim.world import Cancelled, Simulation, SimWorld
 from fencelock.testing.faulty import Faults, FaultyEngine
 from fencelock.world import GRACE_S, Job, sleep
 from tests.sim.memory_run import Hold
-from tests.sim.network import Conditions, Host, Network, Pipe
 
 NAME = "seat"
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from fencelock.engines.redis import scripts
 from fencelock.engines.redis.keys import holders_of, keys_of, observers_of, remembered_of
 from fencelock.engines.redlock.scripts import script as redlock_script
+from fencelock.sim.model_redis import ModelRedis
 from tests.servers.clock import Clock
 from tests.servers.redis import Redis
 from tests.servers.resp import Line, ReplyError
 from tests.servers.server import Missing, until
-from tests.sim.model_redis import ModelRedis
 
 KEYS = keys_of("seat", "")
 SIDE = f"{KEYS.record}:revoked"
@@ -177,6 +177,12 @@ class Pair:
         packed = [word if isinstance(word, bytes) else str(word).encode() for word in request]
         return theirs, _text(self.model.execute(packed))
 
+    def same(self, *request: Any) -> Any:
+        """Send one command to both, and see that they say the same."""
+        theirs, ours = self._both(list(request))
+        assert self.alike(theirs, ours), f"{request}: {theirs!r} and not {ours!r}"
+        return theirs
+
     def compare_what_is_kept(self) -> None:
         """All keys, with what is in them and how long they live."""
         for key in ALL:
@@ -249,3 +255,21 @@ def test_the_model_of_redis_answers_as_a_server_does(pair: Pair, story: list[Any
         else:
             pair.ask(name, argument, words)
     pair.compare_what_is_kept()
+
+
+def test_commands_of_other_clients_are_answered_as_a_server_does(pair: Pair) -> None:
+    """What articles print: names in any case, a counter, the release script as text."""
+    owned = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end"
+    pair.begin()
+    assert pair.same("set", "seat", "me", "nx", "px", 30000) == "OK"
+    assert pair.same("SET", "seat", "other", "NX", "PX", 30000) is None
+    assert pair.same("Get", "seat") == "me"
+    pair.same("eval", owned, 1, "seat", "other")
+    assert pair.same("eval", owned, 1, "seat", "me") == 1
+    assert [pair.same("incr", "count") for _ in range(3)] == [1, 2, 3]
+    pair.same("set", "text", "one")
+    pair.same("INCR", "text")
+    assert pair.same("get", "count") == "3"
+    pair.same("pexpire", "count", 60000)
+    pair.same("incr", "count")
+    pair.same("pttl", "count")

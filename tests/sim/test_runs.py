@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from fencelock.judge import History, verdict
+from fencelock.sim.network import Conditions, Network, Way
 from tests.sim import survey
 from tests.sim.backends import BACKENDS
 from tests.sim.flaws import FLAWS, planted
 from tests.sim.harness import Run
-from tests.sim.network import Conditions, Network
 from tests.sim.plan import CLIMATES, CUTS, Plan, Visit, draw_plan
 from tests.sim.runs import Broken, command, examine, faults, main
 
@@ -85,8 +85,8 @@ def test_messages_are_lost_doubled_and_overtaken_and_connections_break(
     happened: set[float] = set()
     happens = Network.happens
 
-    def seen(self: Network, chance: float) -> bool:
-        if happens(self, chance):
+    def seen(self: Network, chance: float, way: Way) -> bool:
+        if happens(self, chance, way):
             happened.add(chance)
             return True
         return False

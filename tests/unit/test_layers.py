@@ -50,7 +50,10 @@ SIDES = {
         {"errors", "model", "wires", "world"},
         {"sync", "aio", "judge", "recipes", "service"},
     ),
-    "sim": ({"errors", "model", "world"}, set[str]()),
+    "sim": (
+        {"errors", "model", "world", "engine", REGISTRY, "guards", "judge", "worlds"},
+        set[str](),
+    ),
     "wires": ({"errors", "model"}, set[str]()),
     REGISTRY: (
         {"errors", "model", "world", "engine", "observe", "wires"},
@@ -292,7 +295,11 @@ def test_imports_point_the_right_way() -> None:
             "aio, judge, recipes, service, sync may",
         ),
         ("worlds/threads.py", "from ..engine import Engine", "only errors, model, wires, world"),
-        ("sim/world.py", "from ..engine import Engine", "only errors, model, world"),
+        (
+            "sim/world.py",
+            "from ..sync import Client",
+            "only engine, engines, errors, guards, judge",
+        ),
         ("guards/sql.py", "from ..engine import Engine", "only errors, model, observe"),
         ("wires/disconnect_monitor.py", "from ..world import World", "only errors, model"),
         ("sync.py", "from .wires import disconnect_monitor", "sync may not import fencelock.wires"),

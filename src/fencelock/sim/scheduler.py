@@ -5,6 +5,10 @@
 * A step runs one task from one trap to the next, or does one thing that is due, such as
   delivering a message. Which of the ready tasks runs is drawn. Only in a trap is a task
   interrupted, cancelled, paused or crashed.
+* With ``draws="keyed"`` each consumer of chance has a stream of its own, named by what it is (a
+  process, a way of the network), and the ready tasks run in a fixed order: by the name of their
+  process, and within it as they became ready. So an edit that concerns one process moves nothing
+  of what another does, unless the two meet.
 * Time stands still while a task is ready, then jumps to the next timer.
 * Nothing runs for ever: too many steps, or too much time, is an error.
 
@@ -19,9 +23,12 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Coroutine, Generator
 from types import coroutine
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from .tasks import TRAP, Cancelled, Flag, Process, Task
+
+Draw: TypeAlias = Callable[[], float]
+Draws: TypeAlias = Literal["one", "keyed"]
 
 STEPS_MAX = 1_000_000
 TIME_MAX_S = 86_400.0
@@ -35,12 +42,19 @@ class Scheduler:
     """Runs tasks, one step of one task at a time."""
 
     def __init__(
-        self, seed: int, *, steps_max: int = STEPS_MAX, time_max: float = TIME_MAX_S
+        self,
+        seed: int,
+        *,
+        steps_max: int = STEPS_MAX,
+        time_max: float = TIME_MAX_S,
+        draws: Draws = "one",
     ) -> None:
         self.seed = seed
+        self.is_keyed = draws == "keyed"
         self.steps_max = steps_max
         self.time_max = time_max
-        self.random = random.Random(seed).random
+        self.random: Draw = _no_common_stream if self.is_keyed else random.Random(seed).random
+        self._streams: dict[str, Draw] = {}
         self.now = 0.0
         self.steps = 0
         self._events: list[float | str | tuple[object, ...]] = [0.0]
@@ -60,11 +74,23 @@ class Scheduler:
     def begin(self, work: Coroutine[Any, Any, Any], process: Process, label: str) -> Task:
         """Run a coroutine as a task of a process."""
         self._count = number = self._count + 1
-        task = Task(process, work, f"{process.name}/{label}#{number}")
+        if self.is_keyed:
+            process.begun = shown = process.begun + 1
+        else:
+            shown = number
+        task = Task(process, work, f"{process.name}/{label}#{shown}")
         self._tasks[task] = None
         task.ticket = number
         task.wake(number, None)
         return task
+
+    def stream(self, key: str) -> Draw:
+        """Where a consumer draws its chance from: one stream for all, or one for each key."""
+        if not self.is_keyed:
+            return self.random
+        if key not in self._streams:  # a seed that is a text is hashed the same on every Python
+            self._streams[key] = random.Random(f"{self.seed} {key}").random
+        return self._streams[key]
 
     def at(self, when: float, action: Callable[[], object]) -> None:
         """Do something at a moment: heal a network, say."""
@@ -113,7 +139,8 @@ class Scheduler:
         else:
             holds = until
         flag.is_on = flag.is_on  # an attribute of its own: it is read at every step
-        ready, draw, record = self.ready, self._draw, self._events.append
+        ready, record = self.ready, self._events.append
+        draw = self._take_first if self.is_keyed else self._draw
         try:
             while not flag.is_on and (holds is None or not holds()):
                 if not ready:
@@ -203,6 +230,12 @@ class Scheduler:
         task, ready[index] = ready[index], last
         return task
 
+    def _take_first(self) -> Task:
+        """Take, of the ready tasks of the process that is first by its name, the first."""
+        ready = self.ready
+        index = min(range(len(ready)), key=lambda place: ready[place].process.name)
+        return ready.pop(index)
+
     def _ended(self, task: Task, how: BaseException) -> None:
         """A task came to its end, with a result or without; what it raised is raised here."""
         del self._tasks[task]
@@ -255,6 +288,10 @@ class Scheduler:
 
     def _where(self) -> str:
         return f"seed {self.seed}, step {self.steps}, {self.now:.6f} s"
+
+
+def _no_common_stream() -> float:
+    raise RuntimeError("each consumer draws from a stream of its own here: see stream()")
 
 
 def _call(action: Callable[[], object]) -> None:

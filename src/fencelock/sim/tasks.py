@@ -25,6 +25,8 @@ class Process:
         """Where its tasks go that can run: one list for all processes."""
         self.held: list[Task] = []
         """Where they stay while the process is halted."""
+        self.begun = 0
+        """How many tasks it has begun, where tasks are counted for each process."""
         self.is_halted = False
         self.is_crashed = False
 

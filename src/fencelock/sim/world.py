@@ -72,6 +72,7 @@ class SimWorld(Process):
         """Gives the engines of this process their wires: the end of a simulated network."""
         self._ahead = ahead
         self._pace = pace
+        self._draw = simulation.stream(f"process {name}")
         self._park = cast("Callable[..., CoroutineType[Any, Any, bool]]", simulation.park)
         self.now: Callable[[], float] = lambda: ahead + pace * simulation.now
         """The clock of this process. Bound once: it is read on every step."""
@@ -96,10 +97,10 @@ class SimWorld(Process):
         return int((WALL_S + self.wall_ahead + self.simulation.now) * 1e6)
 
     def random(self) -> float:
-        return self.simulation.random()
+        return self._draw()
 
     def owner(self) -> str:
-        draw = self.simulation.random
+        draw = self._draw
         number = 0
         for _ in range(4):
             number = number << 32 | int(draw() * 2**32)

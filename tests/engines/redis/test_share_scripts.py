@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fencelock.engines.redis.keys import holders_of
 from fencelock.engines.redis.scripts import script
 from fencelock.model import READERS_MAX
-from tests.sim.model_redis import ModelRedis
+from fencelock.sim.model_redis import ModelRedis
 
 HOT, LONG = b"-- The hot path", b"-- What every script that meets a name of several holders shares"
 OWNERS = [letter * 32 for letter in "abcdef"]

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from fencelock.sim.world import Simulation
+from .scheduler import Draw
+from .world import Simulation
 
 Action = Callable[[], object]
+Way = tuple[str, str]
 
 
 class Conditions(NamedTuple):
@@ -32,6 +34,8 @@ class Conditions(NamedTuple):
     """It is late, and others come first."""
     copied: float = 0.0
     """A call of the service comes a second time, up to seconds later, as from a proxy."""
+    delay_min: float = 0.0
+    """No message takes less than that."""
 
 
 class Host:
@@ -71,8 +75,8 @@ class Pipe:
     ) -> None:
         self._network = network
         self._simulation = network.simulation
-        self._random = network.simulation.random
         self._way = (source.name, target.name)
+        self._random = network.stream(self._way)
         self._target = target
         self.take = take
         """Is given what was carried to the other end."""
@@ -90,7 +94,9 @@ class Pipe:
             self._hold()
             return
         simulation = self._simulation
-        when = simulation.now + network.delay_max * self._random() ** 3
+        when = simulation.now + network.delay_min + network.delay_span * self._random() ** 3
+        if network.slowed:
+            when += network.slowed.get(self._way, 0.0)
         if when < self._last:
             when = self._last
         else:
@@ -106,7 +112,8 @@ class Pipe:
             self._set_out()
 
     def _set_out(self) -> None:
-        self._last = max(self._last, self._simulation.now + self._network.delay())
+        network = self._network
+        self._last = max(self._last, self._simulation.now + network.delay(self._way, self._random))
         self._simulation.hand(self._last, self._arrive, None)
 
     def _arrive(self, _: None) -> None:
@@ -142,56 +149,68 @@ class Network:
 
     def __init__(self, simulation: Simulation, conditions: Conditions) -> None:
         self.simulation = simulation
-        self.change(conditions)
         self._random = simulation.random
-        self.cuts: dict[tuple[str, str], int] = {}
+        self.change(conditions)
+        self.slowed: dict[Way, float] = {}
+        """How much longer a message takes on each way that is slow."""
+        self.cuts: dict[Way, int] = {}
         """How many cuts there are on each way that is cut."""
-        self._holding: dict[tuple[str, str], list[Pipe]] = {}
-        self._last: dict[tuple[str, str], float] = {}
+        self._holding: dict[Way, list[Pipe]] = {}
+        self._last: dict[Way, float] = {}
 
     def change(self, conditions: Conditions) -> None:
         """Let messages fare like this from now on."""
         self.conditions = conditions
-        self.delay_max = conditions.delay_max  # it is read for every message
+        self.delay_min = conditions.delay_min  # these are read for every message
+        self.delay_span = conditions.delay_max - conditions.delay_min
 
-    def delay(self) -> float:
+    def stream(self, way: Way) -> Draw:
+        """Where that is drawn which befalls messages on this way."""
+        simulation = self.simulation
+        return simulation.stream(" ".join(("way", *way))) if simulation.is_keyed else self._random
+
+    def pipe(self, source: Host, target: Host, take: Callable[[Any], object]) -> Pipe:
+        """One direction of a new connection."""
+        return Pipe(self, source, target, take)
+
+    def delay(self, way: Way, random: Draw) -> float:
         """Draw how long a message is under way: short most of the time. A pipe does the same."""
-        return self.delay_max * self._random() ** 3
+        return self.delay_min + self.delay_span * random() ** 3 + self.slowed.get(way, 0.0)
 
-    def happens(self, chance: float) -> bool:
-        """Draw whether something happens."""
-        return chance > 0 and self._random() < chance
+    def happens(self, chance: float, way: Way) -> bool:
+        """Draw whether something happens on a way."""
+        return chance > 0 and self.stream(way)() < chance
 
-    def datagram(self, source: Host, target: Host, action: Action) -> None:
-        """Send something that may be lost, doubled or overtaken."""
-        conditions = self.conditions
-        way = (source.name, target.name)
-        copies = 2 if self.happens(conditions.doubled) else 1
+    def datagram(self, source: Host, target: Host, action: Action, what: str = "") -> None:
+        """Send what may be lost, doubled or overtaken; ``what`` names it for those who look on."""
+        conditions, way = self.conditions, (source.name, target.name)
+        random = self.stream(way)
+        copies = 2 if self.happens(conditions.doubled, way) else 1
         for _ in range(copies):
-            when = self.simulation.now + self.delay()
-            if self.happens(conditions.overtaken):
-                when += 5 * conditions.delay_max * self.simulation.random()
+            when = self.simulation.now + self.delay(way, random)
+            if self.happens(conditions.overtaken, way):
+                when += 5 * conditions.delay_max * random()
             else:
                 when = self._last[way] = max(when, self._last.get(way, 0.0))
-            if not self.happens(conditions.lost):
+            if not self.happens(conditions.lost, way):
                 self.simulation.hand(when, self._land, (way, target, action))
 
-    def _land(self, datagram: tuple[tuple[str, str], Host, Action]) -> None:
+    def _land(self, datagram: tuple[Way, Host, Action]) -> None:
         way, target, action = datagram
         if way not in self.cuts:
             target.deliver(action)
 
     # Cuts
 
-    def is_cut(self, way: tuple[str, str]) -> bool:
+    def is_cut(self, way: Way) -> bool:
         return way in self.cuts
 
-    def cut(self, ways: list[tuple[str, str]]) -> None:
+    def cut(self, ways: list[Way]) -> None:
         """Let nothing through from one host to another."""
         for way in ways:
             self.cuts[way] = self.cuts.get(way, 0) + 1
 
-    def heal(self, ways: list[tuple[str, str]]) -> None:
+    def heal(self, ways: list[Way]) -> None:
         """End a cut; what was held back goes on its way."""
         for way in ways:
             self.cuts[way] -= 1
@@ -200,6 +219,6 @@ class Network:
                 for pipe in self._holding.pop(way, ()):
                     pipe.let_go()
 
-    def holding(self, way: tuple[str, str], pipe: Pipe) -> None:
+    def holding(self, way: Way, pipe: Pipe) -> None:
         """A pipe holds something back until this way is open."""
         self._holding.setdefault(way, []).append(pipe)

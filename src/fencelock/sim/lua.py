@@ -59,7 +59,7 @@ def refused(error: Exception) -> str:
     _, is_refused, why = str(error).partition("refused: ")
     if not is_refused:
         raise error
-    return why
+    return why.partition("\nstack traceback")[0]
 
 
 def plain(value: Any) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 import hiredis
 
-from fencelock.sim.world import WALL_S
-from tests.sim.model_redis import Command, ModelRedis, understood
-from tests.sim.network import Action, Host, Network, Pipe
+from .model_redis import Command, ModelRedis, understood
+from .network import Action, Host, Network
+from .world import WALL_S
 
 Heard = Callable[[list[Any]], None]
 Ended = Callable[[str], None]
@@ -57,6 +57,11 @@ class Node(Host):
 
     def wall_us(self) -> float:
         return (WALL_S + self.ahead + self._pace * self._simulation.now) * 1e6
+
+    def slew(self, pace: float) -> None:
+        """Let its clock run at another pace from now on; it does not step."""
+        self.ahead += (self._pace - pace) * self._simulation.now
+        self._pace = pace
 
     def deliver(self, action: Action) -> None:
         """A machine answers for a process that is gone: what comes for it is refused."""
@@ -129,8 +134,8 @@ class Connection:
         self._network = network
         self._node = node
         self._client = client
-        self.up = Pipe(network, client, node, partial(node.receive, self))
-        self.down = Pipe(network, node, client, heard)
+        self.up = network.pipe(client, node, partial(node.receive, self))
+        self.down = network.pipe(node, client, heard)
         self.send: Callable[[bytes], None] = self.up.carry
         """Sends requests; the replies come by themselves, or the end does."""
         if network.conditions.breaks:
@@ -151,8 +156,9 @@ class Connection:
             self.on_established()
 
     def _carry_or_break(self, payload: bytes) -> None:
-        if self._network.happens(self._network.conditions.breaks):
-            if self._network.happens(0.5):
+        way = (self._client.name, self._node.name)
+        if self._network.happens(self._network.conditions.breaks, way):
+            if self._network.happens(0.5, way):
                 self.up.carry(payload)
             self._break()
         else:
@@ -161,7 +167,7 @@ class Connection:
     def _break(self) -> None:
         """The connection breaks; neither end hears anything more from the other."""
         self.down.broken = True
-        farewell = Pipe(self._network, self._node, self._client, _ignore)
+        farewell = self._network.pipe(self._node, self._client, _ignore)
         farewell.send(partial(self.lost, "broken"))
         self.up.send(partial(self._node.leave, self))
 

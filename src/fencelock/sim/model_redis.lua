@@ -151,6 +151,12 @@ function commands.SET(key, value, a, b, c, d)
     return OK
 end
 
+function commands.INCR(key)
+    local number = integer(text(key) or '0') + 1
+    values[key], server.is_new = word(number), true
+    return number
+end
+
 function commands.DEL(key)
     local found = live(key) ~= nil
     values[key], expires[key], server.is_new = nil, nil, true
@@ -284,7 +290,8 @@ function commands.PUBSUB(_, channel) return {channel, publish(channel, nil)} end
 local redis = {}
 
 function redis.call(command, ...)
-    return (commands[command] or error('the model has to learn ' .. command))(...)
+    local run = commands[command] or commands[command:upper()]
+    return (run or error('the model has to learn ' .. command))(...)
 end
 
 redis.pcall = redis.call -- what is called so is not refused here

@@ -11,18 +11,18 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from fencelock.engines.redis.scripts import Script
-from fencelock.engines.redis.settings import Node as Address
-from fencelock.engines.redis.settings import Settings
-from fencelock.engines.redis.wire import POOLS
-from fencelock.engines.redis.wire.connection import CLOSED, Purpose, cannot_connect, packed
-from fencelock.engines.redlock import FANOUTS
-from fencelock.errors import OutcomeUnknown, Unavailable
-from fencelock.sim.tasks import Flag
-from fencelock.sim.world import SimWorld
-from fencelock.world import World
-from tests.sim.edge_fanout import Edge, SimFanout
-from tests.sim.nodes import Connection
+from ..engines.redis.scripts import Script
+from ..engines.redis.settings import Node as Address
+from ..engines.redis.settings import Settings
+from ..engines.redis.wire import POOLS
+from ..engines.redis.wire.connection import CLOSED, Purpose, cannot_connect, packed
+from ..engines.redlock import FANOUTS
+from ..errors import OutcomeUnknown, Unavailable
+from ..world import World
+from .edge_fanout import Edge, SimFanout
+from .nodes import Connection
+from .tasks import Flag
+from .world import SimWorld
 
 
 class _Answer(Flag):
@@ -35,7 +35,7 @@ class _Answer(Flag):
         self.replies: list[Any] = []
 
 
-class SimLink:
+class SimConnection:
     """One connection, used by all who have something to ask."""
 
     def __init__(
@@ -120,7 +120,7 @@ class SimLink:
         self._connection.close()
 
 
-class SimInbox(SimLink):
+class SimInbox(SimConnection):
     """A connection that, after its first reply, only listens.
 
     In every other client what comes is heard at once, as asyncio does; in the rest it is received,
@@ -178,33 +178,33 @@ class SimPool:
         self._edge = edge
         self._world = world
         self._request_timeout = settings.request_timeout
-        self._links: dict[tuple[Address, Purpose], SimLink] = {}
+        self._connections: dict[tuple[Address, Purpose], SimConnection] = {}
         self._closed = False
 
     async def request(
         self, node: Address, payload: bytes, count: int, request_timeout: float, purpose: Purpose
     ) -> Sequence[Any]:
-        link = self.made(node, purpose) or await self._link(node, purpose)
-        return await link.request(payload, count, request_timeout)
+        connection = self.made(node, purpose) or await self._connection_to(node, purpose)
+        return await connection.request(payload, count, request_timeout)
 
-    def made(self, node: Address, purpose: Purpose) -> SimLink | None:
-        """A link that nothing has to be waited for."""
-        link = self._links.get((node, purpose))
-        return link if link is not None and link.is_made else None
+    def made(self, node: Address, purpose: Purpose) -> SimConnection | None:
+        """A connection that nothing has to be waited for."""
+        connection = self._connections.get((node, purpose))
+        return connection if connection is not None and connection.is_made else None
 
     def fast_path(self, node: Address) -> SimFastPath:
         return SimFastPath(self, node)
 
-    async def _link(self, node: Address, purpose: Purpose) -> SimLink:
+    async def _connection_to(self, node: Address, purpose: Purpose) -> SimConnection:
         if self._closed:
             raise Unavailable(CLOSED)
-        link = self._links.get((node, purpose))
-        if link is None or not link.usable:
-            link = self._links[node, purpose] = SimLink(
+        connection = self._connections.get((node, purpose))
+        if connection is None or not connection.usable:
+            connection = self._connections[node, purpose] = SimConnection(
                 self._edge, self._world, node, self._request_timeout
             )
-        await link.made()
-        return link
+        await connection.made()
+        return connection
 
     async def subscribe(self, node: Address, channel: str) -> SimInbox:
         inbox = SimInbox(self._edge, self._world, node, self._request_timeout)
@@ -219,17 +219,17 @@ class SimPool:
         return inbox
 
     def drop(self, node: Address) -> None:
-        for key in [key for key in self._links if key[0] == node]:
-            self._links.pop(key).fail("dropped")
+        for key in [key for key in self._connections if key[0] == node]:
+            self._connections.pop(key).fail("dropped")
 
     async def close(self) -> None:
         self.close_nowait()
 
     def close_nowait(self) -> None:
         self._closed = True
-        for link in self._links.values():
-            link.close()
-        self._links.clear()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
 
 
 class SimFastPath:
@@ -240,15 +240,15 @@ class SimFastPath:
     def __init__(self, pool: SimPool, node: Address) -> None:
         self._pool = pool
         self._node = node
-        self._link: SimLink | None = None
+        self._connection: SimConnection | None = None
 
     def request(self, payload: bytes, request_timeout: float) -> Coroutine[Any, Any, Any]:
-        link = self._link
-        if link is None or not link.is_made:
-            link = self._link = self._pool.made(self._node, "main")
-            if link is None:
+        connection = self._connection
+        if connection is None or not connection.is_made:
+            connection = self._connection = self._pool.made(self._node, "main")
+            if connection is None:
                 return self._reach(payload, request_timeout)
-        return link.request_one(payload, request_timeout)
+        return connection.request_one(payload, request_timeout)
 
     async def _reach(self, payload: bytes, request_timeout: float) -> Any:
         return (await self._pool.request(self._node, payload, 1, request_timeout, "main"))[0]

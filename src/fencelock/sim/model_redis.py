@@ -2,18 +2,18 @@
 
 The scripts are run unchanged; only the commands they call are modelled, and of those only what the
 scripts use. That is done in Lua (`model_redis.lua`), where the scripts are. The clock is handed in.
-What the model answers is held against a real server by `test_models.py`.
+What the model answers is held against a real server by `tests/sim/test_models.py`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from hiredis import ReplyError
 
-from tests.sim import lua
+from . import lua
 
 
 class Sight:
@@ -36,13 +36,15 @@ None for a script that a server knows already, or does not; and the words for th
 
 def understood(words: Sequence[Any]) -> Command:
     """What the words of a request mean: the same for every server that is sent them."""
-    kind = words[0]
+    kind = words[0].upper()
     if kind == b"EVALSHA":
         return kind, words[1], None, (int(words[2]), *words[3:])
     if kind == b"EVAL":
         return kind, *lua.learn(words[1]), (int(words[2]), *words[3:])
     if kind == b"SCRIPT":
         return kind, *lua.learn(words[2]), ()
+    if kind == b"SET":  # its options, as its name, may be written in any case
+        words = [kind, *words[1:3], *(word.upper() for word in words[3:])]
     return kind, b"", lua.ask, words
 
 
@@ -87,7 +89,7 @@ class ModelRedis:
             return ReplyError(lua.refused(error))
         if type(reply) is not tuple:
             return reply
-        sum, *values = reply
+        sum, *values = cast("Any", reply)
         if sum & 1:
             self.is_new = True
         if sum < 4:

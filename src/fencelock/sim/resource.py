@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencelock.errors import StaleFence, Unavailable
-from fencelock.guards.fence import MarkPair, claim
-from fencelock.judge import History
-from fencelock.sim.tasks import Flag
-from fencelock.sim.world import SimWorld
-from fencelock.world import sleep
-from tests.sim.network import Host, Network
+from ..errors import StaleFence, Unavailable
+from ..guards.fence import MarkPair, claim
+from ..judge import History
+from ..world import sleep
+from .network import Host, Network
+from .tasks import Flag
+from .world import SimWorld
 
 REGISTER = "register"
 TIMEOUT_S = 0.5

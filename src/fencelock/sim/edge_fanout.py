@@ -6,16 +6,16 @@ from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any
 
-from fencelock.engines.redis.scripts import Script
-from fencelock.engines.redis.settings import Settings
-from fencelock.engines.redis.wire.connection import CLOSED, ScriptCall, cannot_connect
-from fencelock.engines.redlock.fanout import Broadcast, Fanout, NodeConnection
-from fencelock.engines.redlock.settings import CONNECT_S
-from fencelock.errors import Unavailable
-from fencelock.sim.tasks import Flag
-from fencelock.sim.world import SimWorld
-from tests.sim.network import Host, Network
-from tests.sim.nodes import Connection, Node
+from ..engines.redis.scripts import Script
+from ..engines.redis.settings import Settings
+from ..engines.redis.wire.connection import CLOSED, ScriptCall, cannot_connect
+from ..engines.redlock.fanout import Broadcast, Fanout, NodeConnection
+from ..engines.redlock.settings import CONNECT_S
+from ..errors import Unavailable
+from .network import Host, Network
+from .nodes import Connection, Node
+from .tasks import Flag
+from .world import SimWorld
 
 
 class Edge:
