@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from collections.abc import Sequence
 from multiprocessing.sharedctypes import Synchronized
 from secrets import token_hex
 from typing import Any
@@ -355,7 +356,8 @@ def test_unused_names_go_and_their_fences_do_not_go_back(
             assert count(server, table, which) == 0, which
         assert drive(take(client, ONE)).fence > high
         assert drive(take(client, READ, "left")).fence > high
-        clean_up()
+        for _ in range(2):  # the fence, the rows
+            clean_up()
         assert count(server, table, "share_names") == 2, "they are in use"
         with client.lock("seat") as lease:
             assert lease.fence > high
@@ -488,6 +490,21 @@ def test_a_server_without_window_functions_has_no_shares() -> None:
         assert Server({"version": version}).has_window_functions is shared, version
 
 
+def record_looks(engine: Any) -> list[str]:
+    """Have the looks of a client at announced names recorded: each was answered, or failed."""
+    looks: list[str] = []
+    look = engine._memos.changes
+
+    async def recorded(names: Sequence[str]) -> dict[str, int]:
+        looks.append("failed")
+        changes: dict[str, int] = await look(names)
+        looks[-1] = "answered"
+        return changes
+
+    engine._memos.changes = recorded
+    return looks
+
+
 def test_observers_are_told_again_after_an_outage_and_memos_only_grow(
     flavor: str, server: SqlServer, table: str
 ) -> None:
@@ -498,10 +515,15 @@ def test_observers_are_told_again_after_an_outage_and_memos_only_grow(
             other = await lab.connect(server.url(), table=table)
             engine, theirs = engine_of(client), engine_of(other)
             signal, stranger = engine.world.signal(), engine.world.signal()
+            looks = record_looks(engine)
             await theirs.announce("seat é")
             await engine.observe("seat é", signal)
             await engine.observe("SEAT é", stranger)
+            looks.clear()
+            await lab.until(lambda: len(looks) > 1, "two looks")
+            assert not signal.is_set(), "it was announced before"
             proxy.cut()
+            await lab.until(lambda: "failed" in looks, "a look that fails")
             proxy.heal()
             await theirs.remember("seat é", "done", 7, 60.0)
             await theirs.announce("seat é")
