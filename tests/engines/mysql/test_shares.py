@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import time
 from collections.abc import Sequence
 from multiprocessing.sharedctypes import Synchronized
 from secrets import token_hex
@@ -436,6 +437,37 @@ def test_a_verified_transaction_protects_a_share_that_has_ended(
         assert lease.release() is False
 
 
+def test_who_meets_another_in_a_deadlock_tries_again(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """A release locks its share and then the name; another's transaction does it in reverse."""
+
+    def a_release_waits() -> bool:
+        return any(
+            state == "LOCK WAIT" and f"{table}_share_names" in str(query)
+            for _, state, _, query in server.transactions()
+        )
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), table=table)
+        held = await take(client, ONE)
+        with server.connect() as other, other.cursor() as cursor:
+            other.begin()
+            rows = ",".join(f"('weight', '{number}', 1, 1)" for number in range(500))
+            cursor.execute(f"INSERT INTO locks.{table}_memos VALUES {rows}")  # not to be the victim
+            cursor.execute(f"SELECT 1 FROM locks.{table}_share_names FOR UPDATE")
+            released = lab.start(engine_of(client).release(held))
+            await lab.until(a_release_waits, "a release that waits for the name")
+            cursor.execute(f"SELECT owner FROM locks.{table}_shares FOR UPDATE")
+            assert cursor.fetchall() == ((held.owner.encode(),),), "it was not undone"
+            other.commit()
+            assert await released.result() is True
+        assert count(server, table, "shares") == 0
+        assert books_are_right(server, table)
+
+    run(flavor, scenario)
+
+
 def make(server: SqlServer, text: str) -> None:
     with server.connect() as connection, connection.cursor() as cursor:
         for statement in text.split(";\n"):
@@ -572,6 +604,7 @@ def _storm(url: str, table: str, turns: int, inside: list[Counter], wrong: Count
             mine.value += 1
 
     def leave(mine: Counter) -> None:
+        time.sleep(0.002)  # what it holds the name for: long enough that others come to wait
         with readers.get_lock():
             mine.value -= 1
 
@@ -591,7 +624,6 @@ def _storm(url: str, table: str, turns: int, inside: list[Counter], wrong: Count
 def test_processes_never_write_beside_others_nor_share_a_slot(
     server: SqlServer, table: str
 ) -> None:
-    """Nor does a deadlock between their transactions reach any of them."""
     spawn = multiprocessing.get_context("spawn")
     inside: list[Synchronized[int]] = [spawn.Value("i", 0) for _ in range(4)]
     wrong = spawn.Value("i", 0)
