@@ -179,9 +179,10 @@ def test_a_take_whose_answer_was_lost_is_found_again(
                 proxy.lose_next_reply()
                 with pytest.raises(OutcomeUnknown):
                     await engine.acquire(request)
+                found = f"SELECT fence FROM locks.{table}_shares WHERE owner='{request.owner}'"
+                ((fence,),) = server.ask(found)
                 grant = got(await engine.acquire(request))
-                found = f"SELECT fence FROM locks.{table}_shares WHERE owner='{grant.owner}'"
-                assert server.ask(found) == [(grant.fence,)]
+                assert (grant.fence, server.ask(found)) == (fence, [(fence,)])
                 assert books_are_right(server, table)
                 assert await engine.release(grant) is True
             assert count(server, table, "shares") == 0
@@ -198,11 +199,13 @@ def test_what_is_handed_over_and_not_claimed_goes_to_the_next(
         client, rival = [await lab.connect(server.url(), table=table) for _ in range(2)]
         held = await take(client, ONE)
         idle = await queue(rival, ONE)
-        next_one = await queue(client, ONE)
+        next_one, last = await queue(client, ONE), await queue(client, ONE)
         await engine_of(client).release(held)
         assert count(server, table, "shares") == 1, "it was not handed over"
         taken = await until_granted(lab, client, next_one)
         assert taken.fence > held.fence
+        waiting = server.ask(f"SELECT owner FROM locks.{table}_share_queue ORDER BY place")
+        assert waiting == [(one.owner.encode(),) for one in (idle, last)], "it was forgotten"
         answer = await engine_of(rival).acquire(idle)
         assert isinstance(answer, Busy)
         assert answer.position == 0
@@ -218,6 +221,8 @@ def test_those_who_fit_are_served_together_and_the_first_that_does_not_holds_up_
 ) -> None:
     async def scenario(lab: Lab) -> None:
         clients = [await lab.connect(server.url(), table=table) for _ in range(3)]
+        brisk = await lab.connect(server.url(), table=table)  # it has met nobody who waits
+        await engine_of(brisk).release(await take(brisk, READ))
         writer = await take(clients[0], WRITE)
         readers = [await queue(client, READ) for client in clients]
         second = await queue(clients[0], WRITE)
@@ -229,7 +234,8 @@ def test_those_who_fit_are_served_together_and_the_first_that_does_not_holds_up_
         ]
         for client, request in ((clients[0], second), (clients[1], late)):
             assert isinstance(await engine_of(client).acquire(request), Busy)
-        assert await is_busy(clients[2], READ), "it overtook a writer that waits"
+        for client in (brisk, clients[2]):
+            assert await is_busy(client, READ), "it overtook a writer that waits"
         for client, grant in zip(clients, grants, strict=True):
             assert await engine_of(client).release(grant) is True
         again = await until_granted(lab, clients[0], second)
@@ -258,12 +264,32 @@ def test_a_dead_holder_is_passed_over_and_no_other(
         end_now(server, table, kept)  # its row says so, and it was renewed
         later = f"{NOW} + 60000000"
         server.ask(f"INSERT INTO locks.{table}_renewals VALUES ('{kept.owner}', 60000000, {later})")
+        answers = await engine_of(client).renew([dead[0], kept])
+        assert [type(answer) for answer in answers] == [Gone, Grant], "it was over"
         assert await is_busy(client, WRITE)
         assert server.ask(f"SELECT owner FROM locks.{table}_shares") == [(kept.owner.encode(),)]
         answers = await engine_of(client).renew([dead[0], kept])
         assert [type(answer) for answer in answers] == [Gone, Grant]
         assert await engine_of(client).release(kept) is True
         assert (await take(client, WRITE)).fence > kept.fence
+
+    run(flavor, scenario)
+
+
+def test_a_renewal_extends_what_it_is_asked_for_alone(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """Not the shares of others, which may have died, nor what the same owner has of other kinds."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), table=table)
+        engine = engine_of(client)
+        mine, _ = await take(client, READ), await take(client, READ)
+        assert [got(answer).fence for answer in await engine.renew([mine])] == [mine.fence]
+        renewals = f"SELECT owner FROM locks.{table}_renewals"
+        assert server.ask(renewals) == [(mine.owner.encode(),)]
+        (answer,) = await engine.renew([mine._replace(share=ONE)])
+        assert isinstance(answer, Gone), "it was renewed as another kind"
 
     run(flavor, scenario)
 

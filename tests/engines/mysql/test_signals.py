@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 import fencelock
-from tests.engines.mysql.conftest import uncollected
+from tests.engines.uncollected import uncollected
 from tests.engines.signal_injection import InjectedSignal, SignalInjection
 from tests.servers.mariadb import SqlServer
 
