@@ -172,3 +172,30 @@ def test_an_error_is_not_kept_by_the_request_for_a_lock_that_raised_it(
                 await lab.until(lambda: not any(one() for one in known), "an end of all of them")
 
         run("asyncio", scenario)
+
+
+def test_an_error_is_not_kept_by_the_connection_that_could_not_be_made(
+    flavor: str, table: str
+) -> None:
+    with Proxy(shared(mariadb).port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(shared(mariadb).url(port=proxy.port), table=table)
+            pool: Pool = client._core.engine._pool  # type: ignore[attr-defined]
+            known: list[ref[Local]] = []
+
+            async def lend() -> None:
+                local = Local()
+                known.append(ref(local))
+                while True:  # those that were made before
+                    await pool.lend()
+
+            proxy.cut()
+            with uncollected():
+                try:
+                    await lend()
+                except Unavailable:
+                    pass
+                await lab.until(lambda: known[0]() is None, "an end of its caller's frame")
+
+        run(flavor, scenario)
