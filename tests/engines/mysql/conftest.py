@@ -89,5 +89,3 @@ def setting(own: SqlServer) -> Set:
 def table() -> str:
     """The prefix of tables that no other test uses."""
     return f"mine_{next(_number)}"
-
-
