@@ -5,29 +5,44 @@ from __future__ import annotations
 import pytest
 
 from fencelock import LeaseLost, OutcomeUnknown, Unavailable
+from fencelock.model import Busy, Grant, Request
 from fencelock.testing.faulty import Faults
 from tests.faults.flavors import Lab, run
-from tests.faults.held import What
+from tests.faults.held import WHATS, What
 from tests.faults.sweeps import assert_nothing_is_left
 
 
 @pytest.mark.parametrize("message", ["request", "reply"])
 def test_an_acquire_whose_answer_is_lost_is_granted_once(
-    flavor: str, url: str, what: What, faults: Faults, message: str
+    flavor: str,
+    url: str,
+    what: What,
+    faults: Faults,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """H13: the lost request or reply is asked for again, by the same owner."""
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(url, faults), await lab.connect(url)
         async with what.company(other) as company:
+            ask, seen = client._core.engine.acquire, list[list[int]]()
+
+            async def look_and_ask(request: Request) -> Grant | Busy:
+                held = company.holders(await other.inspect("seat"))
+                seen.append([holding.fence for holding in held])
+                return await ask(request)
+
+            monkeypatch.setattr(client._core.engine, "acquire", look_and_ask)
             lose(faults, message, 1, "acquire")
             lease = await what.of(client, ttl=60).acquire(timeout=0)
             assert len(faults.seen("acquire", "lost")) == 1
+            assert seen == [[], [lease.fence] if message == "reply" else []], "it was granted twice"
             (holding,) = company.holders(await other.inspect("seat"))
             assert holding.fence == lease.fence
             assert await what.rival(other).try_acquire() is None
             assert await lease.release() is True
-            assert company.holders(await other.inspect("seat")) == []
+            await assert_nothing_is_left(other, "after the release", what, company)
 
     run(flavor, scenario)
 
@@ -75,7 +90,7 @@ def test_an_acquire_that_cannot_even_be_taken_back_says_until_when(
 def test_a_waiter_whose_answers_are_lost_keeps_its_place(
     flavor: str, url: str, what: What, faults: Faults
 ) -> None:
-    """H13: the reply to joining the queue is lost, and asking again does not send it to the end."""
+    """H13: its first answers are lost, and it stands in the queue once."""
 
     async def scenario(lab: Lab) -> None:
         client, other = await lab.connect(url, faults), await lab.connect(url)
@@ -99,6 +114,55 @@ def test_a_waiter_whose_answers_are_lost_keeps_its_place(
         state = await other.inspect("seat")
         assert [waiter.meta["who"] for waiter in state.waiters] == ["first", "second"]
         await lab.until(lambda: len(faults.seen("acquire", "lost")) == 2, "both answers lost")
+        await crowd[0].release()
+        await first.result()
+        await second.result()
+        assert order == ["first", "second"]
+        for lease in crowd[1:]:
+            await lease.release()
+
+    run(flavor, scenario)
+
+
+@pytest.mark.parametrize("kind", WHATS)
+def test_a_waiter_that_asks_again_behind_others_keeps_its_place(
+    flavor: str, client_url: str, kind: str, faults: Faults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """H13: the reply to joining the queue is lost, and asking again does not send it to the end."""
+
+    what = WHATS[kind]
+
+    async def scenario(lab: Lab) -> None:
+        client, other = await lab.connect(client_url, faults), await lab.connect(client_url)
+        crowd = [await what.rival(other).acquire(timeout=0) for _ in range(1 + what.beside)]
+        order: list[str] = []
+
+        async def wait(name: str, by: object) -> None:
+            wants = what.of if by is client else what.rival
+            lock = wants(client if by is client else other, meta={"who": name})
+            async with await lock.acquire(timeout=10):
+                order.append(name)
+
+        engine, ask = client._core.engine, client._core.engine.acquire
+        joined, two_wait = list[Request](), list[bool]()
+
+        async def lose_two(request: Request) -> Grant | Busy:
+            if request.queue and not joined:
+                joined.append(request)
+                faults.lose_replies(2, "acquire")
+            elif joined:  # it asks again, once another waits behind it
+                await lab.until(lambda: two_wait, "another that waits")
+            return await ask(request)
+
+        monkeypatch.setattr(engine, "acquire", lose_two)
+        first = lab.start(wait("first", client))
+        await lab.until_queued(other, "seat", 1)
+        second = lab.start(wait("second", other))
+        await lab.until_queued(other, "seat", 2)
+        two_wait.append(True)
+        await lab.until(lambda: len(faults.seen("acquire", "lost")) == 2, "both answers lost")
+        state = await other.inspect("seat")
+        assert [waiter.meta["who"] for waiter in state.waiters] == ["first", "second"]
         await crowd[0].release()
         await first.result()
         await second.result()

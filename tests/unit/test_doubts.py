@@ -178,6 +178,38 @@ def test_a_release_that_was_not_confirmed_goes_on(
     assert lease.release() is False
 
 
+class Hit(Exception):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("error", [Hit("of a handler"), RuntimeError("can't start new thread")])
+def test_a_release_whose_job_could_not_begin_is_owed_until_it_can(
+    client: fencelock.Client,
+    faults: Faults,
+    url: str,
+    error: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No thread left is a warning; the exception of a signal handler is the caller's."""
+
+    def keep(*_: object) -> None:
+        raise error
+
+    lease = client.lock("x", ttl=30).acquire()
+    faults.outage("release")
+    with monkeypatch.context() as patch:
+        patch.setattr(client._core.pending._world, "keep", keep)
+        with pytest.raises(Hit if isinstance(error, Hit) else OutcomeUnknown):
+            lease.release()
+    assert ("not tried again yet" in caplog.text) is isinstance(error, RuntimeError)
+    assert [(owed.name, owed.what) for owed in client.owed] == [("x", "release")]
+    faults.heal()
+    with fencelock.connect(url) as other:
+        client.close()
+        assert other.holders("x") == []
+
+
 def test_a_good_body_is_not_run_again_because_of_its_release(
     client: fencelock.Client, faults: Faults, caplog: pytest.LogCaptureFixture
 ) -> None:

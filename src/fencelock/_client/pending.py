@@ -196,7 +196,7 @@ class Pending:
             self._idle.clear()
             try:
                 self._job = self._world.keep(self._run, "fencelock-pending")
-            except Exception as error:  # no thread left, or the loop is closed
+            except RuntimeError as error:  # no thread left, or the loop is closed
                 observe.warn(f"what could not be undone is not tried again yet: {error!r}")
 
     async def _run(self) -> None:

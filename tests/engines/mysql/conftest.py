@@ -6,7 +6,6 @@ than their names.
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -90,14 +89,3 @@ def setting(own: SqlServer) -> Set:
 def table() -> str:
     """The prefix of tables that no other test uses."""
     return f"mine_{next(_number)}"
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Cycles stay: what is in one lives on."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -10,13 +10,15 @@ from weakref import ref
 
 import pytest
 
-from fencelock import Unavailable
+from fencelock import FencelockError, Unavailable
 from fencelock.engines.mysql.wire.codec import ServerError
 from fencelock.engines.mysql.wire.pool import Pool
+from fencelock.model import Request
 from fencelock.wires.room import Room, Slot
-from tests.engines.mysql.conftest import uncollected
+from tests.engines.uncollected import Local, uncollected
 from tests.faults.flavors import Lab, run
 from tests.servers.mariadb import mariadb
+from tests.servers.proxy import Proxy
 from tests.servers.shared import shared
 
 
@@ -89,10 +91,6 @@ def test_what_has_died_takes_no_room_whatever_a_signal_handler_raises_then() -> 
     assert len(room) == 0
 
 
-class Local:
-    """A value of a caller's."""
-
-
 def test_an_error_of_the_server_is_not_kept_by_the_connection_that_raised_it(
     flavor: str, table: str
 ) -> None:
@@ -140,3 +138,64 @@ def test_a_cancel_is_not_kept_by_the_connection_that_raised_it(table: str) -> No
         pool.give_back(connection)
 
     run("asyncio", scenario)
+
+
+@pytest.mark.parametrize("caller", ["waits", "is cancelled"])
+def test_an_error_is_not_kept_by_the_request_for_a_lock_that_raised_it(
+    table: str, caller: str
+) -> None:
+    with Proxy(shared(mariadb).port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            url = shared(mariadb).url(port=proxy.port)
+            client = await lab.connect(url, mode="advisory", table=table)
+            engine: Any = client._core.engine
+            known: list[ref[object]] = []
+
+            async def ask() -> None:
+                local = Local()
+                known.append(ref(local))
+                await engine.acquire(Request("seat", "f" * 32, 30.0))
+
+            proxy.block()
+            with uncollected():
+                task = asyncio.create_task(ask())
+                await lab.until(lambda: list(engine._requests._all), "a request for the lock")
+                known += map(ref, engine._requests._all.values())
+                if caller == "is cancelled":
+                    task.cancel()
+                    await asyncio.wait([task])
+                proxy.cut()
+                await asyncio.wait([task])
+                assert task.cancelled() or isinstance(task.exception(), FencelockError)
+                del task
+                await lab.until(lambda: not any(one() for one in known), "an end of all of them")
+
+        run("asyncio", scenario)
+
+
+def test_an_error_is_not_kept_by_the_connection_that_could_not_be_made(
+    flavor: str, table: str
+) -> None:
+    with Proxy(shared(mariadb).port) as proxy:
+
+        async def scenario(lab: Lab) -> None:
+            client = await lab.connect(shared(mariadb).url(port=proxy.port), table=table)
+            pool: Pool = client._core.engine._pool  # type: ignore[attr-defined]
+            known: list[ref[Local]] = []
+
+            async def lend() -> None:
+                local = Local()
+                known.append(ref(local))
+                while True:  # those that were made before
+                    await pool.lend()
+
+            proxy.cut()
+            with uncollected():
+                try:
+                    await lend()
+                except Unavailable:
+                    pass
+                await lab.until(lambda: known[0]() is None, "an end of its caller's frame")
+
+        run(flavor, scenario)

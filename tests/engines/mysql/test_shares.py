@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import time
+from collections.abc import Sequence
 from multiprocessing.sharedctypes import Synchronized
 from secrets import token_hex
 from typing import Any
@@ -171,15 +173,18 @@ def test_a_take_whose_answer_was_lost_is_found_again(
         async def scenario(lab: Lab) -> None:
             client = await lab.connect(server.url(port=proxy.port), table=table, request_timeout=3)
             engine = engine_of(client)
-            for share in (TWO, WRITE):
+            for share, then_cut in ((TWO, True), (WRITE, False)):
                 await engine.release(await take(client, share))
                 request = wish(share)
-                proxy.lose_next_reply()
+                proxy.lose_next_reply(then_cut=then_cut)
                 with pytest.raises(OutcomeUnknown):
                     await engine.acquire(request)
+                found = f"SELECT fence FROM locks.{table}_shares WHERE owner='{request.owner}'"
+                taken = server.ask(found)
+                assert taken or then_cut, "a server whose client is there runs it to the end"
                 grant = got(await engine.acquire(request))
-                found = f"SELECT fence FROM locks.{table}_shares WHERE owner='{grant.owner}'"
                 assert server.ask(found) == [(grant.fence,)]
+                assert taken in ([], [(grant.fence,)]), "it was taken again"
                 assert books_are_right(server, table)
                 assert await engine.release(grant) is True
             assert count(server, table, "shares") == 0
@@ -196,11 +201,13 @@ def test_what_is_handed_over_and_not_claimed_goes_to_the_next(
         client, rival = [await lab.connect(server.url(), table=table) for _ in range(2)]
         held = await take(client, ONE)
         idle = await queue(rival, ONE)
-        next_one = await queue(client, ONE)
+        next_one, last = await queue(client, ONE), await queue(client, ONE)
         await engine_of(client).release(held)
         assert count(server, table, "shares") == 1, "it was not handed over"
         taken = await until_granted(lab, client, next_one)
         assert taken.fence > held.fence
+        waiting = server.ask(f"SELECT owner FROM locks.{table}_share_queue ORDER BY place")
+        assert waiting == [(one.owner.encode(),) for one in (idle, last)], "it was forgotten"
         answer = await engine_of(rival).acquire(idle)
         assert isinstance(answer, Busy)
         assert answer.position == 0
@@ -216,6 +223,8 @@ def test_those_who_fit_are_served_together_and_the_first_that_does_not_holds_up_
 ) -> None:
     async def scenario(lab: Lab) -> None:
         clients = [await lab.connect(server.url(), table=table) for _ in range(3)]
+        brisk = await lab.connect(server.url(), table=table)  # it has met nobody who waits
+        await engine_of(brisk).release(await take(brisk, READ))
         writer = await take(clients[0], WRITE)
         readers = [await queue(client, READ) for client in clients]
         second = await queue(clients[0], WRITE)
@@ -227,7 +236,8 @@ def test_those_who_fit_are_served_together_and_the_first_that_does_not_holds_up_
         ]
         for client, request in ((clients[0], second), (clients[1], late)):
             assert isinstance(await engine_of(client).acquire(request), Busy)
-        assert await is_busy(clients[2], READ), "it overtook a writer that waits"
+        for client in (brisk, clients[2]):
+            assert await is_busy(client, READ), "it overtook a writer that waits"
         for client, grant in zip(clients, grants, strict=True):
             assert await engine_of(client).release(grant) is True
         again = await until_granted(lab, clients[0], second)
@@ -256,12 +266,32 @@ def test_a_dead_holder_is_passed_over_and_no_other(
         end_now(server, table, kept)  # its row says so, and it was renewed
         later = f"{NOW} + 60000000"
         server.ask(f"INSERT INTO locks.{table}_renewals VALUES ('{kept.owner}', 60000000, {later})")
+        answers = await engine_of(client).renew([dead[0], kept])
+        assert [type(answer) for answer in answers] == [Gone, Grant], "it was over"
         assert await is_busy(client, WRITE)
         assert server.ask(f"SELECT owner FROM locks.{table}_shares") == [(kept.owner.encode(),)]
         answers = await engine_of(client).renew([dead[0], kept])
         assert [type(answer) for answer in answers] == [Gone, Grant]
         assert await engine_of(client).release(kept) is True
         assert (await take(client, WRITE)).fence > kept.fence
+
+    run(flavor, scenario)
+
+
+def test_a_renewal_extends_what_it_is_asked_for_alone(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """Not the shares of others, which may have died, nor what the same owner has of other kinds."""
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), table=table)
+        engine = engine_of(client)
+        mine, _ = await take(client, READ), await take(client, READ)
+        assert [got(answer).fence for answer in await engine.renew([mine])] == [mine.fence]
+        renewals = f"SELECT owner FROM locks.{table}_renewals"
+        assert server.ask(renewals) == [(mine.owner.encode(),)]
+        (answer,) = await engine.renew([mine._replace(share=ONE)])
+        assert isinstance(answer, Gone), "it was renewed as another kind"
 
     run(flavor, scenario)
 
@@ -355,7 +385,8 @@ def test_unused_names_go_and_their_fences_do_not_go_back(
             assert count(server, table, which) == 0, which
         assert drive(take(client, ONE)).fence > high
         assert drive(take(client, READ, "left")).fence > high
-        clean_up()
+        for _ in range(2):  # the fence, the rows
+            clean_up()
         assert count(server, table, "share_names") == 2, "they are in use"
         with client.lock("seat") as lease:
             assert lease.fence > high
@@ -434,6 +465,37 @@ def test_a_verified_transaction_protects_a_share_that_has_ended(
         assert lease.release() is False
 
 
+def test_who_meets_another_in_a_deadlock_tries_again(
+    flavor: str, server: SqlServer, table: str
+) -> None:
+    """A release locks its share and then the name; another's transaction does it in reverse."""
+
+    def a_release_waits() -> bool:
+        return any(
+            state == "LOCK WAIT" and f"{table}_share_names" in str(query)
+            for _, state, _, query in server.transactions()
+        )
+
+    async def scenario(lab: Lab) -> None:
+        client = await lab.connect(server.url(), table=table)
+        held = await take(client, ONE)
+        with server.connect() as other, other.cursor() as cursor:
+            other.begin()
+            rows = ",".join(f"('weight', '{number}', 1, 1)" for number in range(500))
+            cursor.execute(f"INSERT INTO locks.{table}_memos VALUES {rows}")  # not to be the victim
+            cursor.execute(f"SELECT 1 FROM locks.{table}_share_names FOR UPDATE")
+            released = lab.start(engine_of(client).release(held))
+            await lab.until(a_release_waits, "a release that waits for the name")
+            cursor.execute(f"SELECT owner FROM locks.{table}_shares FOR UPDATE")
+            assert cursor.fetchall() == ((held.owner.encode(),),), "it was not undone"
+            other.commit()
+            assert await released.result() is True
+        assert count(server, table, "shares") == 0
+        assert books_are_right(server, table)
+
+    run(flavor, scenario)
+
+
 def make(server: SqlServer, text: str) -> None:
     with server.connect() as connection, connection.cursor() as cursor:
         for statement in text.split(";\n"):
@@ -488,6 +550,21 @@ def test_a_server_without_window_functions_has_no_shares() -> None:
         assert Server({"version": version}).has_window_functions is shared, version
 
 
+def record_looks(engine: Any) -> list[str]:
+    """Have the looks of a client at announced names recorded: each was answered, or failed."""
+    looks: list[str] = []
+    look = engine._memos.changes
+
+    async def recorded(names: Sequence[str]) -> dict[str, int]:
+        looks.append("failed")
+        changes: dict[str, int] = await look(names)
+        looks[-1] = "answered"
+        return changes
+
+    engine._memos.changes = recorded
+    return looks
+
+
 def test_observers_are_told_again_after_an_outage_and_memos_only_grow(
     flavor: str, server: SqlServer, table: str
 ) -> None:
@@ -498,10 +575,15 @@ def test_observers_are_told_again_after_an_outage_and_memos_only_grow(
             other = await lab.connect(server.url(), table=table)
             engine, theirs = engine_of(client), engine_of(other)
             signal, stranger = engine.world.signal(), engine.world.signal()
+            looks = record_looks(engine)
             await theirs.announce("seat é")
             await engine.observe("seat é", signal)
             await engine.observe("SEAT é", stranger)
+            looks.clear()
+            await lab.until(lambda: len(looks) > 1, "two looks")
+            assert not signal.is_set(), "it was announced before"
             proxy.cut()
+            await lab.until(lambda: "failed" in looks, "a look that fails")
             proxy.heal()
             await theirs.remember("seat é", "done", 7, 60.0)
             await theirs.announce("seat é")
@@ -550,6 +632,7 @@ def _storm(url: str, table: str, turns: int, inside: list[Counter], wrong: Count
             mine.value += 1
 
     def leave(mine: Counter) -> None:
+        time.sleep(0.002)  # what it holds the name for: long enough that others come to wait
         with readers.get_lock():
             mine.value -= 1
 
@@ -569,7 +652,6 @@ def _storm(url: str, table: str, turns: int, inside: list[Counter], wrong: Count
 def test_processes_never_write_beside_others_nor_share_a_slot(
     server: SqlServer, table: str
 ) -> None:
-    """Nor does a deadlock between their transactions reach any of them."""
     spawn = multiprocessing.get_context("spawn")
     inside: list[Synchronized[int]] = [spawn.Value("i", 0) for _ in range(4)]
     wrong = spawn.Value("i", 0)

@@ -13,8 +13,8 @@ from itertools import count
 import pytest
 
 import fencelock
-from tests.engines.mysql.conftest import uncollected
 from tests.engines.signal_injection import InjectedSignal, SignalInjection
+from tests.engines.uncollected import uncollected
 from tests.servers.mariadb import SqlServer
 
 NAMES = [f"seat:{number}" for number in range(4)]

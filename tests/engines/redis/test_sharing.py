@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Protocol, cast
+from weakref import ref
 
 import pytest
 
@@ -22,6 +25,7 @@ from fencelock.engines.redis.settings import settings
 from fencelock.engines.redis.wire.connection import packed
 from fencelock.engines.redis.wire.connection_threads import Stale, ThreadsConnection, _Queued
 from fencelock.engines.redis.wire.pool_threads import ThreadsFastPath
+from tests.engines.uncollected import Local, uncollected
 from tests.servers.redis import Redis
 from tests.servers.server import until
 from tests.servers.shared import shared
@@ -254,3 +258,27 @@ def test_who_is_led_by_a_thread_that_is_interrupted_twice_does_not_take_nothing_
         connection._lead(_Queued(b"", 1), 1.0)
     assert led.told
     assert isinstance(led.error, OutcomeUnknown)
+
+
+@pytest.mark.parametrize("how", ["closed", "cut off"])
+def test_an_error_is_not_kept_by_the_request_that_raised_it(
+    connection: ThreadsConnection, how: str
+) -> None:
+    """Its traceback has all frames of the caller, and what they have: the connection, for one."""
+    known: list[ref[Local]] = []
+
+    def queue_up() -> None:
+        local = Local()
+        known.append(ref(local))
+        connection.queue_up(packed("ECHO", "words"), 1, 10.0)
+
+    expected: type[Exception] = Stale
+    if how == "closed":
+        connection.close()
+    else:
+        connection.socket.shutdown(socket.SHUT_RDWR)
+        expected = OutcomeUnknown
+    with uncollected():
+        with suppress(expected):
+            queue_up()
+        assert known.pop()() is None

@@ -170,11 +170,13 @@ def test_observers_are_told_after_a_connection_broke(
         await engine.observe("seat", signal)
         proxy.cut()
         await lab.until(signal.is_set, "a broken connection to be told of")
+        signal.clear()
         await engine_of(other).remember("seat", "item", 1, SOON)
         proxy.heal()
         session = engine._connection._session
         await lab.until(lambda: len(session._watches) == 4, "watches that are set again")
         await lab.until(lambda: not observation["seat"].is_lost, "watches that are set again")
+        await lab.until(signal.is_set, "what came in between to be told of")
         signal.clear()
         await engine_of(other).remember("seat", "item", 2, SOON)
         await lab.until(signal.is_set, "a number")

@@ -270,22 +270,32 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_reader_leaves_the_other_readers_alone(flavor: str, server: ZooKeeper) -> None:
-    url = server.fresh_url()
+def started_holder(url: str) -> subprocess.Popen[bytes]:
+    """A process that reads, and has a slot."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"held\n"
+    return holder
+
+
+def test_a_killed_reader_leaves_the_other_readers_alone(flavor: str, server: ZooKeeper) -> None:
+    url = server.fresh_url()
+    holders: list[subprocess.Popen[bytes]] = []
 
     async def scenario(lab: Lab) -> None:
-        client, rival = await lab.connect(url), await lab.connect(url)
+        client, writes, waits = [await lab.connect(url) for _ in range(3)]
         ours, slot = await take(client, READ), await take(client, TWO)
-        writer = lab.start(hold(rival, wish(WRITE)))
-        heir = lab.start(hold(rival, wish(TWO)))
+        holders.append(started_holder(url))
+        writer = lab.start(hold(writes, wish(WRITE)))
+        heir = lab.start(hold(waits, wish(TWO)))
         await lab.until_queued(client, "seat", 2)
-        os.kill(holder.pid, signal.SIGKILL)
-        assert (await heir.result()).share == TWO._replace(slot=0)
+        await watched(lab, writes)  # the last reader, which is the one that is killed
+        sent = record_requests(writes)
+        os.kill(holders[0].pid, signal.SIGKILL)
+        assert (await heir.result()).share == TWO._replace(slot=1)
+        await lab.until(lambda: writer.done() or "GetData" in sent, "a writer that waits for us")
         assert not writer.done()
         renewed = await engine_of(client).renew([ours, slot])
         assert [one.share for one in renewed] == [ours.share, slot.share]
@@ -295,8 +305,9 @@ def test_a_killed_reader_leaves_the_other_readers_alone(flavor: str, server: Zoo
     try:
         run(flavor, scenario)
     finally:
-        holder.kill()
-        holder.communicate()
+        for holder in holders:
+            holder.kill()
+            holder.communicate()
 
 
 def test_who_is_first_and_does_not_come_loses_its_node(
@@ -399,7 +410,7 @@ def test_unused_folders_go_where_the_server_has_no_containers(
 
 
 STORM = """
-import os, sys, fencelock
+import os, sys, time, fencelock
 url, room, turns = sys.argv[1], sys.argv[2], int(sys.argv[3])
 client = fencelock.connect(url, session=30.0)
 semaphore = client.semaphore("seat", limit=2, timeout=60)
@@ -408,6 +419,9 @@ catalog = client.rwlock("seat", timeout=60)
 def enter(name):
     os.close(os.open(f"{room}/{name}", os.O_CREAT | os.O_EXCL))
 
+def work():
+    time.sleep(0.003)  # what a name is held for: long enough that others come to wait
+
 def present(kind):
     return [name for name in os.listdir(room) if name.startswith(kind)]
 
@@ -415,6 +429,7 @@ fences = {}
 for turn in range(turns):
     with semaphore as lease:
         enter(f"slot-{lease.slot}")  # fails when somebody else has it
+        work()
         assert len(present("slot")) <= 2
         assert lease.fence > fences.get(lease.slot, 0)
         fences[lease.slot] = lease.fence
@@ -422,10 +437,12 @@ for turn in range(turns):
     with catalog.write() if turn % 3 == os.getpid() % 3 else catalog.read() as lease:
         if lease.role == "write":
             enter("writer")
+            work()
             assert not present("reader"), present("reader")
             os.unlink(f"{room}/writer")
             lease.downgrade()
         enter(f"reader-{os.getpid()}")
+        work()
         assert not present("writer")
         os.unlink(f"{room}/reader-{os.getpid()}")
 client.close()

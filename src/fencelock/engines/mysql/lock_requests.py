@@ -81,8 +81,12 @@ class LockRequests:
             # To the end even if the caller is cancelled: what the server gave is not forgotten.
             self._world.spawn(self._take_beside(one, wait), "fencelock-request")
             await self._world.wait(one.done, None)
-            if one.error is not None:
-                raise one.error
+            error, one.error = one.error, None
+            if error is not None:
+                try:
+                    raise error
+                finally:  # its traceback has this frame: a cycle would keep a session alive
+                    del error
         else:
             await self._take(one, wait)
         return one.grant()
@@ -99,7 +103,7 @@ class LockRequests:
         try:
             await self._take(one, wait)
         except Exception as error:
-            one.error = error
+            one.error = error.with_traceback(None)  # its frames have the request that has it
 
     async def _take(self, one: LockRequest, wait: float) -> None:
         limit, known = idle_limit(one.request.ttl), False

@@ -57,6 +57,8 @@ async def connect_driver(settings: Settings) -> Any:
         if task.done() and not task.cancelled() and task.exception() is None:
             close_driver(task.result())  # it came in the moment in which nobody wanted it any more
         raise
+    finally:
+        del task  # it has the error, whose traceback has this frame
 
 
 async def _connect_driver(settings: Settings) -> Any:
@@ -74,6 +76,7 @@ async def _connect_driver(settings: Settings) -> Any:
         if task and task.cancelling() > before:  # the driver's wait_for swallows one at its end
             raise asyncio.CancelledError
     except BaseException as error:
+        task = None  # it will have the error, whose traceback has this frame
         close_driver(connection)
         if isinstance(error, MySQLError | OSError | RuntimeError):
             raise not_connected(error, settings.where) from error

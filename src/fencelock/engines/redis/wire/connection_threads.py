@@ -237,8 +237,12 @@ class ThreadsConnection(ThreadsStream):
                 self._remove([call])
                 self._pass_on(call)
             raise
-        if call.error is not None:
-            raise call.error
+        error, call.error = call.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:  # its traceback has this frame: a cycle would keep the connection alive
+                del error
         assert call.replies is not None
         return call.replies
 
@@ -312,8 +316,8 @@ class ThreadsConnection(ThreadsStream):
                 raise Stale
             payload = b"".join([call.payload for call in batch])
             replies = self.exchange(payload, sum(call.count for call in batch), request_timeout)
-        except Stale as stale:
-            error = stale
+        except Stale:
+            error = Stale()  # made here, not raised: its traceback would have this frame
         except OSError as broken:
             self.close()
             error = self.unanswered(request_timeout, broken)
