@@ -89,6 +89,7 @@ DOUBLED = {
     "http etcd": "the checks of `http`, with a server behind it",
     "http memory": "the checks of `http`, over the memory of a node",
     "http postgresql": "the checks of `http`, with a server behind it",
+    "http redis": "the checks of `http`, with a server behind it",
     "http replicas": "the checks of `http`, at two nodes",
     "https": "the checks of `http`, over TLS",
     "postgresql pgbouncer": "the checks of `postgresql push=no`, over a pooler",
