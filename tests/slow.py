@@ -11,6 +11,8 @@ import pytest
 SLOW = {
     "cli/test_engines.py": "scripts over every engine, by processes",
     "cli/test_interrupting.py": "a signal at many moments of each verb",
+    "cli/test_loss.py": "locks that are lost, each with the time until its program has ended",
+    "cli/test_signals.py": "processes that are stopped in many ways",
     "cli/test_torture.py": "tortures from the command line",
     "engines/etcd/test_cluster.py": "three members, and what they do without one",
     "engines/http/test_replicas.py": "nodes that are started, killed, frozen and rolled",
@@ -38,9 +40,11 @@ SLOW = {
     "faults/test_deaths.py": "clients that are killed, each with the ttl that it leaves behind",
     "faults/test_exhaustion.py::"
     "test_any_error_of_a_renewal_is_a_failed_renewal_and_no_more": "whole ttls of every engine",
+    "faults/test_exits.py": "ways in which a process ends, by processes of every engine",
     "faults/test_faulty.py::"
     "test_a_call_that_is_held_up_for_longer_than_its_caller_waits_is_unknown": "seconds each",
     "faults/test_file.py::test_a_waiter_queues_again_when_its_file_is_gone": "ten seconds' wait",
+    "faults/test_forks.py": "processes that fork, of every engine",
     "faults/test_hung_servers.py": "every engine and call, with a server that hangs",
     "faults/test_leases.py::test_a_dropped_client_renews_no_more": "whole ttls of every engine",
     "faults/test_lost_answers.py": "every engine and call, without an answer",
@@ -60,8 +64,7 @@ SLOW = {
     "guards/test_claim.py": "frozen holders of every engine before every guard",
     "judge_torture/test_servers.py": "tortures of every engine",
     "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
-    "service/test_dashboard.py::test_a_stream_on_which_nothing_happens_stays_open": "half a minute",
-    "service/test_dashboard.py::test_ten_thousand_locks_are_as_quick_as_thirty": "many locks",
+    "service/test_dashboard.py": "a browser",
     "service/test_events.py::test_connections_that_never_read_are_cut_and_cost_no_memory": (
         "thousands of locks, and the half minute of a client that does not read"
     ),
@@ -86,6 +89,7 @@ SLOW = {
 
 DOUBLED = {
     "mysql": "the tests of MariaDB, on a server that is slower to start",
+    "dynamodb": "an emulator that is slow; tests/engines/dynamodb is quick",
     "http etcd": "the checks of `http`, with a server behind it",
     "http memory": "the checks of `http`, over the memory of a node",
     "http postgresql": "the checks of `http`, with a server behind it",
@@ -93,6 +97,7 @@ DOUBLED = {
     "http replicas": "the checks of `http`, at two nodes",
     "https": "the checks of `http`, over TLS",
     "postgresql pgbouncer": "the checks of `postgresql push=no`, over a pooler",
+    "postgresql push=no": "the checks of `postgresql`, where waiters look by themselves",
     "redis+cluster": "the checks of Redis, on servers that share the keys",
     "redis+sentinel": "the checks of Redis, on a server that sentinels name",
     "rediss": "the checks of Redis, over TLS",

@@ -77,6 +77,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     "H12": ["test_cancelling.py::test_a_call_after_a_cancelled_one_gets_its_own_answer"],
     "H13": [
         "test_lost_answers.py::test_an_acquire_whose_answer_is_lost_is_granted_once",
+        "test_lost_answers.py::test_a_waiter_that_asks_again_behind_others_keeps_its_place",
         "test_lost_answers.py::test_an_acquire_that_is_never_answered_fails_cleanly",
         "test_lost_answers.py::test_an_acquire_that_cannot_even_be_taken_back_says_until_when",
         "test_lost_answers.py::test_a_waiter_whose_answers_are_lost_keeps_its_place",
