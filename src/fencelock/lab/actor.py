@@ -119,6 +119,10 @@ class Process:
     async def _live(self) -> None:
         script, at = self.actor.script, 0
         is_over = False
+        try:
+            await self.client.open()
+        except FencelockError as error:  # it is tried again when something is asked
+            self._tell("error", f"connects: {type(error).__name__}: {error}")
         while at < len(script):
             statement = script[at]
             if is_over and statement.verb != "release":
@@ -252,7 +256,7 @@ class Process:
 
     def _tell(self, kind: str, words: str, **more: int) -> None:
         self._recorder.tell(self.name, kind, words, **{k: v for k, v in more.items() if v})
-        self._recorder.look()
+        self._recorder.look(self.name)
 
     def state(self) -> dict[str, Any]:
         """Where it is in its script, and what it believes."""

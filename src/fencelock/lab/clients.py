@@ -28,6 +28,9 @@ class Client(ABC):
     fence = 0
     """Of what it holds, or held last."""
 
+    async def open(self) -> None:
+        """Connect, as a program does when it starts; raise what prevents that."""
+
     @abstractmethod
     async def acquire(self, wanted: Statement) -> float:
         """Wait for the lock, and return its ttl, infinite where it has none; raise what prevents
@@ -118,6 +121,9 @@ class FencelockClient(Client):
     def _lease(self, core: Core[_Lease], hold: HoldState) -> _Lease:
         hold.hook = lambda: self._lost(hold.grant.fence)
         return _Lease(hold)
+
+    async def open(self) -> None:
+        await self._core.open()
 
     async def acquire(self, wanted: Statement) -> float:
         ttl = DEFAULT_TTL_S if wanted.ttl is None else wanted.ttl

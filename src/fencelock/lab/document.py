@@ -161,7 +161,12 @@ def read(raw: object) -> Document:
     resource, guard = _resource(top.get("resource"))
     actors = _actors(top.get("actors"), kind, {*servers, resource})
     lock = _lock(actors)
-    fenceless = [one.name for one in actors if one.client != "fencelock"]
+    touches = ("read", "write", "append")
+    fenceless = [
+        one.name
+        for one in actors
+        if one.client != "fencelock" and any(line.verb in touches for line in one.script)
+    ]
     if guard != "off" and fenceless:
         raise UsageError(
             f"resource.guard: {fenceless[0]} has no fence that a guard could compare: set it to "
@@ -293,6 +298,8 @@ def _fault(fault: _Value, actors: set[str], servers: Sequence[str], resource: st
     if kind in OF_ACTORS or kind in OF_SERVERS:
         fields.append("whom")
         there = sorted(actors) if kind in OF_ACTORS else list(servers)
+        if kind == "pace" and there == ["store"]:
+            raise UsageError(f"{fault.where}.kind: no lease ends by the clock of the store")
         found = found._replace(whom=fault.get("whom").choice(*there, first_is_default=False))
     if kind in OF_WAYS:
         fields += ["from", "to"]

@@ -20,7 +20,7 @@ from . import document as documents
 from .actor import Process, Resource
 from .clients import Client, FencelockClient, LocalClient, NoClient
 from .document import Actor, Document, Fault
-from .recorder import ObservedNetwork, Recorder, merged
+from .recorder import ObservedNetwork, Recorder
 from .servers import Servers, start
 from .spans import spans_of
 from .trace import VERSION, Trace, digest_of
@@ -113,13 +113,21 @@ class _Play:
             for process in self._processes.values():
                 process.begin()
             try:
-                simulation.run(until=document.until)
+                simulation.at(document.until, bool)
+                simulation.run(until=self._is_over)
             except Endless as error:
                 raise UsageError(
                     f"the play has not come to {document.until:g} s within {STEPS_MAX} steps, or "
                     f"waits for what cannot come: {error}"
                 ) from None
             return self._trace()
+
+    def _is_over(self) -> bool:
+        """Asked before each step: whether the end has come; between two moments, look around."""
+        if self._simulation.ready:
+            return False
+        self._recorder.settle()
+        return self._simulation.now >= self._document.until
 
     # Faults
 
@@ -210,8 +218,6 @@ class _Play:
 
     def _pace(self, fault: Fault) -> None:
         host = self._host(fault.whom)
-        if not hasattr(host, "slew"):
-            raise UsageError("faults: the clock of the store keeps no lease, so it has no pace")
         self._recorder.tell(fault.whom, "pace", f"its clock runs at {fault.by:g} of true time")
         host.slew(fault.by)
         self._later(fault.seconds, partial(host.slew, 1.0))
@@ -284,7 +290,7 @@ class _Play:
         document, kinds = self._document, {fault.kind for fault in self._document.faults}
         steady = document.engine == "store"  # whose leases end by a clock that does not step
         sane = not kinds & ({"amnesia"} if steady else {"amnesia", "step", "pace"})
-        own = all(actor.client == "fencelock" for actor in document.actors)
+        own = all(actor.client in ("fencelock", "none") for actor in document.actors)
         calls = 8 * document.delay[1]
         calm = sane and "revoke" not in kinds
         return Promises(
@@ -299,7 +305,7 @@ class _Play:
         shown = self._shown()
         events = [_event(one, shown) for one in recorder.events]
         states = {
-            lane: [[_time(at), dict(state)] for at, state in merged(seen)]
+            lane: [[_time(at), state] for at, state in seen]
             for lane, seen in recorder.states.items()
         }
         rulings = self._rulings()

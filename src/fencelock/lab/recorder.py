@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -28,17 +28,25 @@ class Recorder:
         self.states: dict[str, list[tuple[float, dict[str, Any]]]] = {}
         self.sources: dict[str, Callable[[], dict[str, Any]]] = {}
         """What tells the state of a lane."""
+        self._due: dict[str, None] = {}
+        """Lanes whose state may have changed at this moment."""
 
     @property
     def now(self) -> float:
         return self._simulation.now
 
     def look(self, *lanes: str) -> None:
-        """See how these lanes are now, or all of them; a state that has not changed is left out."""
-        for lane in lanes or self.sources:
-            state, known = self.sources[lane](), self.states.setdefault(lane, [])
-            if not known or known[-1][1] != state:
-                known.append((self.now, state))
+        """Have these lanes looked at, or all of them, when everybody has acted at this moment."""
+        self._due.update(dict.fromkeys(lanes or self.sources))
+
+    def settle(self) -> None:
+        """Everybody has acted at this moment: write down the states that have changed."""
+        for lane in self._due:
+            if lane in self.sources:
+                state, known = self.sources[lane](), self.states.setdefault(lane, [])
+                if not known or known[-1][1] != state:
+                    known.append((self.now, state))
+        self._due.clear()
 
     def tell(self, lane: str, kind: str, words: str, **more: int) -> None:
         """Add an event; ``{fence}`` and ``{highest}`` in its words stand for fences."""
@@ -90,7 +98,7 @@ class ObservedNetwork(Network):
     def _landed(self, message: dict[str, Any], target: Host, action: Action) -> None:
         self.recorder.arrived(message, target)
         action()
-        self.recorder.look()
+        self.recorder.look(target.name)
 
     def loses(self, way: Way) -> bool:
         """Whether this message of a way is to be lost."""
@@ -98,9 +106,6 @@ class ObservedNetwork(Network):
             return False
         self.losing[way] -= 1
         return True
-
-    def changed(self) -> None:
-        self.recorder.look()
 
 
 class ObservedPipe(Pipe):
@@ -142,15 +147,4 @@ class ObservedPipe(Pipe):
         elif self._sent:
             self._observed.recorder.arrived(self._sent.popleft(), self._to)
         super()._arrive(_)
-        self._observed.changed()
-
-
-def merged(states: list[tuple[float, dict[str, Any]]]) -> list[tuple[float, Mapping[str, Any]]]:
-    """The states of a lane, of those of one moment the last."""
-    found: list[tuple[float, Mapping[str, Any]]] = []
-    for at, state in states:
-        if found and found[-1][0] == at:
-            found.pop()
-        if not found or found[-1][1] != state:
-            found.append((at, state))
-    return found
+        self._observed.recorder.look(self._to.name)

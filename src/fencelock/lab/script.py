@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .._client.validation import TTL_MIN_S
 from ..errors import UsageError
 
 TIME_MAX_S = 600.0
@@ -68,7 +69,7 @@ def _acquire(text: str, name: str, options: list[str], where: str) -> Statement:
     while left:
         match left:
             case ["ttl", seconds, *left]:
-                statement = statement._replace(ttl=_seconds(seconds, where))
+                statement = statement._replace(ttl=_seconds(seconds, where, TTL_MIN_S))
             case ["timeout", seconds, *left]:
                 statement = statement._replace(timeout=_seconds(seconds, where))
             case ["renew", "off", *left]:
@@ -85,11 +86,13 @@ def _acquire(text: str, name: str, options: list[str], where: str) -> Statement:
     return statement
 
 
-def _seconds(word: str, where: str) -> float:
+def _seconds(word: str, where: str, least: float = 0.0) -> float:
     try:
         seconds = float(word)
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds <= TIME_MAX_S:  # nan compares with nothing
-        raise UsageError(f"{where}: {word!r} is not a time from 0 to {TIME_MAX_S:g} seconds")
+    if not least <= seconds <= TIME_MAX_S:  # nan compares with nothing
+        raise UsageError(
+            f"{where}: {word!r} is not a time from {least:g} to {TIME_MAX_S:g} seconds"
+        )
     return seconds

@@ -43,14 +43,21 @@ class TextbookClient(Client):
         self._until: float | None = None
         self._watchdog: Job | None = None
 
+    async def open(self) -> None:
+        for node in self._servers.hosts:
+            await self._connection(node.name)
+
     async def _ask(self, node: str, *words: str) -> Any:
         """Send one command; raise what a driver raises when no answer comes."""
+        return await (await self._connection(node)).command(words, ANSWER_S)
+
+    async def _connection(self, node: str) -> SimConnection:
         connection = self._connections.get(node)
         if connection is None or not connection.usable:
             connection = SimConnection(self._world.edge, self._world, (node, PORT), ANSWER_S)
             self._connections[node] = connection
         await connection.made()
-        return await connection.command(words, ANSWER_S)
+        return connection
 
     async def acquire(self, wanted: Statement) -> float:
         world, self._key = self._world, wanted.word
