@@ -70,7 +70,7 @@ def test_the_ghost_writer_is_told_in_small_fences_and_words() -> None:
     assert "A holds seat with fence 33" in words
     assert "B holds seat with fence 34" in words
     assert "A write Alice: refused, fence 33 is below 34" in words
-    assert [step["say"] for step in trace.data["steps"]][0] == "A holds the lock, fence 33."
+    assert next(step["say"] for step in trace.data["steps"]) == "A holds the lock, fence 33."
     assert sorted(trace.data["fences"].values()) == [33, 34]
 
 
@@ -106,7 +106,7 @@ def test_messages_say_what_they_are_and_what_became_of_them() -> None:
 
 def test_the_states_of_a_server_name_its_holder_its_queue_and_its_clock() -> None:
     states = [state for _, state in lab.play(lab.load("ghost-writer")).data["states"]["redis"]]
-    assert [state["holder"] for state in states if state["holder"]][0] == "A"
+    assert next(state["holder"] for state in states if state["holder"]) == "A"
     assert any(state["holder"] == "A" and state["queue"] == ["B"] for state in states)
     stepped = [state for _, state in lab.play(lab.load("clock-step")).data["states"]["redis"]]
     assert {0.0, 2.0} <= {round(state["clock"], 3) for state in stepped}

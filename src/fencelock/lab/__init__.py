@@ -20,7 +20,7 @@ from .document import chosen, combinations
 from .player import play
 from .trace import Trace
 
-__all__ = ["Trace", "combinations", "load", "play", "scenario", "scenarios"]
+__all__ = ["Trace", "chosen", "combinations", "load", "play", "scenario", "scenarios"]
 
 _HERE = Path(__file__).parent / "scenarios"
 
