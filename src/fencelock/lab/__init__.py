@@ -41,7 +41,7 @@ def scenario(name: str) -> dict[str, Any]:
     return found
 
 
-def load(name: str, **switches: str) -> dict[str, Any]:
+def load(name: str, /, **switches: str) -> dict[str, Any]:
     """The document of a scenario with its switches set, the others at their first choice."""
     return chosen(scenario(name), **switches)
 

@@ -100,7 +100,7 @@ def combinations(raw: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         yield dict(zip(choices, picked, strict=True))
 
 
-def chosen(raw: Mapping[str, Any], **switches: str) -> dict[str, Any]:
+def chosen(raw: Mapping[str, Any], /, **switches: str) -> dict[str, Any]:
     """The document with its switches set, the others at their first choice.
 
     A choice is a patch: what it names replaces what the document has, and null takes it away.
