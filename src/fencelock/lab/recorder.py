@@ -130,21 +130,26 @@ class ObservedPipe(Pipe):
             self.broken = True  # what comes after it on this connection does not arrive either
         self._sent.append(message)
         super().carry(what)
+        self._see_held()
 
     def send(self, action: Action) -> None:
         name = getattr(getattr(action, "func", action), "__name__", "")
         self._sent.append(self._observed.recorder.sent(self._way, CALLS.get(name, name)))
         super().send(action)
+        self._see_held()
+
+    def _see_held(self) -> None:
+        if self._held:
+            for message in self._sent:
+                message["fate"] = "held back by a cut"
 
     def _arrive(self, _: None) -> None:
         if self.broken:
             if self._sent and self._sent[0]["fate"] == "under way":
                 self._sent.popleft()["fate"] = "lost"
             return
-        if self._held or self._way in self._observed.cuts:
-            for message in self._sent:
-                message["fate"] = "held back by a cut"
-        elif self._sent:
+        if not self._held and self._way not in self._observed.cuts:
             self._observed.recorder.arrived(self._sent.popleft(), self._to)
         super()._arrive(_)
+        self._see_held()
         self._observed.recorder.look(self._to.name)
