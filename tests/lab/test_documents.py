@@ -81,7 +81,12 @@ def test_a_plain_document_is_played() -> None:
         (line("work nan"), "line 2: 'nan' is not a time"),
         (line("acquire seat ttl 0"), "line 2: '0' is not a time from 0.05 to 600 seconds"),
         (line("acquire seat colour red"), "line 2: 'colour red' is no option of acquire"),
-        (line("acquire other ttl 5"), "actors: all acquire the same lock, not seat and other"),
+        (
+            changed("actors/A/script", [*SCRIPT, "acquire other ttl 5"]),
+            "actors: all acquire the same lock, not seat and other",
+        ),
+        (line("acquire seat"), "actors.A.script line 2: the lock of line 1 is not released yet"),
+        (line("again"), "actors.A.script line 2: the lock of line 1 is not released yet"),
         (line("acquire seat forever"), "line 2: fencelock has no lease without an end"),
         (line("acquire seat ttl 5 forever", "textbook"), "line 2: a lock that is held forever"),
         (line("stop on loss", "textbook"), "line 2: nobody tells a textbook client of a loss"),
@@ -90,6 +95,10 @@ def test_a_plain_document_is_played() -> None:
         (
             line("read", "textbook") | {"resource": {"guard": True}},
             "resource.guard: A has no fence that a guard could compare",
+        ),
+        (
+            changed("actors/A/script", ["read", *SCRIPT]),
+            "actors.A.script line 1: the resource is guarded, and there is no fence before",
         ),
         (changed("resource/guard", "maybe"), "resource.guard: true, false, writes or above, not"),
         (changed("resource/name", "a b"), "resource.name: a name of 1 to 20 letters"),
@@ -131,7 +140,7 @@ def test_what_is_wrong_is_said_with_its_place(document: object, said: str) -> No
         (fault() | {"faults": [{"kind": "pause"}] * 51}, "faults: 51 of them, 50 at the most"),
         (
             changed("until", 600)
-            | {"actors": {"A": {"client": "none", "script": ["work 0.0001", "again"]}}},
+            | {"actors": {"A": {"client": "none", "script": ["work 0"] * 180 + ["again"]}}},
             "the play has not come to 600 s within 200000 steps",
         ),
     ],

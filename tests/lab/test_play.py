@@ -165,6 +165,21 @@ def test_a_revoked_holder_is_told_and_refused() -> None:
     assert (trace.outcome["register"], trace.outcome["refused"]) == ("Bob", 1)
 
 
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_lock_that_is_taken_away_is_not_held_by_two(kind: str) -> None:
+    """B gets it before A can have heard of it: that is what was asked for."""
+    slow = ["at 0.5", "acquire seat ttl 5", "work 6", "release"]
+    cut = {
+        "kind": "cut",
+        "from": "A",
+        "to": ["redis-1", "redis-2", "redis-3", "redis-4", "redis-5"],
+    }
+    cut["to"] = cut["to"] if kind == "redlock" else [kind]
+    trace = played(cut | {"at": 0.9, "for": 3.0}, {"kind": "revoke", "at": 1.0}, kind=kind, a=slow)
+    assert trace.outcome["granted"] == ["A", "B"]
+    assert trace.outcome["broken"] == []
+
+
 def test_whoever_stops_on_loss_writes_nothing() -> None:
     slow = ["at 0.5", "acquire seat ttl 5", "stop on loss", "read", "work 6", "append Alice"]
     trace = played({"kind": "revoke", "at": 1.0}, a=slow)

@@ -17,6 +17,7 @@ from .recorder import Recorder
 from .script import Statement
 
 ROUND = 6
+AGAIN_S = 0.01  # no script runs in no time
 
 
 class Stopped(Exception):
@@ -105,6 +106,7 @@ class Process:
         self._history = history
         self._recorder = recorder
         self._lock = ""
+        self._op = 0
         self.line: int | None = None
         """The line of the script that it is at, counted from 1."""
         self.is_told = False
@@ -153,7 +155,7 @@ class Process:
                 is_over = True
             if statement.verb == "again" and not is_over:
                 at = self._first()
-                await sleep(self.world, 0.001)
+                await sleep(self.world, AGAIN_S)
             elif is_over and statement.verb == "acquire":
                 break
             else:
@@ -198,7 +200,7 @@ class Process:
         history, now = self._history, self.world.simulation.now
         deadline = 0.0 if wanted.timeout is None else now + wanted.timeout
         self._lock = wanted.word
-        op = history.invoke(self.name, "acquire", wanted.word, deadline=deadline)
+        op = self._op = history.invoke(self.name, "acquire", wanted.word, deadline=deadline)
         kind, fence, ttl, detail = "unknown", 0, 0.0, ""
         try:
             ttl = await self.client.acquire(wanted)
@@ -253,6 +255,10 @@ class Process:
         self._tell("told", "is told that its lease is lost", fence=fence)
         if self._stops_on_loss and self.task is not None:
             self.task.cancel()
+
+    def revoked(self) -> None:
+        """A server has taken the lock from it, which it will hear of."""
+        self._history.note(self.name, "expired", self._lock, op=self._op, detail="revoked")
 
     def _tell(self, kind: str, words: str, **more: int) -> None:
         self._recorder.tell(self.name, kind, words, **{k: v for k, v in more.items() if v})

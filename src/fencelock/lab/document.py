@@ -36,6 +36,7 @@ OF_SERVERS = ("step", "pace", "freeze", "reboot", "amnesia")
 OF_WAYS = ("cut", "slow", "lose reply")
 FAULTS = (*OF_ACTORS, *OF_SERVERS, *OF_WAYS, "revoke")
 LASTING = ("pause", "freeze", "cut", "slow", "reboot", "amnesia")
+TOUCHES = ("read", "write", "append")
 EXPECTED = (
     "register", "refused", "broken", "granted", "told", "released", "writes", "stopped",
 )  # fmt: skip
@@ -161,17 +162,19 @@ def read(raw: object) -> Document:
     resource, guard = _resource(top.get("resource"))
     actors = _actors(top.get("actors"), kind, {*servers, resource})
     lock = _lock(actors)
-    touches = ("read", "write", "append")
     fenceless = [
         one.name
         for one in actors
-        if one.client != "fencelock" and any(line.verb in touches for line in one.script)
+        if one.client != "fencelock" and any(line.verb in TOUCHES for line in one.script)
     ]
     if guard != "off" and fenceless:
         raise UsageError(
             f"resource.guard: {fenceless[0]} has no fence that a guard could compare: set it to "
             "false, or let every actor be a fencelock client"
         )
+    if guard != "off":
+        for actor in actors:
+            _check_fence(actor)
     names = {one.name for one in actors}
     faults = top.get("faults").items(FAULTS_MAX)
     steps = top.get("steps").items(STEPS_MAX)
@@ -248,8 +251,15 @@ def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
         read_statement(line.text(), f"{where}.script line {number}")
         for number, line in enumerate(lines, 1)
     )
+    held = 0
     for number, statement in enumerate(script, 1):
         _check_statement(cast("Client", client), statement, f"{where}.script line {number}")
+        if held and statement.verb in ("acquire", "again"):
+            raise UsageError(
+                f"{where}.script line {number}: the lock of line {held} is not released yet, and "
+                "would be waited for"
+            )
+        held = {"acquire": number, "release": 0}.get(statement.verb, held)
     if not any(one.verb == "acquire" for one in script) and client != "none":
         raise UsageError(f"{where}.script: nothing is acquired; say client none if that is meant")
     choices = {part: recipe.get(part).choice(*known) for part, known in RECIPES.items()}
@@ -266,6 +276,18 @@ def _check_statement(client: Client, statement: Statement, where: str) -> None:
         raise UsageError(f"{where}: a mutex of one process has no {verb!r}")
     if client == "textbook" and verb == "stop on loss":
         raise UsageError(f"{where}: nobody tells a textbook client of a loss")
+
+
+def _check_fence(actor: Actor) -> None:
+    """Refuse a script that touches a guarded resource before it has a fence."""
+    for number, statement in enumerate(actor.script, 1):
+        if statement.verb == "acquire":
+            return
+        if statement.verb in TOUCHES:
+            raise UsageError(
+                f"actors.{actor.name}.script line {number}: the resource is guarded, and there is "
+                "no fence before the first acquire"
+            )
 
 
 def _lock(actors: Sequence[Actor]) -> str:

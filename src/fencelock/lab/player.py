@@ -55,6 +55,7 @@ class _Play:
         self._servers: Servers = start(
             document.engine, self._network, document.servers, document.lock
         )
+        self._servers.on_revoked = self._taken
         self._resource = Resource(document.resource, document.guard)
         self._processes = {actor.name: self._process(actor) for actor in document.actors}
         self._operator: FencelockClient | None = None
@@ -100,6 +101,10 @@ class _Play:
                 return LocalClient()
             case "none":
                 return NoClient()
+
+    def _taken(self, name: str) -> None:
+        if name in self._processes:
+            self._processes[name].revoked()
 
     def _lost(self, name: str, fence: int) -> None:
         self._processes[name].lost(fence)

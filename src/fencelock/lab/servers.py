@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..engine import Address, Engine
@@ -31,6 +31,9 @@ class Servers(ABC):
         self.hosts: list[Any] = []
         self.who: dict[str, str] = {}
         """The actor of each owner."""
+        self.on_revoked: Callable[[str], object] = str
+        """Told the actor from whom the lock was taken, when a server is seen to have done so."""
+        self._revoked: set[str] = set()
 
     @abstractmethod
     def engine(self, world: SimWorld, host: Host) -> Engine:
@@ -40,10 +43,18 @@ class Servers(ABC):
     def kept(self, number: int) -> tuple[str, float | None, list[str]]:
         """Of one server: the owner that it keeps the lock for, until when, and who waits."""
 
+    @abstractmethod
+    def revoked(self, number: int) -> Collection[str]:
+        """Owners from whom the lock was taken, as one server has them."""
+
     def state(self, number: int) -> dict[str, Any]:
         """What one server keeps, with the names of actors."""
         host = self.hosts[number]
         owner, until, queue = self.kept(number)
+        for one in self.revoked(number):
+            if one not in self._revoked and one in self.who:
+                self._revoked.add(one)
+                self.on_revoked(self.who[one])
         return {
             "holder": self.who.get(owner, "somebody") if owner else None,
             "until": None if until is None or not owner else round(until, ROUND),
@@ -74,6 +85,9 @@ class StoreServers(Servers):
         backend = self._backend
         (owner,) = backend.owners()
         return owner, backend.kept_until() if owner else None, list(backend.queue())
+
+    def revoked(self, number: int) -> Collection[str]:
+        return self._backend.revoked()
 
 
 class RedisServers(Servers):
@@ -112,6 +126,9 @@ class RedisServers(Servers):
             return "", None, list(sight.queue)
         until = None if math.isinf(left_s) else self.network.simulation.now + left_s
         return sight.owner, until, list(sight.queue)
+
+    def revoked(self, number: int) -> Collection[str]:
+        return self._sights[number].revoked
 
     def clock(self, number: int) -> float:
         wall_s: float = self.hosts[number].wall_us() / 1e6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ def spans_of(
     marked: Sequence[tuple[str, str, float, float]],
 ) -> list[dict[str, Any]]:
     """All spans, in the order of their beginnings."""
-    until = document.until
+    until, keepers = document.until, _Keepers(document.servers, states)
     found = [_span(lane, kind, begin, end) for lane, kind, begin, end in marked]
     for one in history.operations("acquire"):
         found.append(_span(one.client, "waits", one.begin, min(one.seen, until)))
@@ -27,7 +28,7 @@ def spans_of(
         for tenure in lock.tenures:
             end = min(tenure.believed_until, until)
             found.append(_span(tenure.client, "holds", tenure.granted_at, end, tenure.fence))
-            gone = _gone(tenure.client, tenure.granted_at, document.servers, states)
+            gone = keepers.gone(tenure.client, tenure.granted_at)
             if gone < end:
                 found.append(_span(tenure.client, "believes wrongly", gone, end, tenure.fence))
     return sorted(found, key=lambda span: (span["from"], span["lane"], span["kind"]))
@@ -40,31 +41,24 @@ def _span(lane: str, kind: str, begin: float, end: float, fence: int = 0) -> dic
     return span | ({"fence": fence} if fence else {})
 
 
-def _gone(
-    client: str,
-    since: float,
-    servers: Sequence[str],
-    states: Mapping[str, Sequence[Sequence[Any]]],
-) -> float:
-    """When, after it was granted, no majority of the servers keeps the lock for a client."""
-    moments = sorted(
-        {since}
-        | {at for name in servers for at, _ in states[name] if at > since}
-        | {
-            state["until"]
-            for name in servers
-            for _, state in states[name]
-            if state["until"] is not None and state["until"] > since
-        }
-    )
-    for moment in moments:
-        keeps = sum(_keeps(client, moment, states[name]) for name in servers)
-        if keeps <= len(servers) // 2:
-            return moment
-    return float("inf")
+class _Keepers:
+    """When a majority of the servers keeps the lock for whom."""
 
+    def __init__(self, servers: Sequence[str], states: Mapping[str, Sequence[Sequence[Any]]]):
+        self._states = [states[name] for name in servers]
+        self._times = [[at for at, _ in states[name]] for name in servers]
+        ends = {state["until"] for seen in self._states for _, state in seen}
+        self._moments = sorted({*(ends - {None}), *(at for times in self._times for at in times)})
 
-def _keeps(client: str, moment: float, states: Sequence[Sequence[Any]]) -> bool:
-    state = [one for at, one in states if at <= moment][-1]
-    is_over = state["until"] is not None and moment >= state["until"]
-    return state["holder"] == client and not is_over
+    def gone(self, client: str, since: float) -> float:
+        """When, from a moment on, no majority keeps the lock for a client."""
+        for moment in [since, *self._moments[bisect_right(self._moments, since) :]]:
+            keeps = sum(self._keeps(client, moment, number) for number in range(len(self._states)))
+            if keeps <= len(self._states) // 2:
+                return moment
+        return float("inf")
+
+    def _keeps(self, client: str, moment: float, number: int) -> bool:
+        state = self._states[number][bisect_right(self._times[number], moment) - 1][1]
+        is_over = state["until"] is not None and moment >= state["until"]
+        return state["holder"] == client and not is_over
