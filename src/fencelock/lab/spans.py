@@ -48,7 +48,9 @@ class _Keepers:
         self._states = [states[name] for name in servers]
         self._times = [[at for at, _ in states[name]] for name in servers]
         ends = {state["until"] for seen in self._states for _, state in seen}
-        self._moments = sorted({*(ends - {None}), *(at for times in self._times for at in times)})
+        self._moments: list[float] = sorted(
+            {*(ends - {None}), *(at for times in self._times for at in times)}
+        )
 
     def gone(self, client: str, since: float) -> float:
         """When, from a moment on, no majority keeps the lock for a client."""
