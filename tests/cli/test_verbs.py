@@ -168,6 +168,58 @@ def test_demo_shows_what_it_set_out_to(program: Program) -> None:
     assert facts["sold_twice"] == {}
 
 
+def test_lab_lists_scenarios_and_plays_them(program: Program) -> None:
+    names = [one["name"] for one in program.json("lab", "ls")["scenarios"]]
+    assert "ghost-writer" in names
+    assert all(name in program.run("lab", "ls").stdout for name in names)
+    trace = program.json("lab", "play", "ghost-writer", "--set", "fence=no guard")
+    assert trace["outcome"]["register"] == "Alice"
+    ran = program.run("lab", "play", "ghost-writer")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "refused, fence 33 is below 34" in ran.stdout
+
+
+def test_lab_plays_a_file_and_says_where_it_is_wrong(program: Program, tmp_path: Path) -> None:
+    script = ["acquire seat ttl 5", "write Alice", "release"]
+    document: dict[str, object] = {
+        "v": 1,
+        "title": "Mine",
+        "until": 2,
+        "engine": {"kind": "store"},
+        "actors": {"A": {"script": script}},
+        "expect": {"played": {"register": "Bob"}},
+    }
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(document))
+    ran = program.run("lab", "play", str(file))
+    assert ran.returncode == 80
+    assert "register: 'Bob' was expected, and it is 'Alice'" in ran.stderr
+    file.write_text(json.dumps(document | {"actors": {"A": {"script": ["wirte Alice"]}}}))
+    ran = program.run("lab", "play", str(file))
+    assert ran.returncode == 78
+    assert "actors.A.script line 1: 'wirte Alice' is not a statement" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (["play"], "play what?", 125),
+        (["ls", "ghost-writer"], "ls takes neither", 125),
+        (["play", "no-such"], "'no-such' is neither a file nor a scenario", 78),
+        (["play", "ghost-writer", "--set", "raw=x"], "there is no switch 'raw'", 78),
+        (["play", "ghost-writer", "--set", "fence"], "--set takes SWITCH=CHOICE", 125),
+        (["play", __file__], "this is not JSON", 78),
+    ],
+)
+def test_lab_says_in_one_line_what_is_wrong(
+    words: list[str], said: str, code: int, program: Program
+) -> None:
+    ran = program.run("lab", *words)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert said in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("engine", ["postgresql", "mysql"])
 def test_schema_prints_what_a_migration_needs(engine: str, program: Program) -> None:
     ran = program.run("schema", engine, "--table", "mine")

@@ -14,9 +14,7 @@ still believes in.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -29,7 +27,7 @@ from fencelock.sim.backends import Backend
 from fencelock.sim.network import Conditions, Network
 from fencelock.sim.resource import REGISTER, Register
 from fencelock.sim.tasks import Flag
-from fencelock.sim.world import Simulation
+from fencelock.sim.world import Simulation, no_collection
 from fencelock.world import GRACE_S
 from tests.sim.backends import BACKENDS
 from tests.sim.client import Client
@@ -48,18 +46,6 @@ REQUEST_TIMEOUT_S = (
     20.0  # of a newcomer, when dead waiters may stand in the queue and are called first
 )
 SETTLE_S = 8.0  # after the last fault: every lease that nobody keeps is over
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Let nothing be finalized that an earlier run left behind: this one is on its own."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class Run:

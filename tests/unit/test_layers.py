@@ -40,6 +40,7 @@ SPINE = (
     ("judge",),
     ("recipes",),
     ("service",),
+    ("lab",),
     ("cli", "integrations", "demo", "etcd", "sql"),
     ("__main__",),
 )
@@ -52,12 +53,12 @@ SIDES = {
     ),
     "sim": (
         {"errors", "model", "world", "engine", REGISTRY, "guards", "judge", "worlds"},
-        set[str](),
+        {"lab"},
     ),
     "wires": ({"errors", "model"}, set[str]()),
     REGISTRY: (
         {"errors", "model", "world", "engine", "observe", "wires"},
-        {"sync", "aio", "cli", "service"},
+        {"sync", "aio", "cli", "service", "lab"},
     ),
     "telemetry": ({"errors", "model", "observe"}, {"service", "cli", "integrations"}),
     "guards": (
@@ -277,7 +278,7 @@ def test_imports_point_the_right_way() -> None:
         ("_client/keeper.py", "def f():\n    from os.path import join", "does not import os.path"),
         ("_client/client.py", "import asyncio.events", "does not import asyncio.events"),
         ("cli/run.py", "from fencelock.engines import memory", "found through the registry"),
-        ("_client/client.py", "from .. import engines", "only aio, cli, service, sync may"),
+        ("_client/client.py", "from .. import engines", "only aio, cli, lab, service, sync may"),
         ("sync.py", "import fencelock.aio", "sync may not import fencelock.aio"),
         ("sync.py", "from .recipes import X", "sync may not import"),
         ("sync.py", "class C:\n    from .recipes import X", "sync may not import"),

@@ -40,12 +40,13 @@ VERBS: dict[str, str] = {
     "bench": "measure how fast locks are here",
     "torture": "break clients and connections, and see whether locks hold",
     "demo": "see a frozen holder being refused",
+    "lab": "play a lock that goes wrong, in simulated time",
     "schema": "print the tables that an engine needs in a database",
     "completion": "print a completion script for a shell",
 }
 
 COMMANDED = ("run", "elect")  # they take a command after --
-UNCONNECTED = ("token", "demo", "schema", "completion")  # they speak to no engine
+UNCONNECTED = ("token", "demo", "lab", "schema", "completion")  # they speak to no engine
 
 
 class Help(argparse.HelpFormatter):

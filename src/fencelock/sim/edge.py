@@ -11,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from ..engines.redis.scripts import Script
+from ..engines.redis.scripts import Script, script
 from ..engines.redis.settings import Node as Address
 from ..engines.redis.settings import Settings
 from ..engines.redis.wire import POOLS
 from ..engines.redis.wire.connection import CLOSED, Purpose, cannot_connect, packed
 from ..engines.redlock import FANOUTS
+from ..engines.redlock.scripts import script as redlock_script
 from ..errors import OutcomeUnknown, Unavailable
 from ..world import World
 from .edge_fanout import Edge, SimFanout
@@ -88,6 +89,10 @@ class SimConnection:
         if not answer.is_on or answer.error:
             self._missed(answer)
         return answer.replies[0]
+
+    async def command(self, words: Sequence[str], request_timeout: float) -> Any:
+        """The reply to one command, as any client would send it."""
+        return await self.request_one(packed(*words), request_timeout)
 
     def _missed(self, answer: _Answer) -> None:
         """Its time is over, or the connection is."""
@@ -268,3 +273,11 @@ def install() -> None:
     """Let the engines find what is theirs in the simulator."""
     POOLS["sim"] = _pool
     FANOUTS["sim"] = _fanout
+
+
+def script_names() -> dict[bytes, str]:
+    """The name of each script of a lock, by its digest: what a server is asked to run."""
+    own = ("acquire", "release", "renew", "heartbeat", "inspect", "revoke", "leave_queue")
+    voting = ("acquire", "fence", "release", "inspect", "revoke")
+    found = {script(name).digest: f"{name}.lua" for name in own}
+    return found | {redlock_script(name).digest: f"redlock {name}.lua" for name in voting}

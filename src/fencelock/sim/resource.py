@@ -84,14 +84,14 @@ class Desk:
                 served.append(answer)
             except StaleFence as error:
                 answer = error
-            reply(self._register, self._host, lambda: take(answer))
+            reply(self._register, self._host, lambda: take(answer), f"{verb}: answer")
 
         def take(answer: int | StaleFence) -> None:
             answers.append(answer)
             answered.set()
 
         await self._world.simulation.turn()
-        self._network.datagram(self._host, self._register, arrive)
+        self._network.datagram(self._host, self._register, arrive, verb)
         await self._world.wait(answered, self._world.now() + TIMEOUT_S)
         if not answers:
             history.end("unknown", client, verb, op, name, fence, value)

@@ -132,39 +132,39 @@ class Remote(Engine):
 
     async def acquire(self, request: Request) -> Grant | Busy:
         asked_at = self.world.now()
-        answer = await self._call(lambda engine: engine.acquire(request))
+        answer = await self._call("acquire", lambda engine: engine.acquire(request))
         return answer if isinstance(answer, Busy) else self._stamp(answer, asked_at)
 
     async def renew(self, grants: Sequence[Grant]) -> list[Grant | Gone]:
         asked_at = self.world.now()
-        answers = await self._call(lambda engine: engine.renew(grants))
+        answers = await self._call("renew", lambda engine: engine.renew(grants))
         return [a if isinstance(a, Gone) else self._stamp(a, asked_at) for a in answers]
 
     async def release(self, grant: Grant) -> bool:
-        return await self._call(lambda engine: engine.release(grant))
+        return await self._call("release", lambda engine: engine.release(grant))
 
     async def withdraw(self, request: Request) -> None:
-        await self._call(lambda engine: engine.withdraw(request))
+        await self._call("withdraw", lambda engine: engine.withdraw(request))
 
     async def inspect(self, name: str) -> State:
-        return await self._call(lambda engine: engine.inspect(name))
+        return await self._call("inspect", lambda engine: engine.inspect(name))
 
     async def revoke(self, name: str, reason: str) -> bool:
-        return await self._call(lambda engine: engine.revoke(name, reason))
+        return await self._call("revoke", lambda engine: engine.revoke(name, reason))
 
     async def watch(self, request: Request, signal: Signal) -> None:
         push = _Push(self._cast, self._host, signal)
-        await self._call(lambda engine: engine.watch(request, push))
+        await self._call("watch", lambda engine: engine.watch(request, push))
 
     async def unwatch(self, request: Request) -> None:
-        await self._call(lambda engine: engine.unwatch(request))
+        await self._call("unwatch", lambda engine: engine.unwatch(request))
 
     async def announce(self, name: str) -> None:
-        await self._call(lambda engine: engine.announce(name))
+        await self._call("announce", lambda engine: engine.announce(name))
 
     async def observe(self, name: str, signal: Signal) -> None:
         push = self._pushes[signal] = _Push(self._cast, self._host, signal)
-        await self._call(lambda engine: engine.observe(name, push))
+        await self._call("observe", lambda engine: engine.observe(name, push))
 
     async def unobserve(self, name: str, signal: Signal) -> None:
         push = self._pushes.pop(signal)
@@ -173,35 +173,35 @@ class Remote(Engine):
             if (name, push) in engine.store.observers:  # what asks for it may arrive twice
                 await engine.unobserve(name, push)
 
-        await self._call(unobserve)
+        await self._call("unobserve", unobserve)
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
-        await self._call(lambda engine: engine.remember(name, item, number, keep))
+        await self._call("remember", lambda engine: engine.remember(name, item, number, keep))
 
     async def recall(self, name: str) -> Mapping[str, int]:
-        return await self._call(lambda engine: engine.recall(name))
+        return await self._call("recall", lambda engine: engine.recall(name))
 
     async def forget(self, name: str) -> None:
-        await self._call(lambda engine: engine.forget(name))
+        await self._call("forget", lambda engine: engine.forget(name))
 
     def _stamp(self, answer: Grant, asked_at: float) -> Grant:
         name, owner, fence, ttl, _, _, share = answer
         return granted(name, owner, fence, ttl, asked_at, share)
 
-    async def _call(self, ask: Callable[[MemoryEngine], Coroutine[Any, Any, R]]) -> R:
+    async def _call(self, what: str, ask: Callable[[MemoryEngine], Coroutine[Any, Any, R]]) -> R:
         network, node = self._cast.network, self._cast.node
         answers, answered = list[R](), Flag()
 
         def arrive() -> None:
             answer = node.serve(ask(node.engine))
-            network.datagram(node, self._host, lambda: take(answer))
+            network.datagram(node, self._host, lambda: take(answer), f"{what}: answer")
 
         def take(answer: R) -> None:
             answers.append(answer)
             answered.set()
 
         await self._sim_world.simulation.turn()  # a cancellation may come before it is sent
-        network.datagram(self._host, node, arrive)
+        network.datagram(self._host, node, arrive, what)
         await self.world.wait(answered, self.world.now() + self._cast.request_timeout)
         if not answers:
             raise OutcomeUnknown("no answer")
@@ -217,7 +217,7 @@ class _Push:
         self._signal = signal
 
     def set(self) -> None:
-        self._cast.network.datagram(self._cast.node, self._host, self._signal.set)
+        self._cast.network.datagram(self._cast.node, self._host, self._signal.set, "woken")
 
     def clear(self) -> None:
         self._signal.clear()

@@ -12,9 +12,10 @@ The rules of the scheduler stand in ``scheduler.py``.
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from threading import RLock
 from types import CoroutineType
 from typing import Any, ParamSpec, TypeVar, cast
@@ -30,6 +31,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 WALL_S = 1_700_000_000  # what the wall clocks show when a simulation begins
+
+
+@contextmanager
+def no_collection() -> Generator[None]:
+    """Let nothing be finalized that an earlier run left behind: this one is on its own."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Simulation(Scheduler):

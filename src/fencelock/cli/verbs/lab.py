@@ -1,0 +1,128 @@
+"""``fencelock lab ls`` and ``fencelock lab play``: scenarios of locks that go wrong, played."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ... import lab, observe
+from ...errors import UsageError
+from .. import codes, terminal
+from ..codes import BadArguments
+
+USAGE = """fencelock lab ls [--json]
+       fencelock lab play DOC [--set SWITCH=CHOICE ...] [--json]"""
+EPILOG = """
+examples:
+  fencelock lab play ghost-writer
+  fencelock lab play ghost-writer --set "fence=no guard" --json > trace.json
+  fencelock lab play my-scenario.json
+"""
+DOCUMENT_MAX = 1_000_000  # bytes
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("action", metavar="ls|play", choices=("ls", "play"), help="list scenarios, or play one")
+    add("document", metavar="DOC", nargs="?", help="a scenario, a JSON file, or - for stdin")
+    add(
+        "--set",
+        metavar="SWITCH=CHOICE",
+        action="append",
+        default=[],
+        help="set a switch of the document; the others are at their first choice",
+    )
+
+
+def main(options: argparse.Namespace) -> int:
+    """List, or play; 80 is the exit code of a play that came out otherwise than expected."""
+    if options.action == "ls":
+        if options.document is not None or options.set:
+            raise BadArguments("ls takes neither a document nor --set")
+        return _list(options.json)
+    if options.document is None:
+        raise BadArguments("play what? give a scenario (fencelock lab ls) or a JSON file")
+    document = lab.chosen(_document(options.document), **_switches(options.set))
+    observe.redirect(_unsaid)  # what simulated clients warn of stands in the trace
+    trace = lab.play(document)
+    differences = trace.differences()
+    if options.json:
+        terminal.emit(trace.data)
+    else:
+        terminal.lines([terminal.fitting(line) for line in _told(trace)])
+    for difference in differences:
+        terminal.say(f"it came out otherwise than the document expects: {difference}")
+    return codes.BROKEN if differences else codes.OK
+
+
+def _unsaid(message: str) -> None:
+    """Say nothing."""
+
+
+def _list(as_json: bool) -> int:
+    found = {name: lab.scenario(name) for name in lab.scenarios()}
+    if as_json:
+        terminal.emit({"scenarios": [_facts(name, raw) for name, raw in found.items()]})
+        return codes.OK
+    width = max(map(len, found))
+    rows: list[str] = []
+    for name, raw in found.items():
+        rows.append(f"{name:<{width}}  {raw['title']}")
+        for switch, choices in raw.get("switches", {}).items():
+            rows.append(f"{'':<{width}}    {switch}: {', '.join(choices)}")
+    terminal.lines([terminal.fitting(row) for row in rows])
+    return codes.OK
+
+
+def _facts(name: str, raw: dict[str, Any]) -> dict[str, Any]:
+    switches = {switch: list(choices) for switch, choices in raw.get("switches", {}).items()}
+    return {"name": name, "title": raw["title"], "about": raw["about"], "switches": switches}
+
+
+def _document(name: str) -> dict[str, Any]:
+    """A scenario of the package, or what a file holds."""
+    if name in lab.scenarios():
+        return lab.scenario(name)
+    if name != "-" and not Path(name).is_file():
+        known = ", ".join(lab.scenarios())
+        raise UsageError(f"{name!r} is neither a file nor a scenario; the scenarios are {known}")
+    try:
+        if name == "-":
+            text = sys.stdin.read(DOCUMENT_MAX + 1)
+        else:
+            with open(name, encoding="utf-8") as file:
+                text = file.read(DOCUMENT_MAX + 1)
+        if len(text) > DOCUMENT_MAX:
+            raise UsageError(f"{name}: a document has {DOCUMENT_MAX} characters at the most")
+        found: Any = json.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name} cannot be read: {error}") from error
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{name}, line {error.lineno}: this is not JSON ({error.msg})") from error
+    except RecursionError:
+        raise UsageError(f"{name}: this is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{name}: a document is an object with names and values")
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+def _switches(words: list[str]) -> dict[str, str]:
+    switches: dict[str, str] = {}
+    for word in words:
+        name, equals, choice = word.partition("=")
+        if not equals:
+            raise BadArguments(f"--set takes SWITCH=CHOICE, not {word!r}")
+        switches[name] = choice
+    return switches
+
+
+def _told(trace: lab.Trace) -> list[str]:
+    rows = [f"{one['at']:9.3f}  {one['lane']:<10} {one['words']}" for one in trace.data["events"]]
+    rows.append("")
+    for ruling in trace.verdict:
+        rows.append(f"{ruling['outcome']:>10}  {ruling['question']}")
+        rows += [f"{'':>12}{one['at']:.3f} s: {one['words']}" for one in ruling["violations"]]
+    return [*rows, f"{'register':>10}  {trace.outcome['register'] or 'nothing'}"]

@@ -1,0 +1,283 @@
+"""An actor of a play: a process that does what its script says, and writes down how it went."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..errors import FencelockError, LeaseLost, StaleFence
+from ..judge import History
+from ..sim.network import Host, Network
+from ..sim.resource import Desk, Register
+from ..sim.world import Cancelled, SimWorld, Task
+from ..world import sleep
+from .clients import Client
+from .document import Actor
+from .recorder import Recorder
+from .script import Statement
+
+ROUND = 6
+AGAIN_S = 0.01  # no script runs in no time
+
+
+class Stopped(Exception):
+    """The script goes no further, and not because of an error."""
+
+
+class Word(int):
+    """A number that stands for a text, and is shown as that: the judge compares numbers."""
+
+    text: str
+
+    def __new__(cls, number: int, text: str) -> Word:
+        word = super().__new__(cls, number)
+        word.text = text
+        return word
+
+    def __str__(self) -> str:
+        return self.text or "nothing"
+
+
+class Resource(Register):
+    """What the lock protects: a text, and the mark of the highest fence.
+
+    The check of the package is ``on``. Two mistakes can be played instead: with ``writes`` reads
+    are neither checked nor leave a mark; so they do with ``above``, which takes a fence only once.
+    """
+
+    def __init__(self, name: str, guard: str) -> None:
+        super().__init__(guard != "off", name)
+        self._guard = guard
+        self._words = {"": Word(0, "")}
+        self.value = self._words[""]
+        self.writes = self.refused = 0
+
+    def serve(self, fence: int, value: int | None, reading: bool = False) -> int:
+        if value is None and self._guard in ("writes", "above"):
+            return self.value
+        try:
+            if self._guard == "above" and fence == self.marks.highest:
+                raise StaleFence(name=self.name, offered=fence, highest=fence)
+            answer = super().serve(fence, value, reading)
+        except StaleFence:
+            self.refused += 1
+            raise
+        self.writes += value is not None
+        return answer
+
+    def number(self, text: str) -> int:
+        """The number that stands for a text."""
+        return self._words.setdefault(text, Word(len(self._words), text))
+
+    @property
+    def text(self) -> str:
+        """What it holds."""
+        return text_of(self.value)
+
+    def state(self) -> dict[str, Any]:
+        """Its value, its mark, and how many writes it took and refused."""
+        return {
+            "value": self.text, "mark": self.marks.highest, "writes": self.writes,
+            "refused": self.refused,
+        }  # fmt: skip
+
+
+class Process:
+    """One actor."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        world: SimWorld,
+        host: Host,
+        client: Client,
+        network: Network,
+        resource: Resource,
+        history: History,
+        recorder: Recorder,
+    ) -> None:
+        self.actor = actor
+        self.name = actor.name
+        self.world = world
+        self.host = host
+        self.client = client
+        self._resource = resource
+        self._desk = Desk(network, resource, world, host, history)
+        self._history = history
+        self._recorder = recorder
+        self._lock = ""
+        self._op = 0
+        self.line: int | None = None
+        """The line of the script that it is at, counted from 1."""
+        self.is_told = False
+        self._stops_on_loss = False
+        self._read = ""
+        self.task: Task | None = None
+
+    def begin(self) -> None:
+        """Start the script."""
+        self.task = self.world.simulation.start(self._live(), self.world, "script")
+
+    async def _live(self) -> None:
+        script, at = self.actor.script, 0
+        is_over = False
+        try:
+            await self.client.open()
+        except FencelockError as error:  # it is tried again when something is asked
+            self._tell("error", f"connects: {type(error).__name__}: {error}")
+        while at < len(script):
+            statement = script[at]
+            if is_over and statement.verb != "release":
+                at += 1
+                continue
+            self.line = at + 1
+            self._recorder.look(self.name)
+            try:
+                await self._do(statement)
+            except Cancelled:
+                if self.world.simulation.is_over:
+                    raise
+                self._tell("cancelled", "is cancelled")
+                is_over = True
+            except Stopped as why:
+                self._tell("stopped", str(why))
+                is_over = True
+            except StaleFence as error:
+                self._tell(
+                    "refused",
+                    f"{statement.text}: refused, fence {{fence}} is below {{highest}}",
+                    fence=error.offered or 0,
+                    highest=error.highest or 0,
+                )
+                is_over = True
+            except FencelockError as error:
+                self._tell("error", f"{statement.text}: {type(error).__name__}: {error}")
+                is_over = True
+            if statement.verb == "again" and not is_over:
+                at = self._first()
+                await sleep(self.world, AGAIN_S)
+            elif is_over and statement.verb == "acquire":
+                break
+            else:
+                at += 1
+        self.line = None
+        self._recorder.look(self.name)
+
+    def _first(self) -> int:
+        """Where ``again`` goes on: at the first line that does not wait for a moment."""
+        return next(n for n, one in enumerate(self.actor.script) if one.verb != "at")
+
+    async def _do(self, statement: Statement) -> None:
+        world, word = self.world, statement.word
+        match statement.verb:
+            case "at":
+                await sleep(world, max(0.0, statement.seconds - world.simulation.now))
+            case "work":
+                await sleep(world, statement.seconds)
+            case "acquire":
+                await self._acquire(statement)
+            case "release":
+                await self._release()
+            case "read":
+                self._read = text_of(await self._desk.read(self.client.fence))
+                self._tell("read", f"reads {self._read or 'nothing'}", fence=self.client.fence)
+            case "write":
+                await self._write(word)
+            case "append":
+                await self._write(f"{self._read} {word}".strip())
+            case "check":
+                await self._check()
+            case "renew":
+                await self._renew()
+            case "stop on loss":
+                self._stops_on_loss = True
+            case "stop unless free" if self._read:
+                raise Stopped(f"stops: it is taken by {self._read}")
+            case _:
+                pass
+
+    async def _acquire(self, wanted: Statement) -> None:
+        history, now = self._history, self.world.simulation.now
+        deadline = 0.0 if wanted.timeout is None else now + wanted.timeout
+        self._lock = wanted.word
+        op = self._op = history.invoke(self.name, "acquire", wanted.word, deadline=deadline)
+        kind, fence, ttl, detail = "unknown", 0, 0.0, ""
+        try:
+            ttl = await self.client.acquire(wanted)
+            kind, fence, self.is_told = "ok", self.client.fence, False
+        except FencelockError as error:
+            kind, detail = "unknown" if error.may_have_happened else "fail", str(error)
+            raise
+        finally:
+            known = 0.0 if math.isinf(ttl) else ttl
+            history.end(kind, self.name, "acquire", op, wanted.word, fence, None, detail, known)
+        held = " with fence {fence}" if fence else ""
+        self._tell("granted", f"holds {wanted.word}{held}", fence=fence)
+
+    async def _release(self) -> None:
+        history, fence, freed = self._history, self.client.fence, False
+        op = history.invoke(self.name, "release", self._lock, fence)
+        kind = "unknown"
+        try:
+            freed = await self.client.release()
+            kind = "ok" if freed else "fail"
+        except FencelockError as error:
+            kind = "unknown" if error.may_have_happened else "fail"
+            raise
+        finally:
+            history.end(kind, self.name, "release", op, self._lock, fence)
+        said = "releases it" if freed else "releases it: it was no longer its own"
+        self._tell("released" if freed else "released late", said, fence=fence)
+
+    async def _write(self, text: str) -> None:
+        number = self._resource.number(text)
+        await self._desk.write(self.client.fence, number)
+        self._tell("written", f"writes {text}", fence=self.client.fence)
+
+    async def _check(self) -> None:
+        try:
+            await self.client.check()
+        except LeaseLost:
+            self.lost(self.client.fence)
+            raise
+        self._tell("checked", "checks: still its own", fence=self.client.fence)
+
+    async def _renew(self) -> None:
+        await self.client.renew()
+        self._tell("renewed", "renews it", fence=self.client.fence)
+
+    def lost(self, fence: int) -> None:
+        """The client is told that what it holds is lost."""
+        if self.is_told:
+            return
+        self.is_told = True
+        self._history.note(self.name, "lost", self._lock, fence)
+        self._tell("told", "is told that its lease is lost", fence=fence)
+        if self._stops_on_loss and self.task is not None:
+            self.task.cancel()
+
+    def revoked(self) -> None:
+        """A server has taken the lock from it, which it will hear of."""
+        self._history.note(self.name, "expired", self._lock, op=self._op, detail="revoked")
+
+    def _tell(self, kind: str, words: str, **more: int) -> None:
+        self._recorder.tell(self.name, kind, words, **{k: v for k, v in more.items() if v})
+        self._recorder.look(self.name)
+
+    def state(self) -> dict[str, Any]:
+        """Where it is in its script, and what it believes."""
+        until = self.client.believed_until()
+        return {
+            "line": self.line,
+            "believes_until": None if until is None or math.isinf(until) else round(until, ROUND),
+            "believes": until is not None,
+            "told": self.is_told,
+            "fence": self.client.fence,
+            "frozen": self.host.is_paused,
+            "up": not self.host.is_down,
+        }
+
+
+def text_of(number: int) -> str:
+    """What a number of the resource stands for."""
+    return number.text if isinstance(number, Word) else ""

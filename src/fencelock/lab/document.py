@@ -1,0 +1,459 @@
+"""Read a document: plain JSON, checked to the last field before anything is played.
+
+What is wrong is said with its place, as in ``actors.A.script line 2: ...``. A document is bounded:
+whoever plays it for others need not fear it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Literal, NamedTuple, TypeGuard, cast
+
+from ..errors import UsageError
+from .script import TIME_MAX_S, Statement, read_statement
+
+ACTORS_MAX, SERVERS_MAX, FAULTS_MAX, LINES_MAX, STEPS_MAX = 8, 7, 50, 200, 50
+TEXT_MAX = 2000
+SEED_MAX = 2**53 - 1
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
+FENCE_OF = re.compile(r"\{([^{}]*)\}")
+
+Client = Literal["fencelock", "textbook", "local", "none"]
+Guard = Literal["on", "off", "writes", "above"]
+GUARDS: dict[object, Guard] = {True: "on", False: "off", "writes": "writes", "above": "above"}
+SERVERS = {"store": 1, "redis": 1, "redlock": 5}
+PLANNED = ("zookeeper", "service")
+RECIPES = {
+    "acquire": ("set nx px", "get then set"),
+    "release": ("lua", "del", "get then del"),
+    "renew": ("off", "watchdog"),
+}
+OF_ACTORS = ("pause", "crash", "restart", "cancel")
+OF_SERVERS = ("step", "pace", "freeze", "reboot", "amnesia")
+OF_WAYS = ("cut", "slow", "lose reply")
+FAULTS = (*OF_ACTORS, *OF_SERVERS, *OF_WAYS, "revoke")
+LASTING = ("pause", "freeze", "cut", "slow", "reboot", "amnesia")
+TOUCHES = ("read", "write", "append")
+EXPECTED = (
+    "register", "refused", "broken", "granted", "told", "released", "writes", "stopped",
+)  # fmt: skip
+
+
+class Actor(NamedTuple):
+    """One process with its script."""
+
+    name: str
+    client: Client
+    script: tuple[Statement, ...]
+    recipe: Mapping[str, str]
+    """Of a textbook client: how it acquires, releases and renews."""
+
+
+class Fault(NamedTuple):
+    """One thing that goes wrong."""
+
+    kind: str
+    at: float
+    seconds: float = 0.0
+    """How long it lasts; infinite where it is for good."""
+    whom: str = ""
+    sources: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    one_way: bool = False
+    by: float = 0.0
+    """By how much a clock steps or a message is late; at which pace a clock runs."""
+
+
+class Step(NamedTuple):
+    """What a narrator says at a moment."""
+
+    at: float
+    say: str
+
+
+class Document(NamedTuple):
+    """A scenario, as it is played."""
+
+    title: str
+    seed: int
+    until: float
+    engine: str
+    servers: tuple[str, ...]
+    lock: str
+    """The name of the lock, if the scripts have one."""
+    actors: tuple[Actor, ...]
+    resource: str
+    guard: Guard
+    delay: tuple[float, float]
+    faults: tuple[Fault, ...]
+    steps: tuple[Step, ...]
+    expect: Mapping[str, Any] | None
+
+
+def combinations(raw: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Every combination of the switches of a document, the defaults first."""
+    switches = _Value(raw, "").get("switches").entries()
+    choices = {name: list(value.entries()) for name, value in switches.items()}
+    for picked in product(*choices.values()):
+        yield dict(zip(choices, picked, strict=True))
+
+
+def chosen(raw: Mapping[str, Any], /, **switches: str) -> dict[str, Any]:
+    """The document with its switches set, the others at their first choice.
+
+    A choice is a patch: what it names replaces what the document has, and null takes it away.
+    """
+    value = _Value(raw, "")
+    known = value.get("switches").entries()
+    unknown = sorted(set(switches) - set(known))
+    if unknown:
+        has = ", ".join(known) or "none"
+        raise UsageError(f"switches: there is no switch {unknown[0]!r}; this document has {has}")
+    document: dict[str, Any] = {name: one for name, one in raw.items() if name != "switches"}
+    picked: list[str] = []
+    for name, switch in known.items():
+        choices = switch.entries()
+        if not choices:
+            raise UsageError(f"{switch.where}: a switch has at least one choice")
+        choice = switches.get(name, next(iter(choices)))
+        if choice not in choices:
+            raise UsageError(
+                f"{switch.where}: there is no choice {choice!r}; there are {', '.join(choices)}"
+            )
+        picked.append(choice)
+        document = _patched(document, choices[choice].mapping())
+    expect = value.get("expect").entries()
+    if expect:
+        key = ", ".join(picked) or "played"
+        if key not in expect:
+            raise UsageError(f"expect: nothing is said about {key!r}")
+        document["expect"] = {"played": expect[key].raw}
+    return document
+
+
+def _patched(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(document)
+    for name, one in patch.items():
+        if one is None:
+            result.pop(name, None)
+        elif isinstance(one, dict) and isinstance(result.get(name), dict):
+            result[name] = _patched(result[name], cast("dict[str, Any]", one))
+        else:
+            result[name] = one
+    return result
+
+
+def read(raw: object) -> Document:
+    """Check a document, with its switches at their first choices; UsageError says what is wrong."""
+    top = _Value(raw, "")
+    top = _Value(chosen(top.mapping()), "")
+    top.only(
+        "v", "title", "about", "seed", "until", "engine", "actors", "resource", "network",
+        "faults", "steps", "expect",
+    )  # fmt: skip
+    if top.get("v").raw != 1:
+        raise UsageError(f"v: this is version 1 of documents, not {top.get('v').raw!r}")
+    top.get("about").text("")
+    until = top.get("until").number(0.001, TIME_MAX_S)
+    kind, servers = _servers(top.get("engine"))
+    resource, guard = _resource(top.get("resource"))
+    actors = _actors(top.get("actors"), kind, {*servers, resource})
+    lock = _lock(actors)
+    fenceless = [
+        one.name
+        for one in actors
+        if one.client != "fencelock" and any(line.verb in TOUCHES for line in one.script)
+    ]
+    if guard != "off" and fenceless:
+        raise UsageError(
+            f"resource.guard: {fenceless[0]} has no fence that a guard could compare: set it to "
+            "false, or let every actor be a fencelock client"
+        )
+    if guard != "off":
+        for actor in actors:
+            _check_fence(actor)
+    names = {one.name for one in actors}
+    faults = top.get("faults").items(FAULTS_MAX)
+    steps = top.get("steps").items(STEPS_MAX)
+    return Document(
+        top.get("title").text(),
+        top.get("seed").whole(0, SEED_MAX, 1),
+        until,
+        kind,
+        servers,
+        lock,
+        actors,
+        resource,
+        guard,
+        _delay(top.get("network")),
+        tuple(_fault(one, names, servers, resource) for one in faults),
+        tuple(_step(one, names, until) for one in steps),
+        _expect(top.get("expect")),
+    )
+
+
+def _servers(engine: _Value) -> tuple[str, tuple[str, ...]]:
+    engine.only("kind", "nodes")
+    kind = engine.get("kind").text()
+    if kind in PLANNED:
+        raise UsageError(f"{engine.where}.kind: {kind} cannot be played yet")
+    if kind not in SERVERS:
+        raise UsageError(f"{engine.where}.kind: there is no {kind!r}, but {', '.join(SERVERS)}")
+    if kind != "redlock":
+        if engine.get("nodes").raw is not None:
+            raise UsageError(f"{engine.where}.nodes: {kind} is one server")
+        return kind, (kind,)
+    nodes = engine.get("nodes").whole(3, SERVERS_MAX, SERVERS[kind])
+    if nodes % 2 == 0:
+        raise UsageError(f"{engine.where}.nodes: 3, 5 or 7 servers, not {nodes}")
+    return kind, tuple(f"redis-{number}" for number in range(1, nodes + 1))
+
+
+def _resource(resource: _Value) -> tuple[str, Guard]:
+    resource.only("name", "guard")
+    guard: Any = resource.get("guard").raw
+    guard = True if guard is None else guard
+    if not isinstance(guard, bool | str) or guard not in GUARDS:
+        raise UsageError(f"{resource.where}.guard: true, false, writes or above, not {guard!r}")
+    return resource.get("name").name("resource"), GUARDS[guard]
+
+
+def _actors(actors: _Value, kind: str, taken: set[str]) -> tuple[Actor, ...]:
+    entries = actors.entries()
+    if not 1 <= len(entries) <= ACTORS_MAX:
+        raise UsageError(f"actors: there are 1 to {ACTORS_MAX} of them, not {len(entries)}")
+    found = [_actor(name, one, kind, taken) for name, one in entries.items()]
+    lines = sum(len(one.script) for one in found)
+    if lines > LINES_MAX:
+        raise UsageError(f"actors: their scripts have {lines} lines, {LINES_MAX} at the most")
+    return tuple(found)
+
+
+def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
+    where = actor.where
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{where}: a name is 1 to 20 letters, digits, _ and -, a letter first")
+    if name in taken:
+        raise UsageError(f"{where}: {name} is already the name of a server or of the resource")
+    actor.only("client", "script", "recipe")
+    client = actor.get("client").choice("fencelock", "textbook", "local", "none")
+    if client == "textbook" and kind == "store":
+        raise UsageError(f"{where}.client: the textbook recipe is for redis and redlock")
+    recipe = actor.get("recipe")
+    recipe.only(*RECIPES)
+    if recipe.raw is not None and client != "textbook":
+        raise UsageError(f"{recipe.where}: only a textbook client has a recipe")
+    lines = actor.get("script").items(LINES_MAX)
+    script = tuple(
+        read_statement(line.text(), f"{where}.script line {number}")
+        for number, line in enumerate(lines, 1)
+    )
+    held = 0
+    for number, statement in enumerate(script, 1):
+        _check_statement(cast("Client", client), statement, f"{where}.script line {number}")
+        if held and statement.verb in ("acquire", "again"):
+            raise UsageError(
+                f"{where}.script line {number}: the lock of line {held} is not released yet, and "
+                "would be waited for"
+            )
+        held = {"acquire": number, "release": 0}.get(statement.verb, held)
+    if not any(one.verb == "acquire" for one in script) and client != "none":
+        raise UsageError(f"{where}.script: nothing is acquired; say client none if that is meant")
+    choices = {part: recipe.get(part).choice(*known) for part, known in RECIPES.items()}
+    return Actor(name, cast("Client", client), script, choices)
+
+
+def _check_statement(client: Client, statement: Statement, where: str) -> None:
+    verb = statement.verb
+    if client == "none" and verb in ("acquire", "release", "renew", "check", "stop on loss"):
+        raise UsageError(f"{where}: client none has no lock: leave {verb!r} out")
+    if statement.forever and client == "fencelock":
+        raise UsageError(f"{where}: fencelock has no lease without an end: give it a ttl")
+    if client == "local" and verb in ("renew", "check", "stop on loss"):
+        raise UsageError(f"{where}: a mutex of one process has no {verb!r}")
+    if client == "textbook" and verb == "stop on loss":
+        raise UsageError(f"{where}: nobody tells a textbook client of a loss")
+
+
+def _check_fence(actor: Actor) -> None:
+    """Refuse a script that touches a guarded resource before it has a fence."""
+    for number, statement in enumerate(actor.script, 1):
+        if statement.verb == "acquire":
+            return
+        if statement.verb in TOUCHES:
+            raise UsageError(
+                f"actors.{actor.name}.script line {number}: the resource is guarded, and there is "
+                "no fence before the first acquire"
+            )
+
+
+def _lock(actors: Sequence[Actor]) -> str:
+    names = {one.word: None for actor in actors for one in actor.script if one.verb == "acquire"}
+    if len(names) > 1:
+        raise UsageError(f"actors: all acquire the same lock, not {' and '.join(names)}")
+    return next(iter(names), "")
+
+
+def _delay(network: _Value) -> tuple[float, float]:
+    network.only("delay")
+    delay = network.get("delay")
+    if delay.raw is None:
+        return 0.005, 0.02
+    bounds = [one.number(0.0, 10.0) for one in delay.items(2)]
+    if len(bounds) != 2 or bounds[0] > bounds[1]:
+        raise UsageError(f"{delay.where}: two numbers, the smaller first, not {delay.raw!r}")
+    return bounds[0], bounds[1]
+
+
+def _fault(fault: _Value, actors: set[str], servers: Sequence[str], resource: str) -> Fault:
+    kind = fault.get("kind").choice(*FAULTS, first_is_default=False)
+    at = fault.get("at").number(0.0, TIME_MAX_S)
+    fields = ["kind", "at"]
+    found = Fault(kind, at)
+    if kind in LASTING or kind in ("pace", "restart"):
+        fields.append("for")
+        default = 0.0 if kind == "restart" else math.inf
+        found = found._replace(seconds=fault.get("for").number(0.0, TIME_MAX_S, default))
+    if kind in OF_ACTORS or kind in OF_SERVERS:
+        fields.append("whom")
+        there = sorted(actors) if kind in OF_ACTORS else list(servers)
+        if kind == "pace" and there == ["store"]:
+            raise UsageError(f"{fault.where}.kind: no lease ends by the clock of the store")
+        found = found._replace(whom=fault.get("whom").choice(*there, first_is_default=False))
+    if kind in OF_WAYS:
+        fields += ["from", "to"]
+        known = {*actors, *servers, resource}
+        found = found._replace(
+            sources=fault.get("from").hosts(known), targets=fault.get("to").hosts(known)
+        )
+    if kind in ("cut", "slow"):
+        fields.append("one_way")
+        found = found._replace(one_way=fault.get("one_way").flag(False))
+    if kind in ("step", "slow", "pace"):
+        fields.append("by")
+        least, most = {"step": (-86_400.0, 86_400.0), "slow": (0.0, 60.0), "pace": (0.5, 2.0)}[kind]
+        found = found._replace(by=fault.get("by").number(least, most))
+    fault.only(*fields)
+    return found
+
+
+def _step(step: _Value, actors: set[str], until: float) -> Step:
+    step.only("at", "say")
+    say = step.get("say").text()
+    for place in FENCE_OF.findall(say):
+        name, _, what = place.partition(".")
+        if name not in actors or what != "fence":
+            raise UsageError(f"{step.where}.say: {{{place}}} is unknown; {{A.fence}} is that of A")
+    return Step(step.get("at").number(0.0, until), say)
+
+
+def _expect(expect: _Value) -> Mapping[str, Any] | None:
+    if expect.raw is None:
+        return None
+    played = expect.get("played")
+    played.only(*EXPECTED)
+    return played.mapping()
+
+
+def _is_object(raw: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(raw, dict) and all(isinstance(name, str) for name in cast("Any", raw))
+
+
+def is_list(raw: object) -> TypeGuard[list[Any]]:
+    """Whether it is a list of whatever."""
+    return isinstance(raw, list)
+
+
+class _Value:
+    """A value of a document, and where it stands."""
+
+    def __init__(self, raw: object, where: str) -> None:
+        self.raw = raw
+        self.where = where
+
+    def mapping(self) -> Mapping[str, Any]:
+        if self.raw is None:
+            return {}
+        if not _is_object(self.raw):
+            raise self._not("an object with names and values")
+        return self.raw
+
+    def get(self, name: str) -> _Value:
+        return _Value(self.mapping().get(name), f"{self.where}.{name}" if self.where else name)
+
+    def entries(self) -> dict[str, _Value]:
+        return {name: self.get(name) for name in self.mapping()}
+
+    def items(self, most: int) -> list[_Value]:
+        if self.raw is None:
+            return []
+        if not is_list(self.raw):
+            raise self._not("a list")
+        if len(self.raw) > most:
+            raise UsageError(f"{self.where}: {len(self.raw)} of them, {most} at the most")
+        return [_Value(one, f"{self.where}[{number}]") for number, one in enumerate(self.raw)]
+
+    def only(self, *names: str) -> None:
+        unknown = [name for name in self.mapping() if name not in names]
+        if unknown:
+            where = self.where or "the document"
+            raise UsageError(f"{where}: {unknown[0]!r} is unknown; there are {', '.join(names)}")
+
+    def text(self, default: str | None = None) -> str:
+        if self.raw is None and default is not None:
+            return default
+        if not isinstance(self.raw, str) or not self.raw or len(self.raw) > TEXT_MAX:
+            raise self._not(f"a text of 1 to {TEXT_MAX} characters")
+        return self.raw
+
+    def name(self, default: str) -> str:
+        name = self.text(default)
+        if not NAME.fullmatch(name):
+            raise self._not("a name of 1 to 20 letters, digits, _ and -, a letter first")
+        return name
+
+    def choice(self, *known: str, first_is_default: bool = True) -> str:
+        choice = self.text(known[0] if first_is_default else None)
+        if choice not in known:
+            raise UsageError(f"{self.where}: there is no {choice!r}, but {', '.join(known)}")
+        return choice
+
+    def hosts(self, known: set[str]) -> tuple[str, ...]:
+        given = [self] if isinstance(self.raw, str) else self.items(ACTORS_MAX + SERVERS_MAX)
+        if not given:
+            raise self._not("a name, or a list of names")
+        return tuple(one.choice(*sorted(known), first_is_default=False) for one in given)
+
+    def flag(self, default: bool) -> bool:
+        if self.raw is None:
+            return default
+        if not isinstance(self.raw, bool):
+            raise self._not("true or false")
+        return self.raw
+
+    def number(self, least: float, most: float, default: float | None = None) -> float:
+        if self.raw is None and default is not None:
+            return default
+        if isinstance(self.raw, bool) or not isinstance(self.raw, int | float):
+            raise self._not(f"a number from {least:g} to {most:g}")
+        if not least <= self.raw <= most:
+            raise self._not(f"a number from {least:g} to {most:g}")
+        return float(self.raw)
+
+    def whole(self, least: int, most: int, default: int) -> int:
+        if self.raw is None:
+            return default
+        if isinstance(self.raw, bool) or not isinstance(self.raw, int):
+            raise self._not(f"a whole number from {least} to {most}")
+        if not least <= self.raw <= most:
+            raise self._not(f"a whole number from {least} to {most}")
+        return self.raw
+
+    def _not(self, wanted: str) -> UsageError:
+        shown = repr(self.raw)
+        shown = shown if len(shown) <= 60 else shown[:57] + "..."
+        where = self.where or "the document"
+        return UsageError(f"{where}: {wanted} is wanted, not {shown}")

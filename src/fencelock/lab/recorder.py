@@ -1,0 +1,155 @@
+"""Write down what happens in a play: messages, the states of lanes, and events in words."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..sim.network import Action, Conditions, Host, Network, Pipe, Way
+from ..sim.world import Simulation
+
+Describe = Callable[[object], str]
+"""What is carried on a connection, in words."""
+CALLS = {
+    "accept": "connect", "established": "connected", "lost": "connection closed",
+    "leave": "close",
+}  # fmt: skip
+
+
+class Recorder:
+    """All that was seen, in the order in which it was."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self.messages: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
+        self.states: dict[str, list[tuple[float, dict[str, Any]]]] = {}
+        self.sources: dict[str, Callable[[], dict[str, Any]]] = {}
+        """What tells the state of a lane."""
+        self._due: dict[str, None] = {}
+        """Lanes whose state may have changed at this moment."""
+
+    @property
+    def now(self) -> float:
+        return self._simulation.now
+
+    def look(self, *lanes: str) -> None:
+        """Have these lanes looked at, or all of them, when everybody has acted at this moment."""
+        self._due.update(dict.fromkeys(lanes or self.sources))
+
+    def settle(self) -> None:
+        """Everybody has acted at this moment: write down the states that have changed."""
+        for lane in self._due:
+            if lane in self.sources:
+                state, known = self.sources[lane](), self.states.setdefault(lane, [])
+                if not known or known[-1][1] != state:
+                    known.append((self.now, state))
+        self._due.clear()
+
+    def tell(self, lane: str, kind: str, words: str, **more: int) -> None:
+        """Add an event; ``{fence}`` and ``{highest}`` in its words stand for fences."""
+        self.events.append({"at": self.now, "lane": lane, "kind": kind, "words": words, **more})
+
+    def sent(self, way: Way, what: str) -> dict[str, Any]:
+        """Add a message that is under way."""
+        message: dict[str, Any] = {
+            "from": way[0], "to": way[1], "sent": self.now, "arrived": None, "fate": "under way",
+            "what": what,
+        }  # fmt: skip
+        self.messages.append(message)
+        return message
+
+    def arrived(self, message: dict[str, Any], target: Host) -> None:
+        """Say what became of a message at its target."""
+        message["arrived"] = self.now
+        if target.is_down:
+            message["fate"] = "nobody is there"
+        else:
+            message["fate"] = "waits for its process" if target.is_paused else "arrived"
+
+
+class ObservedNetwork(Network):
+    """A network whose messages are written down."""
+
+    def __init__(
+        self, simulation: Simulation, conditions: Conditions, recorder: Recorder, describe: Describe
+    ) -> None:
+        super().__init__(simulation, conditions)
+        self.recorder = recorder
+        self.describe = describe
+        self.losing: dict[Way, int] = {}
+        """How many messages of a way are still to be lost."""
+
+    def pipe(self, source: Host, target: Host, take: Callable[[Any], object]) -> Pipe:
+        return ObservedPipe(self, source, target, take)
+
+    def datagram(self, source: Host, target: Host, action: Action, what: str = "") -> None:
+        way = (source.name, target.name)
+        message = self.recorder.sent(way, what)
+        if self.loses(way):
+            message["fate"] = "lost"
+            return
+        if way in self.cuts:
+            message["fate"] = "cut off"  # unless the way is open again when it comes there
+        super().datagram(source, target, partial(self._landed, message, target, action), what)
+
+    def _landed(self, message: dict[str, Any], target: Host, action: Action) -> None:
+        self.recorder.arrived(message, target)
+        action()
+        self.recorder.look(target.name)
+
+    def loses(self, way: Way) -> bool:
+        """Whether this message of a way is to be lost."""
+        if not self.losing.get(way):
+            return False
+        self.losing[way] -= 1
+        return True
+
+
+class ObservedPipe(Pipe):
+    """One direction of a connection, whose messages are written down."""
+
+    def __init__(
+        self,
+        network: ObservedNetwork,
+        source: Host,
+        target: Host,
+        take: Callable[[Any], object],
+    ) -> None:
+        super().__init__(network, source, target, take)
+        self._observed = network
+        self._to = target
+        self._sent: deque[dict[str, Any]] = deque()
+
+    def carry(self, what: object) -> None:
+        message = self._observed.recorder.sent(self._way, self._observed.describe(what))
+        if self._observed.loses(self._way):
+            message["fate"] = "lost"
+            self.broken = True  # what comes after it on this connection does not arrive either
+        self._sent.append(message)
+        super().carry(what)
+        self._see_held()
+
+    def send(self, action: Action) -> None:
+        name = getattr(getattr(action, "func", action), "__name__", "")
+        self._sent.append(self._observed.recorder.sent(self._way, CALLS.get(name, name)))
+        super().send(action)
+        self._see_held()
+
+    def _see_held(self) -> None:
+        if self._held:
+            for message in self._sent:
+                message["fate"] = "held back by a cut"
+
+    def _arrive(self, _: None) -> None:
+        if self.broken:
+            if self._sent and self._sent[0]["fate"] == "under way":
+                self._sent.popleft()["fate"] = "lost"
+            return
+        if not self._held and self._way not in self._observed.cuts:
+            self._observed.recorder.arrived(self._sent.popleft(), self._to)
+        super()._arrive(_)
+        self._see_held()
+        self._observed.recorder.look(self._to.name)

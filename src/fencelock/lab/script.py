@@ -1,0 +1,98 @@
+"""The scripts of actors: one statement a line, read into values.
+
+    at 0.5
+    acquire seat ttl 5 timeout 10 renew off
+    read
+    work 1
+    write Alice
+    release
+
+A script is written as a program would be: what raises ends the block in which the lock is held, so
+the lock is released if the script would do so later, and the rest is left out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .._client.validation import TTL_MIN_S
+from ..errors import UsageError
+
+TIME_MAX_S = 600.0
+STATEMENTS = (
+    "at T", "acquire NAME [ttl T] [timeout T] [renew off] [forever]", "read", "check", "work T",
+    "write V", "append V", "renew", "release", "again", "stop on loss", "stop unless free",
+)  # fmt: skip
+
+
+class Statement(NamedTuple):
+    """One line of a script."""
+
+    verb: str
+    text: str
+    seconds: float = 0.0
+    """Of ``at`` and ``work``."""
+    word: str = ""
+    """The name of a lock, or what is written."""
+    ttl: float | None = None
+    timeout: float | None = None
+    renews: bool = True
+    forever: bool = False
+    """Without an end, as ``SET NX`` alone is."""
+
+
+def read_statement(text: str, where: str) -> Statement:
+    """Read one line; UsageError says where it stands and what is wrong with it."""
+    words = text.split()
+    match words:
+        case ["at" | "work" as verb, seconds]:
+            return Statement(verb, text, seconds=_seconds(seconds, where))
+        case ["read" | "check" | "renew" | "release" | "again" as verb]:
+            return Statement(verb, text)
+        case ["write" | "append" as verb, _, *_]:
+            return Statement(verb, text, word=" ".join(words[1:]))
+        case ["stop", "on", "loss"]:
+            return Statement("stop on loss", text)
+        case ["stop", "unless", "free"]:
+            return Statement("stop unless free", text)
+        case ["acquire", name, *options]:
+            return _acquire(text, name, options, where)
+        case _:
+            pass
+    known = "; ".join(STATEMENTS)
+    raise UsageError(f"{where}: {text!r} is not a statement; there are: {known}")
+
+
+def _acquire(text: str, name: str, options: list[str], where: str) -> Statement:
+    statement = Statement("acquire", text, word=name)
+    left = options
+    while left:
+        match left:
+            case ["ttl", seconds, *left]:
+                statement = statement._replace(ttl=_seconds(seconds, where, TTL_MIN_S))
+            case ["timeout", seconds, *left]:
+                statement = statement._replace(timeout=_seconds(seconds, where))
+            case ["renew", "off", *left]:
+                statement = statement._replace(renews=False)
+            case ["forever", *left]:
+                statement = statement._replace(forever=True)
+            case _:
+                raise UsageError(
+                    f"{where}: {' '.join(left)!r} is no option of acquire; there are: ttl T, "
+                    "timeout T, renew off, forever"
+                )
+    if statement.forever and statement.ttl is not None:
+        raise UsageError(f"{where}: a lock that is held forever has no ttl: leave one of them out")
+    return statement
+
+
+def _seconds(word: str, where: str, least: float = 0.0) -> float:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = -1.0
+    if not least <= seconds <= TIME_MAX_S:  # nan compares with nothing
+        raise UsageError(
+            f"{where}: {word!r} is not a time from {least:g} to {TIME_MAX_S:g} seconds"
+        )
+    return seconds

@@ -1,0 +1,152 @@
+"""The servers of a play, by the kind of its engine: how a client reaches them, what they keep."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..engine import Address, Engine
+from ..engines import find
+from ..errors import Misconfigured
+from ..sim.network import Host
+from ..sim.store import StoreBackend
+from ..sim.world import WALL_S, SimWorld
+from .recorder import ObservedNetwork
+
+if TYPE_CHECKING:
+    from ..sim.model_redis import Sight
+
+REQUEST_TIMEOUT_S = 3.0  # of a client of the store
+ROUND = 6
+PORT = 6379
+
+
+class Servers(ABC):
+    """The servers, and what an observer sees in them."""
+
+    def __init__(self, network: ObservedNetwork) -> None:
+        self.network = network
+        self.hosts: list[Any] = []
+        self.who: dict[str, str] = {}
+        """The actor of each owner."""
+        self.on_revoked: Callable[[str], object] = str
+        """Told the actor from whom the lock was taken, when a server is seen to have done so."""
+        self._revoked: set[str] = set()
+
+    @abstractmethod
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        """A new engine of the package, with the options it has when none are given."""
+
+    @abstractmethod
+    def kept(self, number: int) -> tuple[str, float | None, list[str]]:
+        """Of one server: the owner that it keeps the lock for, until when, and who waits."""
+
+    @abstractmethod
+    def revoked(self, number: int) -> Collection[str]:
+        """Owners from whom the lock was taken, as one server has them."""
+
+    def state(self, number: int) -> dict[str, Any]:
+        """What one server keeps, with the names of actors."""
+        host = self.hosts[number]
+        owner, until, queue = self.kept(number)
+        for one in self.revoked(number):
+            if one not in self._revoked and one in self.who:
+                self._revoked.add(one)
+                self.on_revoked(self.who[one])
+        return {
+            "holder": self.who.get(owner, "somebody") if owner else None,
+            "until": None if until is None or not owner else round(until, ROUND),
+            "queue": [self.who.get(one, "somebody") for one in queue],
+            "clock": round(self.clock(number), ROUND),
+            "up": not host.is_down,
+            "frozen": host.is_paused,
+        }
+
+    def clock(self, number: int) -> float:
+        """By how much the clock of a server is ahead of the true time."""
+        ahead: float = self.hosts[number].ahead
+        return ahead
+
+
+class StoreServers(Servers):
+    """The linearizable store."""
+
+    def __init__(self, network: ObservedNetwork, names: tuple[str, ...], lock: str) -> None:
+        super().__init__(network)
+        self._backend = StoreBackend(network, REQUEST_TIMEOUT_S, "lock", lock or "none")
+        self.hosts = self._backend.hosts
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        return self._backend.engine(world, host)
+
+    def kept(self, number: int) -> tuple[str, float | None, list[str]]:
+        backend = self._backend
+        (owner,) = backend.owners()
+        return owner, backend.kept_until() if owner else None, list(backend.queue())
+
+    def revoked(self, number: int) -> Collection[str]:
+        return self._backend.revoked()
+
+
+class RedisServers(Servers):
+    """One Redis server, or several under Redlock."""
+
+    def __init__(self, network: ObservedNetwork, names: tuple[str, ...], lock: str) -> None:
+        from ..sim.edge import install
+        from ..sim.model_redis import Sight
+        from ..sim.nodes import Node
+
+        install()
+        super().__init__(network)
+        self._kind = "redis" if len(names) == 1 else "redlock"
+        self.hosts = [Node(network, name, 0.0, 1.0) for name in names]
+        self._sights: list[Sight] = [Sight() for _ in names]
+        key = lock.encode()
+        beside = b"{%b}:fencelock:" % key
+        self._looks_at = (key, beside + b"queue", beside + b"revoked")
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        self.give_edge(world, host)
+        hosts = tuple((node.name, PORT) for node in self.hosts)
+        return find(self._kind)(world, Address(self._kind, hosts))
+
+    def give_edge(self, world: SimWorld, host: Host) -> None:
+        """Let the connections of a process go over the network of the play."""
+        from ..sim.edge_fanout import Edge
+
+        world.edge = Edge(self.network, host, {node.name: node for node in self.hosts})
+
+    def kept(self, number: int) -> tuple[str, float | None, list[str]]:
+        node, sight = self.hosts[number], self._sights[number]
+        node.model.look(*self._looks_at, sight)
+        left_s = (sight.until_us - node.wall_us()) / 1e6
+        if not sight.owner or left_s <= 0:
+            return "", None, list(sight.queue)
+        until = None if math.isinf(left_s) else self.network.simulation.now + left_s
+        return sight.owner, until, list(sight.queue)
+
+    def revoked(self, number: int) -> Collection[str]:
+        return self._sights[number].revoked
+
+    def clock(self, number: int) -> float:
+        wall_s: float = self.hosts[number].wall_us() / 1e6
+        return wall_s - WALL_S - self.network.simulation.now
+
+
+KINDS: Mapping[str, Callable[[ObservedNetwork, tuple[str, ...], str], Servers]] = {
+    "store": StoreServers,
+    "redis": RedisServers,
+    "redlock": RedisServers,
+}
+
+
+def start(kind: str, network: ObservedNetwork, names: tuple[str, ...], lock: str) -> Servers:
+    """Start the servers of a kind; Misconfigured names the package that is missing."""
+    try:
+        return KINDS[kind](network, names, lock)
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            f'a simulated {kind} needs the package {error.name}: pip install "fencelock[lab]"'
+        ) from None

@@ -1,0 +1,52 @@
+"""Say in words what goes over a simulated connection to Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, cast
+
+from .document import is_list
+
+WORDS_MAX = 5
+LONG = 24
+
+
+def describe(what: object) -> str:
+    """A request as commands, or replies as values."""
+    if isinstance(what, bytes):
+        from ..sim.nodes import parsed
+
+        return "; ".join(_command(*command) for command in parsed(what))
+    replies = cast("Sequence[Any]", what) if isinstance(what, list) else [what]
+    return "; ".join(_value(one) for one in replies)
+
+
+def _command(kind: bytes, digest: bytes, _: object, words: Sequence[Any]) -> str:
+    if not digest:
+        shown = [_value(one) for one in words]
+        return " ".join(shown[:WORDS_MAX]) + (" …" if len(shown) > WORDS_MAX else "")
+    name = _scripts().get(digest, "a script")
+    if kind == b"SCRIPT":
+        return f"load {name}"
+    return f"{name} {_value(words[1])}" if len(words) > 1 else name
+
+
+def _value(one: Any) -> str:
+    if one is None:
+        return "nil"
+    if isinstance(one, bytes):
+        text = one.decode(errors="replace")
+        return text if len(text) <= LONG else text[: LONG - 1] + "…"
+    return _list(one) if is_list(one) else str(one)
+
+
+def _list(values: list[Any]) -> str:
+    return "[" + ", ".join(_value(value) for value in values[:WORDS_MAX]) + "]"
+
+
+@cache
+def _scripts() -> Mapping[bytes, str]:
+    from ..sim.edge import script_names
+
+    return script_names()
