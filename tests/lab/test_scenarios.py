@@ -25,6 +25,8 @@ def test_a_scenario_comes_out_as_expected(name: str, switches: dict[str, str]) -
     trace = lab.play(document)
     assert document["expect"]["played"], "a scenario says what comes out"
     assert trace.differences() == []
+    said = [step["say"] for step in trace.data["steps"]]
+    assert not [one for one in said if "{" in one or "none" in one], "a fence that nobody had"
 
 
 @pytest.mark.parametrize("name", lab.scenarios())
