@@ -144,6 +144,23 @@ def test_a_killed_holder_keeps_the_lock_for_its_ttl_and_no_longer(kind: str) -> 
     assert [(one["lane"], one["from"], one["to"]) for one in down] == [("A", 1.0, 30.0)]
 
 
+@pytest.mark.parametrize("kind", ["store", "redis"])
+def test_every_message_has_a_fate(kind: str) -> None:
+    """Of datagrams and of connections: to one that is frozen, gone or cut off, and the others."""
+    slow = ["at 0.5", "acquire seat ttl 2", "read", "work 9", "append Alice", "release"]
+    faults: list[dict[str, Any]] = [
+        {"kind": "pause", "whom": "A", "at": 0.505, "for": 0.5},
+        {"kind": "cut", "from": "A", "to": kind, "at": 2.0, "for": 3.0},
+        {"kind": "crash", "whom": "B", "at": 0.805},
+    ]
+    messages = played(*faults, kind=kind, a=slow).data["messages"]
+    fates = {one["fate"] for one in messages}
+    cut = {"cut off"} if kind == "store" else set[str]()  # a connection brings it later
+    assert fates >= {"arrived", "waits for its process", "nobody is there"} | cut
+    early = [one for one in messages if one["sent"] < 25]
+    assert [one for one in early if one["fate"] == "under way"] == []
+
+
 def test_a_restarted_process_runs_its_script_anew() -> None:
     trace = played({"kind": "restart", "whom": "A", "at": 1.0, "for": 2.0})
     assert trace.outcome["granted"] == ["A", "B", "A"]

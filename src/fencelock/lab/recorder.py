@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ..sim.network import Action, Conditions, Host, Network, Pipe, Way
@@ -70,6 +69,22 @@ class Recorder:
             message["fate"] = "waits for its process" if target.is_paused else "arrived"
 
 
+class Landing:
+    """What a datagram does at its target, which is looked at afterwards."""
+
+    def __init__(
+        self, recorder: Recorder, message: dict[str, Any], target: Host, action: Action
+    ) -> None:
+        self._recorder = recorder
+        self.message = message
+        self._target = target
+        self._action = action
+
+    def __call__(self) -> None:
+        self._action()
+        self._recorder.look(self._target.name)
+
+
 class ObservedNetwork(Network):
     """A network whose messages are written down."""
 
@@ -91,14 +106,16 @@ class ObservedNetwork(Network):
         if self.loses(way):
             message["fate"] = "lost"
             return
-        if way in self.cuts:
-            message["fate"] = "cut off"  # unless the way is open again when it comes there
-        super().datagram(source, target, partial(self._landed, message, target, action), what)
+        super().datagram(source, target, Landing(self.recorder, message, target, action), what)
 
-    def _landed(self, message: dict[str, Any], target: Host, action: Action) -> None:
-        self.recorder.arrived(message, target)
-        action()
-        self.recorder.look(target.name)
+    def _land(self, datagram: tuple[Way, Host, Action]) -> None:
+        way, target, action = datagram
+        if isinstance(action, Landing):
+            if way in self.cuts:
+                action.message["fate"] = "cut off"
+            else:
+                self.recorder.arrived(action.message, target)
+        super()._land(datagram)
 
     def loses(self, way: Way) -> bool:
         """Whether this message of a way is to be lost."""
