@@ -116,16 +116,16 @@ class Actor:
         self._play.simulation.start(work, self.world)
         return self
 
-    def visit(self, at: float, hold_s: float, timeout: float | None = 60.0) -> Actor:
-        return self.start(self._visit(at, hold_s, timeout))
+    def visit(self, at: float, hold_s: float, timeout: float = 60.0, ttl: float = TTL) -> Actor:
+        return self.start(self._visit(at, hold_s, timeout, ttl))
 
-    async def _visit(self, at: float, hold_s: float, timeout: float | None) -> None:
+    async def _visit(self, at: float, hold_s: float, timeout: float, ttl: float) -> None:
         await sleep(self.world, at)
         note = self._play.note
         try:
             await self.core.open()
             note(self.name, "asks")
-            spec = make_lock_spec(SEAT, TTL, timeout, True, None, None, False, None, None)
+            spec = make_lock_spec(SEAT, ttl, timeout, True, None, None, False, None, None)
             lease = await self.core.attempt(spec, timeout)
             if isinstance(lease, Busy):
                 note(self.name, "gives up")
@@ -188,8 +188,9 @@ def test_a_holder_that_dies_wakes_one_waiter(told: list[int]) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_holder_without_its_ensemble_is_told_before_another_holds(seed: int) -> None:
+    """Its session is shorter than its ttl."""
     with Play(seed) as play:
-        Actor(play, "A").visit(0.5, 1000)
+        Actor(play, "A").visit(0.5, 1000, ttl=30)
         Actor(play, "B").visit(1, 1000)
         play.simulation.at(10, lambda: play.cut(["A"], play.names()))
         play.run(until=40)
@@ -224,10 +225,13 @@ def test_a_minority_grants_nothing_and_a_majority_does(seed: int, cut_off: str) 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_locks_and_sessions_outlive_the_leader(seed: int) -> None:
-    with Play(seed) as play:
-        Actor(play, "A").visit(0.5, 20)
+    """The holder is not there when another begins to lead: its session counts anew from then."""
+    with Play(seed, session_s=20) as play:
+        Actor(play, "A").visit(0.5, 30, ttl=12)
         Actor(play, "B").visit(1, 5)
-        play.simulation.at(5, lambda: play.members[2].crash())
+        play.simulation.at(5, play.members[2].crash)
+        play.simulation.at(5, lambda: play.cut(["A"], play.names()))
+        play.simulation.at(9, lambda: play.heal(["A"], play.names()))
         play.run(until=10)
         assert play.leader() is not play.members[2]
         play.members[2].restart(forgets=False)
