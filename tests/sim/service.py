@@ -36,8 +36,8 @@ from fencelock.service.messages import Answer, Call
 from fencelock.service.node import Limits, Node, owner_of
 from fencelock.service.problems import Problem
 from fencelock.service.tickets import Tickets
+from fencelock.sim.connection import Connection
 from fencelock.sim.network import Action, Host, Network
-from fencelock.sim.nodes import Connection
 from fencelock.sim.store import Remote, StoreBackend
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import SimWorld

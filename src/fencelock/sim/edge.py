@@ -20,8 +20,8 @@ from ..engines.redlock import FANOUTS
 from ..engines.redlock.scripts import script as redlock_script
 from ..errors import OutcomeUnknown, Unavailable
 from ..world import World
+from .connection import Connection
 from .edge_fanout import Edge, SimFanout
-from .nodes import Connection
 from .tasks import Flag
 from .world import SimWorld
 

@@ -12,8 +12,9 @@ from ..engines.redis.wire.connection import CLOSED, ScriptCall, cannot_connect
 from ..engines.redlock.fanout import Broadcast, Fanout, NodeConnection
 from ..engines.redlock.settings import CONNECT_S
 from ..errors import Unavailable
+from .connection import Connection
 from .network import Host, Network
-from .nodes import Connection, Node
+from .nodes import Node
 from .tasks import Flag
 from .world import SimWorld
 

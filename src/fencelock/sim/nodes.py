@@ -8,13 +8,10 @@ from typing import Any
 
 import hiredis
 
+from .connection import Connection, Server
 from .model_redis import Command, ModelRedis, understood
-from .network import Action, Host, Network
+from .network import Action, Network
 from .world import WALL_S
-
-Heard = Callable[[list[Any]], None]
-Ended = Callable[[str], None]
-
 
 _reader = hiredis.Reader()  # for all servers: what arrives is always whole
 
@@ -39,7 +36,7 @@ def parsed(payload: bytes) -> list[Command]:
     return requests
 
 
-class Node(Host):
+class Node(Server):
     """One server with a clock of its own."""
 
     def __init__(self, network: Network, name: str, ahead: float, pace: float) -> None:
@@ -123,71 +120,3 @@ class Node(Host):
         self.is_down = False
         if forgets:
             self.model.forget()
-
-
-class Connection:
-    """A client's connection to a node. It tells of its end once."""
-
-    def __init__(
-        self, network: Network, client: Host, node: Node, heard: Heard, ended: Ended
-    ) -> None:
-        self._network = network
-        self._node = node
-        self._client = client
-        self.up = network.pipe(client, node, partial(node.receive, self))
-        self.down = network.pipe(node, client, heard)
-        self.send: Callable[[bytes], None] = self.up.carry
-        """Sends requests; the replies come by themselves, or the end does."""
-        if network.conditions.breaks:
-            self.send = self._carry_or_break
-        self._ended = ended
-        self.is_open = True
-        self.is_established = False
-        self.on_established: Callable[[], object] = bool
-
-    def dial(self, established: Callable[[], object]) -> None:
-        """Begin to connect; it ends in a call of one or the other."""
-        self.on_established = established
-        self.up.send(partial(self._node.accept, self))
-
-    def established(self) -> None:
-        if self.is_open:
-            self.is_established = True
-            self.on_established()
-
-    def _carry_or_break(self, payload: bytes) -> None:
-        way = (self._client.name, self._node.name)
-        if self._network.happens(self._network.conditions.breaks, way):
-            if self._network.happens(0.5, way):
-                self.up.carry(payload)
-            self._break()
-        else:
-            self.up.carry(payload)
-
-    def _break(self) -> None:
-        """The connection breaks; neither end hears anything more from the other."""
-        self.down.broken = True
-        farewell = self._network.pipe(self._node, self._client, _ignore)
-        farewell.send(partial(self.lost, "broken"))
-        self.up.send(partial(self._node.leave, self))
-
-    def lost(self, why: str) -> None:
-        if self.is_open:
-            self._shut()
-            self._ended(why)
-
-    def close(self) -> None:
-        """Close this end; what was sent before still arrives."""
-        if self.is_open:
-            self._shut()
-            self.up.send(partial(self._node.leave, self))
-
-    def _shut(self) -> None:
-        """Hear and say nothing any more."""
-        self.is_open = False
-        self.send = _ignore
-        self.down.take = _ignore
-
-
-def _ignore(what: object) -> None:
-    """Nobody is there to take it."""

@@ -50,7 +50,7 @@ class Session:
         self._xid = 0
         self._buffer = bytearray()
         self._pending: deque[tuple[int, Request, Batch, int]] = deque()
-        self._watches: dict[str, set[Watcher]] = {}
+        self._watches: dict[str, dict[Watcher, None]] = {}  # called in the order they came
         self._following = bytearray()
 
     def connect(self) -> bytes:
@@ -116,7 +116,7 @@ class Session:
         """Call a watcher no more; the server's own watch is spent with the next event."""
         watchers = self._watches.get(path)
         if watchers is not None:
-            watchers.discard(watcher)
+            watchers.pop(watcher, None)
             if not watchers:
                 del self._watches[path]
 
@@ -153,7 +153,7 @@ class Session:
         _, request, batch, index = self._pending.popleft()
         reply = messages.read_reply(request, code, frame, offset)
         if not isinstance(reply, Exception) and (watch := messages.watcher_of(request)):
-            self._watches.setdefault(watch[0], set()).add(watch[1])
+            self._watches.setdefault(watch[0], {})[watch[1]] = None
         batch.reply(index, reply)
 
 

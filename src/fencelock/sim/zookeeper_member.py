@@ -1,0 +1,526 @@
+"""One member of a simulated ZooKeeper ensemble: it leads or follows, and serves its clients.
+
+* The leader gives each write a number (a zxid: the epoch of the leader, then a count) and sends it
+  to the others. What a majority has in its log is committed, and every member applies it in order.
+* A member answers reads from what it has applied, and a write when it has applied that itself.
+* The leader ends a session that no member has heard of for its timeout.
+* A follower that does not hear its leader, and a leader that does not hear a majority, serves
+  nobody. Those who look for a leader take the one whose log reaches furthest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from . import zookeeper_wire as wire
+from .connection import Connection, Server
+from .model_zookeeper import Answer, Entry, Tree
+from .network import Action, Network, Pipe
+from .world import WALL_S
+from .zookeeper_wire import Hello, Op
+
+TICK_S = 0.5
+SYNC_S = 3 * TICK_S  # how long a leader and its followers may not hear each other
+SESSION_MIN_S, SESSION_MAX_S = 2 * TICK_S, 80 * TICK_S
+CONTAINERS_S = 60.0  # how often the leader looks for containers that are not used any more
+SESSION_MOVED = -118
+
+Role = Literal["looking", "following", "leading"]
+
+
+class Record(NamedTuple):
+    """An entry of the log, and which request of which member it answers."""
+
+    entry: Entry
+    origin: str = ""
+    tag: int = 0
+
+
+class Client:
+    """A connection of a client, and what it has asked for."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.hello: Hello | None = None
+        self.session = 0
+        self.queue: deque[tuple[int, Op]] = deque()
+        self.waits: Callable[[Answer, int], object] | None = None
+        """Takes the answer that the leader owes, with its zxid; nothing else is served before."""
+
+    def say(self, data: bytes) -> None:
+        self.connection.down.carry(data)
+
+    def tell(self, kind: int, path: str) -> None:
+        """Tell of a change that it watches for."""
+        self.say(wire.event(kind, path))
+
+
+class Member(Server):
+    """One server of an ensemble, with a clock of its own."""
+
+    def __init__(self, network: Network, number: int, ahead: float, pace: float) -> None:
+        super().__init__(f"node-{number}")
+        self.number = number
+        self.ahead = ahead
+        """Seconds by which its wall clock is wrong; set it to make that clock step."""
+        self.watchers: list[Callable[[], object]] = []
+        """Called when it has applied something."""
+        self._network = network
+        self._simulation = network.simulation
+        self._pace, self._offset = pace, 0.0
+        self._pipes: dict[str, Pipe] = {}
+        self._clients: dict[Connection, Client] = {}
+        self._waiting: dict[int, Client] = {}
+        self._tags = self._sessions_made = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Lose all that it has kept."""
+        self.tree = Tree()
+        self._log: list[Record] = []
+        self._applied = 0
+        """How many of the log."""
+        self._epoch = self._accepted = 0
+        """Of the leader whose log it has, and the last one that it has promised to follow."""
+        self._be("looking")
+
+    def _be(self, role: Role) -> None:
+        self.role: Role = role
+        self._leader: str = self.name if role == "leading" else ""
+        self.serves = False
+        """It has a leader, and a majority follows that."""
+        self._seen: dict[str, tuple[float, int, tuple[int, int, int]]] = {}
+        """Who else looks for a leader, since when, and what they have."""
+        self._votes: set[str] = set()
+        self._stood_at = self.now() - TICK_S
+        self._heard: dict[str, float] = {}
+        self._touched: dict[int, None] = {}
+        # Of a leader:
+        self._acked: dict[str, int] = {}
+        self._committed = self._zxid = 0
+        self._ends: dict[int, float] = {}
+        self._owners: dict[int, str] = {}
+        self._syncs: list[tuple[int, str, int]] = []
+        self._containers_at = self.now() + CONTAINERS_S
+
+    def join(self, members: Sequence[Member]) -> None:
+        """Be one of these from now on."""
+        for other in members:
+            if other is not self:
+                take = partial(other.hear, self.name)
+                self._pipes[other.name] = self._network.pipe(self, other, take)
+        self._majority = len(members) // 2 + 1
+        self._after_tick(None)
+
+    def begin(self, leader: Member) -> None:
+        """Have this leader from the beginning on."""
+        if leader is self:
+            self.lead(1)
+            for name in self._pipes:
+                self._on_ack(name, 0)
+        else:
+            self._on_lead(leader.name, 1, ())
+            self.serves = True
+
+    # Time
+
+    def now(self) -> float:
+        return self._offset + self._pace * self._simulation.now
+
+    def wall_us(self) -> float:
+        return (WALL_S + self.ahead + self.now()) * 1e6
+
+    def slew(self, pace: float) -> None:
+        """Let its clock run at another pace from now on; it does not step."""
+        self._offset += (self._pace - pace) * self._simulation.now
+        self._pace = pace
+
+    def _after_tick(self, _: None) -> None:
+        self._simulation.hand(self._simulation.now + TICK_S / 2, self._tick, None)
+
+    def _tick(self, _: None) -> None:
+        if not self.is_down and not self.is_paused:
+            if self.role == "looking":
+                self._look()
+            elif self.role == "following":
+                if self.now() > self._heard[self._leader] + SYNC_S:
+                    self._look_anew()
+            else:
+                self._lead_on()
+        self._after_tick(None)
+
+    # Faults
+
+    def deliver(self, action: Action) -> None:
+        """A machine answers for a process that is gone: what comes for it is refused."""
+        if self.is_paused:
+            self.mail.append(action)
+        else:
+            action()
+
+    def crash(self) -> None:
+        """All connections are gone, and whoever comes is refused."""
+        self.is_down = True
+        self.is_paused, self.mail = False, []
+        self._drop_clients("the server is gone")
+        self._be("looking")
+
+    def restart(self, forgets: bool) -> None:
+        """Run again, with its log or with none, and look for a leader."""
+        self.is_down = False
+        if forgets:
+            self.forget()
+        self._look_anew()
+
+    # Clients
+
+    def accept(self, connection: Connection) -> None:
+        if self.is_down:
+            connection.down.send(partial(connection.lost, "refused"))
+            return
+        self._clients[connection] = Client(connection)
+        connection.down.send(connection.established)
+
+    def leave(self, connection: Connection) -> None:
+        client = self._clients.pop(connection, None)
+        if client is not None:
+            client.waits = None
+            self.tree.watches.drop(client.tell)
+
+    def receive(self, connection: Connection, payload: bytes) -> None:
+        client = self._clients.get(connection)
+        if client is None:
+            connection.down.send(partial(connection.lost, "reset by the server"))
+            return
+        for frame in wire.frames(payload):
+            reader = wire.Reader(frame)
+            if client.hello is not None:
+                client.queue.append(reader.request())
+                self._touch(client.session)
+            elif not self._greet(client, reader.hello()):
+                self._hang_up(client, "the server does not serve")
+                return
+        self._serve(client)
+
+    def _hang_up(self, client: Client, why: str) -> None:
+        self.leave(client.connection)
+        client.connection.down.send(partial(client.connection.lost, why))
+
+    def _drop_clients(self, why: str) -> None:
+        for client in list(self._clients.values()):
+            self._hang_up(client, why)
+        self._waiting.clear()
+
+    def _greet(self, client: Client, hello: Hello) -> bool:
+        """Begin a session, or ask the leader whether one goes on."""
+        if not self.serves or hello.zxid > self.tree.zxid:
+            return False
+        client.hello = hello
+        if hello.session:
+            wanted = hello.session if hello.password == _password(hello.session) else 0
+            self._ask(client, self._welcome, "revalidate", wanted)
+        else:
+            bounded = min(max(hello.timeout_ms, SESSION_MIN_S * 1000), SESSION_MAX_S * 1000)
+            self._sessions_made += 1
+            begun = int(self._simulation.now * 1000) << 16
+            session = self.number + 1 << 56 | begun | self._sessions_made & 0xFFFF
+            op = Op(wire.OPEN_SESSION, version=int(bounded))
+            self._ask(client, self._welcome, "write", session, op)
+        return True
+
+    def _welcome(self, client: Client, session: int, answer: Answer, zxid: int) -> None:
+        timeout_ms = int.from_bytes(answer.body, "big")
+        if answer.code or not timeout_ms:
+            client.say(wire.welcome(0, 0, bytes(16)))
+            self._hang_up(client, "the session has expired")
+            return
+        client.session = session
+        client.say(wire.welcome(timeout_ms, session, _password(session)))
+
+    def _serve(self, client: Client) -> None:
+        """Answer what was asked, in order, up to what the leader has to be asked for."""
+        while client.queue and client.waits is None and client.connection in self._clients:
+            xid, op = client.queue.popleft()
+            reply = partial(self._reply, xid, op)
+            if op.kind in wire.WRITES:
+                self._ask(client, reply, "write", client.session, op)
+            elif op.kind == wire.SYNC:
+                self._ask(client, reply, "sync", client.session, op)
+            elif op.kind in (wire.PING, wire.AUTH):
+                client.say(wire.reply(xid, self.tree.zxid, 0))
+            else:
+                answer = self.tree.read(op, client.tell)
+                client.say(wire.reply(xid, self.tree.zxid, *answer))
+
+    def _reply(self, xid: int, op: Op, client: Client, _: int, answer: Answer, zxid: int) -> None:
+        body = wire.text(op.path) if op.kind == wire.SYNC else answer.body
+        client.say(wire.reply(xid, zxid, answer.code, body))
+        if op.kind == wire.CLOSE:
+            self._hang_up(client, "the session is closed")
+
+    def _ask(
+        self,
+        client: Client,
+        take: Callable[[Client, int, Answer, int], object],
+        what: str,
+        session: int,
+        op: Op | None = None,
+    ) -> None:
+        """Ask the leader for something; its answer is given to the client."""
+        self._tags += 1
+        client.waits = partial(take, client, session)
+        self._waiting[self._tags] = client
+        self._send(self._leader, what, self._tags, session, op)
+
+    def _answered(self, tag: int, answer: Answer, zxid: int) -> None:
+        client = self._waiting.pop(tag, None)
+        if client is not None and client.waits is not None:
+            take, client.waits = client.waits, None
+            take(answer, zxid)
+            self._serve(client)
+
+    def _touch(self, session: int) -> None:
+        """A client has been heard."""
+        if self.role != "leading":
+            self._touched[session] = None
+        elif session in self._ends:
+            timeout = self.tree.sessions.get(session, 0) / 1000
+            self._ends[session] = ((self.now() + timeout) // TICK_S + 1) * TICK_S
+
+    # What members say to each other
+
+    def _send(self, name: str, what: str, *words: object) -> None:
+        message = (what, self._epoch, *words)
+        if name == self.name:
+            self.hear(name, message)
+        else:
+            self._pipes[name].carry(message)
+
+    def _send_all(self, what: str, *words: object) -> None:
+        for name in self._pipes:
+            self._send(name, what, *words)
+
+    def hear(self, name: str, message: tuple[Any, ...]) -> None:
+        """Take what another member says, or the same one to itself."""
+        if self.is_down:
+            return
+        what, epoch, *words = message
+        if what in ("looking", "elect", "elected", "lead"):
+            getattr(self, f"_on_{what}")(name, epoch, *words)
+            return
+        to_leader = what in ("ack", "pong", "write", "sync", "revalidate")
+        if epoch == self._epoch and (self.role == "leading" if to_leader else name == self._leader):
+            self._heard[name] = self.now()
+            getattr(self, f"_on_{what}")(name, *words)
+
+    # Elections
+
+    @property
+    def last_zxid(self) -> int:
+        """The last entry that it has in its log, committed or not."""
+        return self._log[-1].entry.zxid if self._log else 0
+
+    def _look_anew(self) -> None:
+        self._drop_clients("the server has lost its leader")
+        self._be("looking")
+        self._look()
+
+    def _look(self) -> None:
+        """Say what it has, and stand for election when nobody has more."""
+        mine = (self._epoch, self.last_zxid, self.number)
+        self._send_all("looking", self._accepted, mine)
+        since = self.now() - TICK_S
+        seen = [one for one in self._seen.values() if one[0] > since]
+        if len(seen) + 1 < self._majority or any(theirs > mine for _, _, theirs in seen):
+            return
+        if self.now() >= self._stood_at + TICK_S:
+            self._stood_at = self.now()
+            self._accepted = max([self._accepted, *(accepted for _, accepted, _ in seen)]) + 1
+            self._votes = set()
+            self._send_all("elect", self._accepted, mine)
+            self._on_elected(self.name, self._epoch, self._accepted)
+
+    def _on_looking(
+        self, name: str, epoch: int, accepted: int, theirs: tuple[int, int, int]
+    ) -> None:
+        if self.role == "leading":
+            if accepted > self._epoch:  # it has promised to follow another, and cannot follow us
+                self._look_anew()
+            else:
+                self._acked.pop(name, None)
+                self._send(name, "lead", tuple(self._log))
+        elif self.role == "looking":
+            self._seen[name] = (self.now(), accepted, theirs)
+
+    def _on_elect(self, name: str, _: int, wanted: int, theirs: tuple[int, int, int]) -> None:
+        has_as_much = theirs[:2] >= (self._epoch, self.last_zxid)
+        if self.role == "looking" and wanted > self._accepted and has_as_much:
+            self._accepted, self._votes = wanted, set()
+            self._send(name, "elected", wanted)
+
+    def _on_elected(self, name: str, _: int, wanted: int) -> None:
+        is_mine = name == self.name or self.name in self._votes
+        if self.role == "looking" and is_mine and wanted == self._accepted:
+            self._votes.add(name)
+            if len(self._votes) >= self._majority:
+                self.lead(wanted)
+
+    def lead(self, epoch: int) -> None:
+        """Lead: with a majority that takes over its log, all that is in it is committed."""
+        self._epoch = self._accepted = epoch
+        self._be("leading")
+        now = self.now()
+        self._heard = dict.fromkeys(self._pipes, now)
+        self._zxid = epoch << 32
+        self._send_all("lead", tuple(self._log))
+        self._on_ack(self.name, self.last_zxid)
+
+    def _on_lead(self, name: str, epoch: int, log: tuple[Record, ...]) -> None:
+        if epoch < self._accepted or self.role == "leading":
+            return
+        if self.role == "following" and (name, epoch) != (self._leader, self._epoch):
+            self._drop_clients("the server has another leader")
+        if self._leader != name or self._epoch != epoch or self.role != "following":
+            self._be("following")
+        self._leader = name
+        self._epoch = self._accepted = epoch
+        self._log = list(log)
+        self._heard[name] = self.now()
+        self._send(name, "ack", self.last_zxid, True)
+
+    # Following
+
+    def _on_propose(self, name: str, record: Record) -> None:
+        self._log.append(record)
+        self._send(name, "ack", record.entry.zxid)
+
+    def _on_commit(self, name: str, zxid: int) -> None:
+        self.serves = True
+        self._apply(zxid)
+
+    def _on_ping(self, name: str) -> None:
+        touched, self._touched = self._touched, {}
+        self._send(name, "pong", tuple(touched))
+
+    def _on_answer(self, name: str, tag: int, answer: Answer, zxid: int) -> None:
+        self._answered(tag, answer, zxid or self.tree.zxid)
+
+    def _apply(self, zxid: int) -> None:
+        """Apply what is committed, and answer those who have asked for it here."""
+        while self._applied < len(self._log) and self._log[self._applied].entry.zxid <= zxid:
+            entry, origin, tag = self._log[self._applied]
+            self._applied += 1
+            answer = self.tree.apply(entry)
+            if origin == self.name:
+                self._answered(tag, answer, entry.zxid)
+            if entry.op.kind == wire.CLOSE:
+                gone = [one for one in self._clients.values() if one.session == entry.session]
+                for client in gone:
+                    self._hang_up(client, "the session has ended")
+            for watch in self.watchers:
+                watch()
+
+    # Leading
+
+    def _lead_on(self) -> None:
+        """What a leader does at each tick."""
+        now = self.now()
+        followers = [name for name, heard in self._heard.items() if heard > now - SYNC_S]
+        if len(set(followers) | {self.name}) < self._majority:
+            self._look_anew()
+            return
+        self._send_all("ping")
+        if not self.serves:
+            return
+        for session in [session for session, end in self._ends.items() if end <= now]:
+            self._submit(session, Op(wire.CLOSE))
+        if now >= self._containers_at:
+            self._containers_at = now + CONTAINERS_S
+            for path in self.tree.unused_containers():
+                self._submit(0, Op(wire.DELETE_CONTAINER, path))
+
+    def _on_ack(self, name: str, zxid: int, has_joined: bool = False) -> None:
+        self._acked[name] = max(zxid, self._acked.get(name, 0))
+        if len(self._acked) < self._majority:
+            return
+        is_first = not self.serves
+        zxid = sorted(self._acked.values(), reverse=True)[self._majority - 1]
+        if zxid > self._committed or is_first:
+            self._committed = max(zxid, self._committed)
+            self._send_all("commit", self._committed)
+            self._apply(self._committed)
+        elif has_joined:
+            self._send(name, "commit", self._committed)
+        if is_first:
+            self.serves = True
+            self._ends = dict.fromkeys(self.tree.sessions, 0.0)
+            for session in self._ends:
+                self._touch(session)
+        for after, origin, tag in [one for one in self._syncs if one[0] <= self._committed]:
+            self._syncs.remove((after, origin, tag))
+            self._give(origin, tag, Answer(0), 0)
+
+    def _on_pong(self, name: str, touched: tuple[int, ...]) -> None:
+        for session in touched:
+            self._touch(session)
+
+    def _give(self, name: str, tag: int, answer: Answer, zxid: int) -> None:
+        if name == self.name:
+            self._answered(tag, answer, zxid or self.tree.zxid)
+        else:
+            self._send(name, "answer", tag, answer, zxid)
+
+    def _on_write(self, name: str, tag: int, session: int, op: Op) -> None:
+        if self._owners.setdefault(session, name) != name:
+            self._give(name, tag, Answer(SESSION_MOVED), 0)
+        else:
+            self._submit(session, op, name, tag)
+
+    def _submit(self, session: int, op: Op, origin: str = "", tag: int = 0) -> None:
+        """Give a write its number, and have the others take it into their logs."""
+        self._zxid += 1
+        time_ms = int(self.wall_us() / 1000)
+        record = Record(Entry(self._zxid, session, op, time_ms), origin, tag)
+        self._log.append(record)
+        if op.kind == wire.OPEN_SESSION:
+            self._ends[session] = self.now() + op.version / 1000
+        elif op.kind == wire.CLOSE:
+            self._ends.pop(session, None)
+            self._owners.pop(session, None)
+        self._send_all("propose", record)
+        self._on_ack(self.name, self._zxid)
+
+    def _on_sync(self, name: str, tag: int, session: int, op: Op) -> None:
+        if self.last_zxid <= self._committed:
+            self._give(name, tag, Answer(0), 0)
+        else:
+            self._syncs.append((self.last_zxid, name, tag))
+
+    def _on_revalidate(self, name: str, tag: int, session: int, _: None) -> None:
+        timeout_ms = self.tree.sessions[session] if session in self._ends else 0
+        if timeout_ms:
+            self._owners[session] = name
+            self._touch(session)
+        self._give(name, tag, Answer(0, wire.integer(timeout_ms)), 0)
+
+
+def _password(session: int) -> bytes:
+    return session.to_bytes(8, "big") * 2
+
+
+def ensemble(network: Network, count: int = 3) -> list[Member]:
+    """Start an ensemble that has a leader already: the last one."""
+    members: list[Member] = []
+    for number in range(count):
+        random = network.simulation.stream(f"clock node-{number}")
+        ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
+        members.append(Member(network, number, ahead, pace))
+    for member in members:
+        member.join(members)
+    for member in members[:-1]:
+        member.begin(members[-1])
+    members[-1].begin(members[-1])
+    return members
