@@ -1,5 +1,5 @@
 // All lanes over one axis of time, which is the scrubber as well.
-import { html, useEffect, useRef, useSignal } from "ui";
+import { effect, html, useEffect, useRef, useSignal } from "ui";
 import { fenceOf, keepings, marks, seconds, stateOf, touches, worded } from "./moment.js";
 import { add, at, go, playing, trace } from "./store.js";
 
@@ -75,9 +75,9 @@ function Resource({ lane, played, x, width }) {
     ${touches(played, lane.name).map(({ at: moment, taken, state, event }) => {
       const { fence, highest } = event ?? {}, here = x(moment);
       const text = taken ? `= ${state.value}` : fence && highest ? `refused: ${fenceOf(played, fence)} < ${fenceOf(played, highest)}` : "refused";
-      const left = here + text.length * 6.6 + 14 > width;
-      row = here - (left ? text.length * 6.6 : 0) < end ? row + 1 : 0;
-      end = here + (left ? 10 : text.length * 6.6 + 16);
+      const wide = text.length * 7.4 + 14, left = here + wide > width;
+      row = here - (left ? wide : 9) < end ? row + 1 : 0;
+      end = here + (left ? 10 : wide);
       const y = lane.y + 12 + (row % 2) * 20;
       return html`<g class=${`touch ${taken ? "taken" : "refused"} ${event ? hue(played, event.lane) : ""}`}><title>${seconds(moment, 3)}: ${event ? `${event.lane} ${worded(played, event.words)}` : text}</title>
         <circle cx=${here} cy=${y} r="7" /><path d=${taken ? `M${here - 3} ${y}l2.2 2.6l4 -5` : `M${here - 3} ${y - 3}l6 6m0 -6l-6 6`} />
@@ -94,8 +94,8 @@ function Picture({ played, lanes, x, width, height }) {
     ${ticks.map((tick) => html`<line class="grid" x1=${x(tick)} x2=${x(tick)} y1=${TOP} y2=${height - AXIS + 4} /><text class="tick" x=${x(tick)} y=${height - 10} text-anchor=${tick === 0 ? "start" : "middle"}>${Number(tick.toFixed(2))}${tick === 0 ? " s" : ""}</text>`)}
     ${lanes.map((lane) => html`<line class="base" x1="0" x2=${width} y1=${lane.y + lane.height - 1} y2=${lane.y + lane.height - 1} />`)}
     ${played.messages.map((one) => html`<${Message} one=${one} lanes=${named} x=${x} />`)}
-    ${lanes.map((lane) => html`<${LANES[lane.kind]} key=${lane.name} lane=${lane} played=${played} x=${x} width=${width} />`)}
-    ${played.verdict.flatMap((one) => one.violations).map((one) => html`<g class="broken"><title>${worded(played, one.words)}</title><line x1=${x(one.at)} x2=${x(one.at)} y1="0" y2=${height - AXIS + 4} /><path d=${`M${x(one.at) - 6} 0h12l-6 9z`} /></g>`)}`;
+    ${played.verdict.flatMap((one) => one.violations).map((one) => html`<g class="broken"><title>${worded(played, one.words)}</title><line x1=${x(one.at)} x2=${x(one.at)} y1="0" y2=${height - AXIS + 4} /><path d=${`M${x(one.at) - 6} 0h12l-6 9z`} /></g>`)}
+    ${lanes.map((lane) => html`<${LANES[lane.kind]} key=${lane.name} lane=${lane} played=${played} x=${x} width=${width} />`)}`;
 }
 
 function Playhead({ x, width, height }) {
@@ -105,6 +105,7 @@ function Playhead({ x, width, height }) {
     <line x1=${here} x2=${here} y1="0" y2=${height - AXIS + 4} /><rect class="now" x=${left} y=${height - 24} width=${wide} height="20" rx="4" /><text x=${left + wide / 2} y=${height - 10} text-anchor="middle">${text}</text></g>`;
 }
 
+const ZOOMS = [1, 5, 20];
 const FREEZES = [[2, "2 s"], [5, "5 s"], [8, "8 s"], [0, "ever"]];
 
 function Names({ played, lanes, lasts }) {
@@ -117,15 +118,19 @@ function Names({ played, lanes, lasts }) {
 }
 
 export function Chart() {
-  const box = useRef(null), width = useSignal(0), lasts = useSignal(8), drag = useRef(false), played = trace.value;
+  const box = useRef(null), width = useSignal(0), lasts = useSignal(8), zoom = useSignal(1), drag = useRef(false), played = trace.value;
   useEffect(() => {
     const watcher = new ResizeObserver(([entry]) => { width.value = Math.floor(entry.contentRect.width); });
     watcher.observe(box.current);
     return () => watcher.disconnect();
   }, []);
   const lanes = placed(played), height = lanes.at(-1).y + lanes.at(-1).height + AXIS;
-  const inner = width.value - END, x = (time) => 2 + time / played.until * (inner - 2);
-  const follow = (event) => go((event.clientX - box.current.getBoundingClientRect().left - 2) / (inner - 2) * played.until);
+  useEffect(() => effect(() => {
+    const here = at.value / trace.value.until * width.value * zoom.value, left = box.current.scrollLeft;
+    if (zoom.value > 1 && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
+  }), []);
+  const total = width.value * zoom.value, inner = total - END, x = (time) => 2 + time / played.until * (inner - 2);
+  const follow = (event) => go((event.clientX - event.currentTarget.getBoundingClientRect().left - 2) / (inner - 2) * played.until);
   const down = (event) => {
     drag.current = true;
     playing.value = false;
@@ -135,13 +140,13 @@ export function Chart() {
   return html`<section class="card chart" aria-label="Lanes over time">
     <div class="drawing"><${Names} played=${played} lanes=${lanes} lasts=${lasts} />
       <div class="time" ref=${box}><${Scrubber} until=${played.until}>
-        ${width.value > 0 && html`<svg width=${width.value} height=${height} aria-hidden="true" onPointerDown=${down} onPointerMove=${(event) => drag.current && follow(event)} onPointerUp=${() => { drag.current = false; }} onPointerCancel=${() => { drag.current = false; }}>
+        ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" onPointerDown=${down} onPointerMove=${(event) => drag.current && follow(event)} onPointerUp=${() => { drag.current = false; }} onPointerCancel=${() => { drag.current = false; }}>
           <defs><pattern id="frozen" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" class="ice" /><line x1="0" x2="0" y1="0" y2="7" class="icy" /></pattern>
           <pattern id="wrong" width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="9" height="9" class="amber" /><line x1="0" x2="0" y1="0" y2="9" class="ambery" /></pattern></defs>
-          <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${width.value} height=${height} />
+          <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} />
         </svg>`}</${Scrubber}></div></div>
     <${Legend} played=${played} />
-    <p class="hint quiet">Drag over the picture to travel in time. Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" value=${lasts.value} onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></p>
+    <p class="hint quiet">Drag over the picture to travel in time. Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. <label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label></p>
   </section>`;
 }
 
@@ -158,7 +163,7 @@ function Legend({ played }) {
   const { spans } = played, has = (kind) => spans.some((one) => one.kind === kind);
   const shown = KINDS.filter(([kind]) => !["frozen", "down", "wrong"].includes(kind) || has(kind === "wrong" ? "believes wrongly" : kind));
   const color = hue(played, played.lanes[0].name);
-  return html`<ul class="legend" aria-label="Legend">
+  return html`<ul class="legend" aria-label="Legend"><li class="quiet">Each process has its color:</li>
     ${shown.map(([kind, words]) => html`<li><svg width="26" height="14" aria-hidden="true"><g class=${`bar ${kind} ${color}`}><rect x="1" y="1" width="24" height="12" rx="3" /></g></svg>${words}</li>`)}
     ${has("cut") && html`<li><svg width="26" height="14" aria-hidden="true"><line class="cut" x1="0" x2="26" y1="7" y2="7" /></svg>cut off from some</li>`}
     <li><svg width="18" height="14" aria-hidden="true"><line class="message" x1="5" y1="0" x2="12" y2="14" /></svg>message</li>
@@ -166,6 +171,6 @@ function Legend({ played }) {
     <li><svg width="18" height="16" aria-hidden="true"><g class=${`touch taken ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 8l2.2 2.6l4 -5" /></g></svg>write taken</li>
     ${played.outcome.refused > 0 && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch refused ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 5l6 6m0 -6l-6 6" /></g></svg>refused by its fence</li>`}
     ${played.outcome.broken.length > 0 && html`<li><svg width="18" height="14" aria-hidden="true"><g class="broken"><line x1="9" x2="9" y1="0" y2="14" /><path d="M3 0h12l-6 9z" /></g></svg>a promise breaks</li>`}
-    <li class="quiet">one color for each process</li>
+    <li><svg width="8" height="14" aria-hidden="true"><circle class="event" cx="4" cy="7" r="2.2" /></svg>event</li>
   </ul>`;
 }

@@ -27,7 +27,7 @@ function processNow(played, lane) {
   const has = (kind) => here.find((one) => one.kind === kind), fence = has("holds")?.fence;
   const words = [];
   if (state.up === false) words.push("down");
-  if (has("believes wrongly")) words.push(`believes that it holds${fence ? ` ${fenceOf(played, fence)}` : ""}, and does not`);
+  if (has("believes wrongly")) words.push(`believes wrongly${fence ? `, fence ${fenceOf(played, fence)}` : ""}`);
   else if (has("holds")) words.push(`holds${fence ? `, fence ${fenceOf(played, fence)}` : " the lock"}`);
   else if (has("waits")) words.push("waits");
   if (state.frozen) words.push("frozen");
@@ -54,17 +54,17 @@ function Stage() {
   const played = trace.value;
   return html`<section class="stage" aria-label="Now"><dl>${played.lanes.map((lane) => {
     const [words, more] = NOW[lane.kind](played, lane);
-    return html`<div class=${`card ${lane.kind}`}><dt class=${lane.kind === "client" ? `ink ${hue(played, lane.name)}` : ""}>${lane.name}</dt><dd>${words}</dd><dd class="quiet">${more || "\u00a0"}</dd></div>`;
+    return html`<div class=${`card ${lane.kind} ${lane.kind === "client" ? hue(played, lane.name) : ""}`}><dt class=${lane.kind === "client" ? "ink" : ""}>${lane.name}</dt><dd>${words}</dd><dd class="quiet">${more || "\u00a0"}</dd></div>`;
   })}</dl></section>`;
 }
 
 function Controls() {
   return html`<div class="controls" role="group" aria-label="Time">
-    <button aria-label="To the beginning (Home)" onClick=${() => go(0)}>⏮</button>
-    <button aria-label="Previous event (arrow left)" onClick=${previous}>◀</button>
+    <button class="ends" aria-label="To the beginning (Home)" onClick=${() => go(0)}>|‹</button>
+    <button title="Arrow left" onClick=${previous}>‹ Event</button>
     <button class="primary" onClick=${toggle}>${playing.value ? "❚❚ Pause" : "▶ Play"}</button>
-    <button aria-label="Next event (arrow right)" onClick=${next}>▶</button>
-    <button aria-label="To the end (End)" onClick=${() => go(trace.value.until)}>⏭</button>
+    <button title="Arrow right" onClick=${next}>Event ›</button>
+    <button class="ends" aria-label="To the end (End)" onClick=${() => go(trace.value.until)}>›|</button>
     <label class="inline">Speed <select onChange=${(event) => { speed.value = Number(event.currentTarget.value); }}>${SPEEDS.map((one) => html`<option value=${one} selected=${one === speed.value}>${one}×</option>`)}</select></label>
     <span class="quiet keys">Keys: space, ← →, Home, End</span>
   </div>`;
