@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
@@ -60,17 +60,21 @@ class _Handler(BaseHTTPRequestHandler):
         self._guarded(self._get)
 
     def do_POST(self) -> None:
-        self._guarded(self._post)
+        def post() -> None:
+            body = self._body()  # also of a call that is refused, or its answer might be lost
+            self._check_caller()
+            self._post(body)
+
+        self._guarded(post)
 
     def log_message(self, format: str, *args: object) -> None:
         """Log nothing."""
 
-    def _guarded(self, answer: Any) -> None:
+    def _guarded(self, answer: Callable[[], None]) -> None:
         try:
-            self._check_caller()
             answer()
         except _Refused as refused:
-            self.close_connection = True  # its body may not have been read
+            self.close_connection = True
             self._json({"error": str(refused)}, refused.status)
 
     def _check_caller(self) -> None:
@@ -83,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(403, "pages of other servers may not call this one")
 
     def _get(self) -> None:
+        self._check_caller()
         if self.path == "/scenarios":
             self._json(cast("PageServer", self.server).scenarios)
             return
@@ -94,12 +99,17 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(file.data, 200, file.headers)
 
-    def _post(self) -> None:
+    def _post(self, body: bytes) -> None:
         if self.path != "/play":
             raise _Refused(404, "there is no such call")
         if self.headers.get_content_type() != "application/json":
             raise _Refused(415, "a document is application/json")
-        call = self._body()
+        try:
+            call = json.loads(body)
+        except ValueError as error:
+            raise _Refused(400, f"this is not JSON: {error}") from None
+        except RecursionError:
+            raise _Refused(400, NESTED) from None
         try:
             with cast("PageServer", self.server).playing:
                 trace = play(_edited(call))
@@ -109,18 +119,13 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(422, NESTED) from None
         self._send(trace.json().encode(), 200, (("Content-Type", "application/json"),))
 
-    def _body(self) -> Any:
+    def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdigit():
             raise _Refused(411, "say how long the document is")
         if int(length) > BODY_MAX:
             raise _Refused(413, f"a document has {BODY_MAX} bytes at the most")
-        try:
-            return json.loads(self.rfile.read(int(length)))
-        except ValueError as error:
-            raise _Refused(400, f"this is not JSON: {error}") from None
-        except RecursionError:
-            raise _Refused(400, NESTED) from None
+        return self.rfile.read(int(length))
 
     def _json(self, answer: object, status: int = 200) -> None:
         headers = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))

@@ -21,9 +21,9 @@ function stepOf(until, width) {
   return [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200].find((one) => one >= least) ?? 500;
 }
 
-// A bar with its words, as long as they fit; the whole is said in a tooltip.
-function Bar({ x, to, y, height, look, words = [], title }) {
-  const width = Math.max(1.5, to - x), fits = words.find((one) => one.length * 6.6 + 10 < width);
+// A bar with the longest of its words that fit into what is seen of it; the whole is said in a tooltip.
+function Bar({ x, to, seen = to, y, height, look, words = [], title }) {
+  const width = Math.max(1.5, to - x), fits = words.find((one) => one.length * 7 + 10 < seen - x);
   return html`<g class=${`bar ${look}`}><title>${title}</title><rect x=${x} y=${y} width=${width} height=${height} rx="3" />${fits && html`<text x=${x + 6} y=${y + height / 2 + 4}>${fits}</text>`}</g>`;
 }
 
@@ -40,13 +40,13 @@ function Message({ one, lanes, x }) {
 
 function Process({ lane, played, x }) {
   const mine = played.spans.filter((one) => one.lane === lane.name), color = hue(played, lane.name);
-  const bar = (span, look, y, height, words) => html`<${Bar} key=${`${span.kind}${span.from}`} x=${x(span.from)} to=${x(span.to)} y=${lane.y + y} height=${height} look=${look} words=${words} title=${`${lane.name} ${span.kind}${span.fence ? `, fence ${fenceOf(played, span.fence)}` : ""}: ${seconds(span.from)} to ${seconds(span.to)}`} />`;
+  const bar = (span, look, y, height, words, seen = span.to) => html`<${Bar} key=${`${span.kind}${span.from}`} x=${x(span.from)} to=${x(span.to)} seen=${x(seen)} y=${lane.y + y} height=${height} look=${look} words=${words} title=${`${lane.name} ${span.kind}${span.fence ? `, fence ${fenceOf(played, span.fence)}` : ""}: ${seconds(span.from)} to ${seconds(span.to)}`} />`;
   const of = (kind) => mine.filter((one) => one.kind === kind);
   return html`
     ${of("waits").map((one) => bar(one, `waits ${color}`, 5, 22, ["waits"]))}
     ${of("holds").map((one) => {
       const fence = one.fence ? fenceOf(played, one.fence) : "";
-      return bar(one, `holds ${color}`, 5, 22, [`holds ${fence}`, `${fence}`].map((text) => text.trim()).filter(Boolean));
+      return bar(one, `holds ${color}`, 5, 22, [`holds ${fence}`, `${fence}`].map((text) => text.trim()).filter(Boolean), of("believes wrongly").find((wrong) => wrong.to === one.to)?.from);
     })}
     ${of("believes wrongly").map((one) => bar(one, "wrong", 5, 22, ["believes wrongly", "believes"]))}
     ${of("frozen").map((one) => bar(one, "frozen", 30, 14, ["❄ frozen", "❄"]))}
