@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from .. import __version__, webfiles
 from ..errors import FencelockError, UsageError
-from .document import chosen
+from .document import chosen, is_list
 from .player import play
 
 LOOPBACK = "127.0.0.1"
@@ -162,16 +162,16 @@ def _edited(call: Any) -> dict[str, Any]:
         isinstance(one, str) for one in cast("dict[str, object]", switches).values()
     ):
         raise UsageError("switches: an object with names and choices is wanted")
-    if not isinstance(added, list):
+    if not is_list(added):
         raise UsageError("faults: a list is wanted")
     document = chosen(cast("dict[str, Any]", raw), **cast("dict[str, str]", switches))
     if not added:
         return document
     own: Any = document.get("faults") or []
-    if not isinstance(own, list):
+    if not is_list(own):
         raise UsageError("document.faults: a list is wanted")
     kept = {name: one for name, one in document.items() if name not in ("steps", "expect")}
-    return kept | {"faults": [*cast("list[Any]", own), *cast("list[Any]", added)]}
+    return kept | {"faults": [*own, *added]}
 
 
 @cache

@@ -80,12 +80,12 @@ def _serve(options: argparse.Namespace) -> int:
         raise BadArguments(f"there is no {options.action!r}, but ls and play; DOC is one word")
     if options.set:
         raise BadArguments("--set is for play: the page has its switches as buttons")
+    observe.redirect(_unsaid)
     scenarios = {name: lab.scenario(name) for name in lab.scenarios()}
     first: str = options.action or FIRST
     if first not in scenarios:
         scenarios[first] = _document(first)
         lab.play(scenarios[first])  # or say now what is wrong with it
-    observe.redirect(_unsaid)
     try:
         server = PageServer(options.port or 0, scenarios, first)
     except OSError as error:

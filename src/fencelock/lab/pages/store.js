@@ -61,6 +61,7 @@ export function choose(wanted) {
     at.value = 0;
     playing.value = false;
   });
+  history.replaceState(null, "", `#${encodeURIComponent(wanted)}`);
   return again();
 }
 
