@@ -14,8 +14,9 @@ from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
-from .. import __version__, webfiles
+from .. import __version__
 from ..errors import FencelockError, UsageError
+from ..web.files import File, of_page
 from .document import chosen, is_list
 from .player import play
 
@@ -175,5 +176,5 @@ def _edited(call: Any) -> dict[str, Any]:
 
 
 @cache
-def _files() -> dict[str, webfiles.File]:
-    return webfiles.of_page("lab")
+def _files() -> dict[str, File]:
+    return of_page("lab")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .. import webfiles
-from ..webfiles import File
+from ..web.files import File, of_page
 from .messages import Answer
 
 
@@ -25,4 +24,4 @@ def answer(path: str, is_open: bool, known: str) -> Answer | None:
 @cache
 def _files(is_open: bool) -> dict[str, File]:
     marks = (b'data-identities="yes"', b'data-identities="no"') if is_open else (b"", b"")
-    return webfiles.of_page("service", marks=marks)
+    return of_page("service", marks=marks)

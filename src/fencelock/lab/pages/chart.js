@@ -125,10 +125,11 @@ export function Chart() {
     return () => watcher.disconnect();
   }, []);
   const lanes = placed(played), height = lanes.at(-1).y + lanes.at(-1).height + AXIS;
-  useEffect(() => effect(() => {
+  const scroll = () => {
     const here = at.value / trace.value.until * width.value * zoom.value, left = box.current.scrollLeft;
     if (zoom.value > 1 && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
-  }), []);
+  };
+  useEffect(() => effect(scroll), [zoom.value]);
   const total = width.value * zoom.value, inner = total - END, x = (time) => 2 + time / played.until * (inner - 2);
   const follow = (event) => go((event.clientX - event.currentTarget.getBoundingClientRect().left - 2) / (inner - 2) * played.until);
   const down = (event) => {
@@ -168,7 +169,7 @@ function Legend({ played }) {
     ${has("cut") && html`<li><svg width="26" height="14" aria-hidden="true"><line class="cut" x1="0" x2="26" y1="7" y2="7" /></svg>cut off from some</li>`}
     <li><svg width="18" height="14" aria-hidden="true"><line class="message" x1="5" y1="0" x2="12" y2="14" /></svg>message</li>
     ${played.messages.some((one) => one.arrived === null) && html`<li><svg width="18" height="14" aria-hidden="true"><g class="message missing"><line x1="6" y1="0" x2="9" y2="8" /><path d="M6 6l6 6m0 -6l-6 6" /></g></svg>does not arrive</li>`}
-    <li><svg width="18" height="16" aria-hidden="true"><g class=${`touch taken ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 8l2.2 2.6l4 -5" /></g></svg>write taken</li>
+    ${played.outcome.writes > 0 && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch taken ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 8l2.2 2.6l4 -5" /></g></svg>write taken</li>`}
     ${played.outcome.refused > 0 && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch refused ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 5l6 6m0 -6l-6 6" /></g></svg>refused by its fence</li>`}
     ${played.outcome.broken.length > 0 && html`<li><svg width="18" height="14" aria-hidden="true"><g class="broken"><line x1="9" x2="9" y1="0" y2="14" /><path d="M3 0h12l-6 9z" /></g></svg>a promise breaks</li>`}
     <li><svg width="8" height="14" aria-hidden="true"><circle class="event" cx="4" cy="7" r="2.2" /></svg>event</li>
