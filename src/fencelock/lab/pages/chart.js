@@ -127,7 +127,7 @@ export function Chart() {
   const lanes = placed(played), height = lanes.at(-1).y + lanes.at(-1).height + AXIS;
   const scroll = () => {
     const here = at.value / trace.value.until * width.value * zoom.value, left = box.current.scrollLeft;
-    if (zoom.value > 1 && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
+    if (zoom.value > 1 && !drag.current && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
   };
   useEffect(() => effect(scroll), [zoom.value]);
   const total = width.value * zoom.value, inner = total - END, x = (time) => 2 + time / played.until * (inner - 2);
