@@ -197,6 +197,21 @@ def test_only_its_own_page_may_call_it(url: str) -> None:
         assert call(path)[0] == 404, path
 
 
+def test_a_changed_scenario_is_played_without_its_narrator(url: str) -> None:
+    faults = [{"kind": "crash", "whom": "B", "at": 5.7}]
+    call = {"document": lab.scenario("ghost-writer"), "faults": faults}
+    connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", "/play", json.dumps(call), headers)
+    trace = json.loads(connection.getresponse().read())
+    connection.close()
+    assert (trace["steps"], trace["expect"]) == ([], None)
+    assert [one["lane"] for one in trace["events"] if one["kind"] in ("pause", "crash")] == [
+        "A",
+        "B",
+    ]
+
+
 def test_the_page_has_a_strict_policy_and_files_of_its_own(url: str) -> None:
     connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
     connection.request("GET", "/")
