@@ -269,3 +269,10 @@ def test_a_textbook_client_of_redlock_asks_one_server_after_the_other() -> None:
     arrived = [one["arrived"] for one in asked]
     assert all(before < after["sent"] for before, after in zip(arrived, asked[1:], strict=False))
     assert trace.outcome["released"] == {"A": True}
+
+
+def test_two_holders_are_told_from_the_moment_of_the_second_grant() -> None:
+    trace = lab.play(lab.load("redlock-clock-jump"))
+    (ruling,) = [one for one in trace.verdict if one["checker"] == "one_holder"]
+    grants = {one["lane"]: one["at"] for one in trace.data["events"] if one["kind"] == "granted"}
+    assert [one["at"] for one in ruling["violations"]] == [grants["B"]]

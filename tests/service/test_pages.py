@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "fencelock"
 PAGES = PACKAGE / "service" / "pages"
 WEB = PACKAGE / "web"
+LAB_PAGES = PACKAGE / "lab" / "pages"
 OURS = [one for one in [*PAGES.rglob("*"), *WEB.glob("*")] if one.is_file()]
 UNSAFE = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(")
 
@@ -110,5 +111,10 @@ def test_the_wheel_has_the_pages(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     wanted = {one.relative_to(ROOT / "src").as_posix() for one in PAGES.iterdir()}
-    wanted |= {one.relative_to(ROOT / "src").as_posix() for one in WEB.rglob("*") if one.is_file()}
+    wanted |= {
+        one.relative_to(ROOT / "src").as_posix()
+        for folder in (WEB, LAB_PAGES)
+        for one in folder.rglob("*")
+        if one.is_file() and one.suffix != ".pyc"
+    }
     assert wanted <= names

@@ -60,6 +60,7 @@ SIDES = {
         {"errors", "model", "world", "engine", "observe", "wires"},
         {"sync", "aio", "cli", "service", "lab"},
     ),
+    "web": (set[str](), {"service", "lab"}),
     "telemetry": ({"errors", "model", "observe"}, {"service", "cli", "integrations"}),
     "guards": (
         {"errors", "model", "observe"},

@@ -109,6 +109,8 @@ class Violation(NamedTuple):
     checker: str
     message: str
     events: tuple[int, ...] = ()
+    at: float | None = None
+    """Since when it is broken, where that is not the moment of the last of its events."""
 
 
 def _no_clock() -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import FencelockError, Misconfigured, UsageError
-from ..judge import History, Promises, verdict
+from ..judge import History, Promises, Violation, verdict
 from ..sim import faults
 from ..sim.network import Conditions, Host, Way
 from ..sim.world import Endless, Simulation, SimWorld, no_collection
@@ -371,7 +371,7 @@ class _Play:
                 "why": one.why,
                 "violations": [
                     {
-                        "at": _time(max(self._history[index].at for index in each.events)),
+                        "at": _time(self._broken_at(each)),
                         "words": each.message,
                     }
                     for each in one.violations
@@ -380,6 +380,11 @@ class _Play:
             for one in found.rulings
             if one.checker in LIGHTS
         ]
+
+    def _broken_at(self, violation: Violation) -> float:
+        if violation.at is not None:
+            return violation.at
+        return max(self._history[index].at for index in violation.events)
 
     def _outcome(self, rulings: list[dict[str, Any]]) -> dict[str, Any]:
         events, resource = self._recorder.events, self._resource

@@ -1,4 +1,4 @@
-"""``fencelock lab ls`` and ``fencelock lab play``: scenarios of locks that go wrong, played."""
+"""``fencelock lab``: scenarios of locks that go wrong, on a page, listed, or played."""
 
 from __future__ import annotations
 
@@ -12,21 +12,29 @@ from ... import lab, observe
 from ...errors import UsageError
 from .. import codes, terminal
 from ..codes import BadArguments
+from ..options import number_of
 
-USAGE = """fencelock lab ls [--json]
+USAGE = """fencelock lab [DOC] [--port PORT] [--no-browser]
+       fencelock lab ls [--json]
        fencelock lab play DOC [--set SWITCH=CHOICE ...] [--json]"""
 EPILOG = """
+Without ls or play, the page is served on this machine alone, until Ctrl-C ends it.
+
 examples:
+  fencelock lab
+  fencelock lab ghost-writer
   fencelock lab play ghost-writer
   fencelock lab play ghost-writer --set "fence=no guard" --json > trace.json
   fencelock lab play my-scenario.json
 """
 DOCUMENT_MAX = 1_000_000  # bytes
+FIRST = "ghost-writer"
+"""What the page shows if nothing is named."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("action", metavar="ls|play", choices=("ls", "play"), help="list scenarios, or play one")
+    add("action", metavar="DOC|ls|play", nargs="?", help="what the page shows first; or list, play")
     add("document", metavar="DOC", nargs="?", help="a scenario, a JSON file, or - for stdin")
     add(
         "--set",
@@ -35,10 +43,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="set a switch of the document; the others are at their first choice",
     )
+    add("--port", type=number_of(0, 65535), help="the port of the page (default: a free one)")
+    add("--no-browser", action="store_true", help="open no browser")
 
 
 def main(options: argparse.Namespace) -> int:
-    """List, or play; 80 is the exit code of a play that came out otherwise than expected."""
+    """List, play or serve; 80 is the exit code of a play that came out otherwise than expected."""
+    if options.action not in ("ls", "play"):
+        return _serve(options)
+    if options.port is not None or options.no_browser:
+        raise BadArguments("--port and --no-browser are for the page: leave ls and play out")
     if options.action == "ls":
         if options.document is not None or options.set:
             raise BadArguments("ls takes neither a document nor --set")
@@ -56,6 +70,41 @@ def main(options: argparse.Namespace) -> int:
     for difference in differences:
         terminal.say(f"it came out otherwise than the document expects: {difference}")
     return codes.BROKEN if differences else codes.OK
+
+
+def _serve(options: argparse.Namespace) -> int:
+    """Serve the page until a signal ends it."""
+    from ...lab.page import PageServer
+
+    if options.document is not None:
+        raise BadArguments(f"there is no {options.action!r}, but ls and play; DOC is one word")
+    if options.set:
+        raise BadArguments("--set is for play: the page has its switches as buttons")
+    observe.redirect(_unsaid)
+    scenarios = {name: lab.scenario(name) for name in lab.scenarios()}
+    first: str = options.action or FIRST
+    if first not in scenarios:
+        scenarios[first] = _document(first)
+        lab.play(scenarios[first])  # or say now what is wrong with it
+    try:
+        server = PageServer(options.port or 0, scenarios, first)
+    except OSError as error:
+        raise UsageError(
+            f"port {options.port or 'of the page'} cannot be used: {error.strerror or error}. "
+            "Without --port, a free one is taken"
+        ) from None
+    with server:
+        if options.json:
+            terminal.emit({"event": "listening", "url": server.url})
+        else:
+            terminal.out(f"the lab is at {server.url} (Ctrl-C ends it)")
+        sys.stdout.flush()
+        if not options.no_browser:
+            import webbrowser
+
+            webbrowser.open(server.url)
+        server.serve_forever()
+    return codes.OK
 
 
 def _unsaid(message: str) -> None:

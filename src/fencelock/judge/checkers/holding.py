@@ -89,7 +89,7 @@ def _two_holders(checker: str, one: Tenure, other: Tenure, moment: float) -> Vio
         f"{other.client} was granted {slot}{other.name!r}{write} (fence {other.fence}) while "
         f"{one.client} (fence {one.fence}) held it{held}: both at {moment:.6f} s"
     )
-    return Violation(checker, message, one.events + other.events)
+    return Violation(checker, message, one.events + other.events, moment)
 
 
 def told_in_time(history: History, promises: Promises) -> list[Violation]:
@@ -113,6 +113,7 @@ def told_in_time(history: History, promises: Promises) -> list[Violation]:
                         f"{one.client} lost {one.name!r} (fence {one.fence}) at {over:.6f} s and "
                         f"was not told by {latest:.6f} s",
                         one.events,
+                        latest,
                     )
                 )
     return found

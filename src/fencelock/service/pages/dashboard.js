@@ -1,5 +1,6 @@
 // The page itself: who looks, which view, and whether what it shows is live.
-import { effect, html, render, signal, useEffect, useSignal } from "ui";
+import { html, render, signal, useEffect, useSignal } from "ui";
+import { Theme } from "../web/theme.js";
 import { Stream, call, hasToken, useToken } from "./api.js";
 import { brief, shown } from "./format.js";
 import { about, engine, forgetAll, link, locks, now, startClock, takeEvents, unread, version } from "./store.js";
@@ -75,18 +76,6 @@ function Login() {
   </form></main>`;
 }
 
-const THEMES = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" };
-const theme = signal(localStorage.getItem("fencelock-theme") ?? "auto");
-effect(() => {
-  document.documentElement.dataset.theme = theme.value;
-  localStorage.setItem("fencelock-theme", theme.value);
-});
-
-function Theme() {
-  const all = Object.keys(THEMES), next = all[(all.indexOf(theme.value) + 1) % all.length];
-  return html`<button class="plain" aria-label=${`Colors: ${theme.value}. Change to ${next}`} onClick=${() => { theme.value = next; }}>${THEMES[theme.value] ?? THEMES.auto}</button>`;
-}
-
 function Status() {
   const { state } = link.value;
   const [word, level] = state === "live" ? (engine.value.up ? ["live", "good"] : ["engine away", "bad"]) : state === "refused" ? ["not allowed", "bad"] : state === "away" ? ["no connection", "bad"] : ["connecting", "quiet"];
@@ -121,7 +110,7 @@ function Page() {
   const View = VIEWS.find(([id]) => id === view)?.[2];
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to content</a>
     <header class="top">
-      <span class="brand"><img src="pages/icon.svg" alt="" width="22" height="22" /> Fencelock</span>
+      <span class="brand"><img src="web/icon.svg" alt="" width="22" height="22" /> Fencelock</span>
       <nav aria-label="Views">${VIEWS.map(([id, label]) => html`<a href=${`#/${id}`} aria-current=${id === view || (id === "locks" && view === "lock") ? "page" : undefined}>${label}${id === "feed" && unread.value > 0 && html` <span class="badge number">${unread.value > 99 ? "99+" : unread.value}<span class="unseen"> new</span></span>`}</a>`)}</nav>
       <span class="grow"></span>
       <${Status} />
