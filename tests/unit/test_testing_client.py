@@ -227,7 +227,7 @@ def test_a_callback_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) ->
             monkeypatch.context() as patch,
             pytest.raises(RuntimeError, match="still at work: fencelock-on-lost"),
         ):
-            patch.setattr(clock._timeline, "real_timeout", 0.1)
+            patch.setattr(clock._timeline, "real_timeout", 1.0)
             clock.advance(31)
         stuck.set()
         clock.settle()
@@ -244,7 +244,7 @@ def test_a_call_that_waits_for_a_clock_that_stands_still_says_so(
                 monkeypatch.context() as patch,
                 pytest.raises(RuntimeError, match="its clock moves by hand only"),
             ):
-                patch.setattr(clock._timeline, "real_timeout", 0.1)
+                patch.setattr(clock._timeline, "real_timeout", 1.0)
                 client.lock("a", timeout=5).acquire()
             assert client.inspect("a").waiters == ()
 
