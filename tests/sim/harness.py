@@ -28,6 +28,7 @@ from fencelock.sim.network import Conditions, Network
 from fencelock.sim.resource import REGISTER, Register
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import Simulation, no_collection
+from fencelock.sim.zookeeper import ZooKeeperBackend
 from fencelock.world import GRACE_S
 from tests.sim.backends import BACKENDS
 from tests.sim.client import Client
@@ -36,7 +37,11 @@ from tests.sim.observer import WITNESSED, Observer, SharesObserver
 from tests.sim.plan import CUTS, NAME, NAMES, TTLS, Fault, Plan, Visit
 from tests.sim.service import ServiceBackend
 
-PLAYED: dict[str, type[Backend]] = {**BACKENDS, "service": ServiceBackend}
+PLAYED: dict[str, type[Backend]] = {
+    **BACKENDS,
+    "service": ServiceBackend,
+    "zookeeper": ZooKeeperBackend,
+}
 STEPS_MAX = 200_000
 TIME_MAX_S = 200.0  # whoever waits for longer than that waits for ever
 KINDS = {"semaphore": "semaphore", "rwlock": "rwlock", "barrier": "semaphore"}
@@ -110,7 +115,11 @@ class Run:
     def _promised(self) -> Promises:
         """What this backend promises under these faults."""
         kinds = self.plan.kinds()
-        steady = self.name in ("store", "service")  # no clock of theirs that steps counts
+        steady = self.name in (
+            "store",
+            "service",
+            "zookeeper",
+        )  # no clock of theirs that steps counts
         sane = not kinds & ({"amnesia"} if steady else {"amnesia", "step"})
         calls = 8 * self.plan.conditions.delay_max
         return Promises(

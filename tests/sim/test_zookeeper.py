@@ -22,9 +22,14 @@ from fencelock.sim.world import Simulation, no_collection
 from fencelock.sim.zookeeper import ZooKeeperBackend
 from fencelock.sim.zookeeper_member import Member
 from fencelock.world import sleep
+from tests.sim.plan import CLIMATES
+from tests.sim.runs import examine
 
 SEAT = "seat"
 TTL = 4.0
+SEEDS = 5
+DURABLE = [climate for climate in CLIMATES if climate != "amnesia"]
+"""An ensemble whose majority has lost its logs counts anew, and its fences are lower then."""
 
 
 class Play:
@@ -244,6 +249,22 @@ def test_locks_and_sessions_outlive_the_leader(seed: int) -> None:
         play.agree()
 
 
+def test_members_agree_after_a_majority_has_lost_its_logs() -> None:
+    with Play(1) as play:
+        Actor(play, "A").visit(0.5, 1000)
+        for member in play.members[:2]:
+            play.simulation.at(5, member.crash)
+        play.simulation.at(6, play.members[2].crash)
+        play.run(until=7)
+        for member in play.members[:2]:
+            member.restart(forgets=True)
+        play.run(until=12)
+        play.members[2].restart(forgets=False)
+        play.run(until=30)
+        assert {member.serves for member in play.members} == {True}
+        play.agree()
+
+
 def digest(seed: int, draws: Draws) -> str:
     with no_collection(), Play(seed, draws) as play:
         first = Actor(play, "A").visit(0.5, 3)
@@ -307,3 +328,10 @@ def test_no_storm_gives_a_lock_to_two(seed: int) -> None:
             elif what in ("lost", "leaves") and who == holder:
                 holder = ""
         play.agree()
+
+
+@pytest.mark.parametrize("climate", DURABLE)
+def test_every_promise_holds_in_every_climate(climate: str) -> None:
+    grants = sum(examine("zookeeper", climate, seed).grants for seed in range(SEEDS))
+    few = SEEDS if climate == "slow" else 3 * SEEDS  # a write takes four ways, and is given up
+    assert grants >= few, "a run in which nothing happens shows nothing"

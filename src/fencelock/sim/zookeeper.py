@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from ..engine import Address, Engine
 from ..engines.zookeeper import paths
 from ..engines.zookeeper.engine import ZooKeeperEngine
-from ..engines.zookeeper.options import DEFAULT_ROOT, PORT, SESSION_S
+from ..engines.zookeeper.options import DEFAULT_ROOT, PORT
 from .backends import Backend
 from .edge_zookeeper import ZooKeeperEdge, install
 from .network import Host
@@ -23,7 +24,8 @@ class ZooKeeperBackend(Backend):
 
     is_tiered = True
     looks_within = 60.0
-    session_s = SESSION_S
+    session_s = 0.0
+    """The timeout of its clients' sessions; 0: four times what they wait for an answer."""
 
     def _hosts(self) -> list[Any]:
         return list(ensemble(self.network))
@@ -31,7 +33,7 @@ class ZooKeeperBackend(Backend):
     def engine(self, world: SimWorld, host: Host) -> Engine:
         world.edge = ZooKeeperEdge(self.network, host, {one.name: one for one in self.hosts})
         members = tuple((member.name, PORT) for member in self.hosts)
-        options = {"session": self.session_s}
+        options = {"session": self.session_s or 4 * self.request_timeout}
         return ZooKeeperEngine(world, Address("zookeeper", members, options=options))
 
     def owner(self, owner: str) -> str:
@@ -52,8 +54,9 @@ class ZooKeeperBackend(Backend):
         return self._order(self._furthest())[1:]
 
     def revoked(self) -> Collection[str]:
-        """Nothing: a node that was taken away leaves the reason, and not whose it was."""
-        return ()
+        node = self._furthest().tree.nodes.get(f"{DEFAULT_ROOT}/{paths.REVOKED}")
+        reasons: dict[str, str] = json.loads(node.data) if node is not None and node.data else {}
+        return [child[:-10] for child in reasons]
 
     def _furthest(self) -> Member:
         members: list[Member] = self.hosts

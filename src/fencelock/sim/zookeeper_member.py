@@ -387,6 +387,8 @@ class Member(Server):
             self._be("following")
         self._leader = name
         self._epoch = self._accepted = epoch
+        if self._log[: self._applied] != list(log[: self._applied]):  # a majority has lost its logs
+            self.tree, self._applied = Tree(), 0
         self._log = list(log)
         self._heard[name] = self.now()
         self._send(name, "ack", self.last_zxid, True)
@@ -459,8 +461,9 @@ class Member(Server):
             self._ends = dict.fromkeys(self.tree.sessions, 0.0)
             for session in self._ends:
                 self._touch(session)
-        for after, origin, tag in [one for one in self._syncs if one[0] <= self._committed]:
-            self._syncs.remove((after, origin, tag))
+        due = [one for one in self._syncs if one[0] <= self._committed]
+        self._syncs = [one for one in self._syncs if one[0] > self._committed]
+        for _, origin, tag in due:
             self._give(origin, tag, Answer(0), 0)
 
     def _on_pong(self, name: str, touched: tuple[int, ...]) -> None:
