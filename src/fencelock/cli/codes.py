@@ -39,7 +39,7 @@ TABLE: tuple[tuple[str, str], ...] = (
         "bad configuration: the URL, a name, a ttl, or an unsuitable engine",
     ),
     (str(LOST), "the lease was lost and the command was stopped"),
-    (str(BROKEN), "torture: a promise was broken; lab: a play came out otherwise than expected"),
+    (str(BROKEN), "torture: a promise was broken; lab: not as expected"),
     (str(TIMED_OUT), "--max-runtime was hit and the command was stopped"),
     (str(FAILED), "fencelock itself failed, or the command line cannot be read"),
     (str(NOT_EXECUTABLE), "the command was found but cannot be run"),
