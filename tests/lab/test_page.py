@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from fencelock import lab
+from fencelock.lab.page import PageServer
 from tests.cli.program import Program, end
 from tests.service.browsers import Scheme, opened, started
 
@@ -276,3 +278,24 @@ def test_a_document_of_ones_own_is_shown_first(
         expect(page.get_by_role("heading", level=1)).to_contain_text("<b>Mine</b>")
     process.send_signal(signal.SIGTERM)
     assert end(process).stderr == ""
+
+
+def test_a_defect_is_answered_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(document: object) -> None:
+        raise LookupError("a defect")
+
+    monkeypatch.setattr("fencelock.lab.page.play", fail)
+    with PageServer(0, {}, "") as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            body = json.dumps({"document": lab.load("ghost-writer")})
+            connection.request("POST", "/play", body, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            assert answer.status == 500
+            assert "a defect of the lab" in json.loads(answer.read())["error"]
+            connection.close()
+        finally:
+            server.shutdown()
+            thread.join()

@@ -77,6 +77,11 @@ class _Handler(BaseHTTPRequestHandler):
         except _Refused as refused:
             self.close_connection = True
             self._json({"error": str(refused)}, refused.status)
+        except OSError:
+            raise  # the browser went away
+        except Exception as error:
+            self.close_connection = True
+            self._json({"error": f"a defect of the lab, please report it: {error!r}"}, 500)
 
     def _check_caller(self) -> None:
         port = cast("PageServer", self.server).port
