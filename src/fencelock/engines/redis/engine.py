@@ -37,9 +37,10 @@ from ...model import (
 )
 from ...world import GRACE_S, Signal, World
 from .inspect import Inspector
-from .keys import lock_of, observers_of, record_of
+from .keys import lock_of, record_of
 from .listener import HEARTBEAT_MS, LOOK_S, Listener
 from .notebook import Notebook
+from .observers import Observers
 from .prepacked import Prepacked, ms
 from .script_runner import ScriptRunner
 from .scripts import script
@@ -80,8 +81,9 @@ class RedisEngine(Engine):
         self._request_timeout = self._settings.request_timeout
         self._runner = ScriptRunner(world, self._settings)
         alone = self._settings.topology != "cluster"  # one server reaches the inboxes of all
-        self._alone = flag = "1" if alone else "0"
+        flag = "1" if alone else "0"
         self._listener = Listener(world, self._runner, self._request_timeout, flag)
+        self._observers = Observers(world, self._runner, self._listener, self._settings, flag)
         self._inspector = Inspector(self._runner, self._settings, flag)
         self._notebook = Notebook(self._runner, self._settings)
         self._prepacked = Prepacked(self._settings, self._listener.inbox, alone)
@@ -255,18 +257,16 @@ class RedisEngine(Engine):
     async def leave_queue(self, request: Request) -> None:
         await self._listener.leave_queue(self._key(request.name, request.share), request.owner)
 
-    # Observe
+    # Observe, and remember
 
     async def announce(self, name: str) -> None:
-        await self._listener.announce(observers_of(self._key(name, None)))
+        await self._observers.announce(name)
 
     async def observe(self, name: str, signal: Signal) -> None:
-        await self._listener.observe(observers_of(self._key(name, None)), signal)
+        await self._observers.observe(name, signal)
 
     async def unobserve(self, name: str, signal: Signal) -> None:
-        self._listener.unobserve(observers_of(self._key(name, None)), signal)
-
-    # Remember
+        self._observers.unobserve(name, signal)
 
     async def remember(self, name: str, item: str, number: int, keep: float) -> None:
         await self._notebook.remember(name, item, number, keep)

@@ -81,8 +81,6 @@ class Listener:
         self._relying: dict[object, None] = {}
         """Threads that wait and leave listening to another, and owners that could not leave."""
         self._change = world.signal()
-        self._observers: list[tuple[str, Signal, str]] = []
-        """What is observed, by key, the signal to set, and the owner that stands for the two."""
 
     # Who waits
 
@@ -159,39 +157,6 @@ class Listener:
             words = (owner, self.inbox, self._alone)
             call = ScriptCall(script("leave_queue"), beside(key).declared, words)
             await self._runner.run(call, self._request_timeout)
-
-    # Who observes
-
-    async def announce(self, key: str) -> None:
-        """Tell all observers of a name, whichever client they are of."""
-        call = ScriptCall(script("announce"), (key,), (self._alone,))
-        await self._runner.run(call, self._request_timeout)
-
-    async def observe(self, key: str, signal: Signal) -> None:
-        """Set the signal whenever the name of these observers is announced, or may have been.
-
-        An observer is a waiter that is never granted anything; its heartbeat says that it observes.
-        """
-        if self.subscription is None:
-            await self.open()
-        owner = self._world.owner()
-        self._observers.append((key, signal, owner))
-        try:
-            self.watch(key, owner, signal)
-            self.listen_for(owner)
-            await self._heartbeat(key)
-        except BaseException:
-            self.unobserve(key, signal)
-            raise
-
-    def unobserve(self, key: str, signal: Signal) -> None:
-        """End what ``observe`` began. The server forgets it when no heartbeat comes."""
-        for observer in self._observers:
-            if observer[:2] == (key, signal):
-                self._observers.remove(observer)
-                self.unwatch(key, observer[2])
-                self.has_left(observer[2])
-                return
 
     # Subscribing, and waiting
 
@@ -436,7 +401,7 @@ class Listener:
                 continue
             awaited.due_at = now + HEARTBEAT_S
             try:
-                look_in, known = await self._heartbeat(key)
+                look_in, known = await self.heartbeat(key)
             except (EngineError, OutcomeUnknown):
                 self.look_at(key, RETRY_S)  # soon: the lock may be free when the server is back
                 raise
@@ -444,7 +409,7 @@ class Listener:
             if not known:  # the queue was lost: all of ours join it again
                 self.waiters.wake_all(awaited.owners)
 
-    async def _heartbeat(self, key: str) -> tuple[float, bool]:
+    async def heartbeat(self, key: str) -> tuple[float, bool]:
         """Say that we wait; returns when to look again, and whether the server knew."""
         words, part = (self.inbox, self._alone), part_of(key)
         call = ScriptCall(script("heartbeat"), beside(key).declared, words)
