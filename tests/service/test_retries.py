@@ -52,6 +52,25 @@ def test_renewals_and_releases_can_be_repeated(node: Node) -> None:
     assert node.renew(lease)[0]["held"] is False
 
 
+@pytest.mark.parametrize("verb", ["release", "withdraw"])
+def test_a_delayed_copy_of_what_ended_an_attempt_does_not_end_the_next(
+    node: Node, verb: str
+) -> None:
+    """H80: the id is the same, and the number of the attempt is not."""
+    lease = node.acquire("tried again", ttl=60)
+    mine = {"name": "tried again", "id": lease["id"]}
+    wants = {"release": {"leases": [held(lease)]}, "withdraw": {"wants": [mine]}}
+    assert node.call(verb, wants[verb]).status == 200
+    again = node.call("acquire", {**mine, "ttl": 60, "attempt": 1}).body
+    copy = node.call(verb, wants[verb])
+    assert copy.body.get("leases", [{"released": False}]) == [{"released": False}]
+    assert node.renew(again)[0]["held"] is True
+    last = {"release": {"leases": [{**held(again), "attempt": 1}]},
+            "withdraw": {"wants": [{**mine, "attempt": 1}]}}  # fmt: skip
+    assert node.call(verb, last[verb]).status == 200
+    assert node.inspect("tried again")["holders"] == []
+
+
 def test_a_delayed_renewal_or_release_harms_nobody_who_came_later(node: Node) -> None:
     """H80: they are conditioned on the id and the fence, not on the name."""
     lease = node.acquire("delayed", ttl=60)

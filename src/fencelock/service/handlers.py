@@ -247,23 +247,27 @@ async def renew(service: Service, call: Call, body: messages.Renew) -> Answer:
 
 
 async def release(service: Service, call: Call, body: messages.Release) -> Answer:
-    """Give locks back. Their ids are spent, so that a delayed acquire does not take them again."""
+    """Give locks back. Their ids are spent, so that a delayed acquire does not take them again.
+
+    A delayed copy of a release, whose owner has made another attempt since, does nothing.
+    """
     node, tickets, _ = service
-    grants = [_grant(call, lease, lease.ttl) for lease in body.leases]
-    copies = [
-        node.is_spent(grant.owner, lease.attempt)
-        for grant, lease in zip(grants, body.leases, strict=True)
-    ]
-    for grant, lease in zip(grants, body.leases, strict=True):
-        node.spend(grant.owner, lease.attempt)
+    named = [(_grant(call, lease, lease.ttl), lease.attempt) for lease in body.leases]
+    ended = [one for one in named if not node.is_superseded(one[0].owner, one[1])]
+    copies = [node.is_spent(grant.owner, attempt) for grant, attempt in ended]
+    for grant, attempt in ended:
+        node.spend(grant.owner, attempt)
         await tickets.forget(grant.owner)
-    freed = await _each(node, [partial(_released, node, grant) for grant in grants])
-    for grant, was, again in zip(grants, freed, copies, strict=True):
+    freed = await _each(node, [partial(_released, node, grant) for grant, _ in ended])
+    for (grant, _), was, again in zip(ended, freed, copies, strict=True):
         node.access.holds_no_more(call.identity, grant.owner)
         node.tally.released(grant)
         facts = {"name": grant.name, "fence": grant.fence, "released": was, "again": again}
         node.auditor.write("released", call.identity.name, call.peer, facts)
-    return Answer(messages.Released(leases=[messages.Freed(was) for was in freed]))
+    rest = iter(freed)
+    return Answer(
+        messages.Released(leases=[messages.Freed(one in ended and next(rest)) for one in named])
+    )
 
 
 async def _released(node: Node, grant: Grant) -> bool:
@@ -271,20 +275,21 @@ async def _released(node: Node, grant: Grant) -> bool:
 
 
 async def withdraw(service: Service, call: Call, body: messages.Withdraw) -> Answer:
-    """Take attempts back."""
+    """Take attempts back; a delayed copy, whose owner has made another since, does nothing."""
     node, tickets, _ = service
-    requests: list[Request] = []
+    ended: list[tuple[Request, int]] = []
     for want in body.wants:
         demand(call, "acquire", want.name)
         share = share_of(want.role, want.limit)
         owner = owner_of(call.identity.name, _id(want.id), want.name, share)
-        requests.append(Request(want.name, owner, 30.0, share=share))
-    for request, want in zip(requests, body.wants, strict=True):
-        node.spend(request.owner, want.attempt)
+        if not node.is_superseded(owner, want.attempt):
+            ended.append((Request(want.name, owner, 30.0, share=share), want.attempt))
+    for request, attempt in ended:
+        node.spend(request.owner, attempt)
         await tickets.forget(request.owner)
         node.access.holds_no_more(call.identity, request.owner)
-    await _each(node, [partial(_withdrawn, node, request) for request in requests])
-    return Answer(messages.Withdrawn(withdrawn=len(requests)))
+    await _each(node, [partial(_withdrawn, node, request) for request, _ in ended])
+    return Answer(messages.Withdrawn(withdrawn=len(body.wants)))
 
 
 async def _withdrawn(node: Node, request: Request) -> bool:

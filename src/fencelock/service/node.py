@@ -75,6 +75,8 @@ class Node:
         self.in_flight = 0
         self.log: Callable[[str], None] = lambda _: None
         self._spent: dict[str, int] = {}
+        self._begun: dict[str, int] = {}
+        """The last attempt of each owner that has made more than one."""
         """By owner, its last attempt that is over."""
         self._undos: dict[str, Signal] = {}
         """By owner, what is being taken back: the same owner is not asked for meanwhile."""
@@ -176,8 +178,17 @@ class Node:
         return self._spent.get(owner, -1) >= attempt
 
     def refuse_spent(self, owner: str, attempt: int) -> None:
+        """Refuse an attempt that is over, or remember that it has begun."""
         if self.is_spent(owner, attempt):
             raise Problem("id-spent")
+        if attempt > self._begun.get(owner, 0):
+            self._begun[owner] = attempt
+            if len(self._begun) > SPENT_MAX:
+                self._begun.pop(next(iter(self._begun)))
+
+    def is_superseded(self, owner: str, attempt: int) -> bool:
+        """Whether a later attempt has begun: what ends this one is a delayed copy."""
+        return attempt < self._begun.get(owner, 0)
 
     # Undoing.
 
