@@ -107,6 +107,7 @@ class HttpEngine(Engine):
     async def acquire(self, request: Request) -> Grant | Busy:
         if request.queue and (pushed := self.pushed_grant(request)) is not None:
             return pushed
+        self._listener.asks(request.owner)
         attempt, joins = self._attempts.begin(request.owner), request.queue or request.waits
         body, sent_at = self._bodies.acquire(request, attempt, keep=joins), self._now()
         response = await self._replicas.send(
@@ -117,6 +118,7 @@ class HttpEngine(Engine):
             if kind == "busy":
                 return messages.read_busy(problem, False)
             if kind == "superseded" and joins:  # a poll waits for it, which has taken over
+                self._listener.queued(request.owner)
                 return refused(LOOK_S, None, True, "")
         if response.status == QUEUED:
             self._listener.queued(request.owner)

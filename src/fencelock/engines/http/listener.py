@@ -5,6 +5,10 @@ to wait meanwhile needs a new poll: the service ends the older one of the same i
 ``superseded``, and hands over what that waited for. So two jobs take turns, and one of them is idle
 nearly always.
 
+A poll names an owner only while the service's last word about it is that it stands in the queue.
+One that was on its way while the owner's own call was granted or withdrawn would ask for the lock
+again, with the ttl of the request.
+
 A poll that fails lets all waiters look by themselves: they meet the same in their own calls.
 """
 
@@ -31,15 +35,13 @@ CLOSE_S = 2.0
 class Waiter:
     """One who waits."""
 
-    __slots__ = ("grant", "request", "signal", "was_granted")
+    __slots__ = ("grant", "request", "signal")
 
     def __init__(self, request: Request, signal: Signal) -> None:
         self.request = request
         self.signal = signal
         self.grant: Grant | None = None
         """What a poll has brought."""
-        self.was_granted = False
-        """Whether that was handed on, so that no poll waits for it."""
 
 
 class Listener:
@@ -61,6 +63,8 @@ class Listener:
         """Takes back what was granted to an attempt that is over."""
         self.inbox = world.owner()
         self._waiters: dict[str, Waiter] = {}
+        self._queued: set[str] = set()
+        """Owners that stand in the queue, by the last answer to a call of theirs."""
         self._mutex = world.mutex()
         self._changed = world.signal()
         self._stale = False
@@ -74,34 +78,36 @@ class Listener:
     def watch(self, request: Request, signal: Signal) -> None:
         """Set the signal when this request was granted, or should look again."""
         self._waiters[request.owner] = Waiter(request, signal)
-        self._stale = True
-        with self._mutex:
-            if not self._idle and len(self._jobs) < JOBS and not self._closing:
-                self._jobs.append(self._world.keep(self._listen, "fencelock-listener"))
-        self._changed.set()
+        if request.owner in self._queued:
+            self._poll_anew()
 
     def unwatch(self, owner: str) -> None:
         """Forget an owner that waits no more."""
         self._waiters.pop(owner, None)
+        self._queued.discard(owner)
 
     def pushed_grant(self, owner: str) -> Grant | None:
         """Return, once, what a poll has brought to an owner."""
         waiter = self._waiters.get(owner)
-        if waiter is None:
+        if waiter is None or waiter.grant is None:
             return None
+        self._queued.discard(owner)
         grant, waiter.grant = waiter.grant, None
-        waiter.was_granted = waiter.was_granted or grant is not None
         return grant
 
+    def asks(self, owner: str) -> None:
+        """Name an owner in no poll from now on, because a call of its own is sent."""
+        self._queued.discard(owner)
+
     def queued(self, owner: str) -> None:
-        """Wait again for an owner whose grant came too late, and who stands in the queue anew."""
-        waiter = self._waiters.get(owner)
-        if waiter is not None and waiter.was_granted:
-            waiter.was_granted = False
-            self._poll_again()
+        """Name an owner in polls from now on, because it was told that it stands in the queue."""
+        self._queued.add(owner)
+        if owner in self._waiters:
+            self._poll_anew()
 
     def void(self, owner: str) -> None:
         """Forget what a poll has brought to an owner that takes its attempt back."""
+        self._queued.discard(owner)
         self.pushed_grant(owner)
 
     def close_nowait(self) -> None:
@@ -152,8 +158,11 @@ class Listener:
                 return {}, 0
             self._stale = False
             self._polls += 1
-            waiting = [(o, w) for o, w in snapshot(self._waiters) if w.grant is None]
+            waiting = [(o, w) for o, w in snapshot(self._waiters) if self._is_waiting(o, w)]
             return dict(waiting[:BATCH_MAX]), self._polls
+
+    def _is_waiting(self, owner: str, waiter: Waiter) -> bool:
+        return waiter.grant is None and owner in self._queued
 
     async def _poll(self, waiters: dict[str, Waiter], number: int) -> None:
         """Poll once, and hand over what it brings."""
@@ -186,9 +195,17 @@ class Listener:
 
     def _poll_again(self) -> None:
         """Have those polled for that still wait."""
-        if any(waiter.grant is None for waiter in list(self._waiters.values())):
+        if any(self._is_waiting(owner, waiter) for owner, waiter in snapshot(self._waiters)):
             self._stale = True
             self._changed.set()
+
+    def _poll_anew(self) -> None:
+        """Have those polled for that wait, beside the poll that is under way."""
+        self._stale = True
+        with self._mutex:
+            if not self._idle and len(self._jobs) < JOBS and not self._closing:
+                self._jobs.append(self._world.keep(self._listen, "fencelock-listener"))
+        self._changed.set()
 
     def _wake(self, waiters: dict[str, Waiter]) -> None:
         for waiter in waiters.values():
