@@ -86,17 +86,16 @@ class Worker:
 
         give_up = time.monotonic() + within
         with self._news:
-            while (message := found()) is None:
-                if not self._news.wait(min(0.2, max(0.0, give_up - time.monotonic()))):
-                    if time.monotonic() >= give_up:
-                        raise Late(
-                            f"{[*keys, facts]} was not said within {within:g} s{self._end()}"
-                        )
-                    if self._process.poll() is not None and not self._listeners[0].is_alive():
-                        raise Late(
-                            f"the process ended before it said {[*keys, facts]}{self._end()}"
-                        )
-        return message
+            while True:
+                ended = self._process.poll() is not None and not self._listeners[0].is_alive()
+                late = time.monotonic() >= give_up
+                if (message := found()) is not None:  # looked for after both: the last word counts
+                    return message
+                if ended:
+                    raise Late(f"the process ended before it said {[*keys, facts]}{self._end()}")
+                if late:
+                    raise Late(f"{[*keys, facts]} was not said within {within:g} s{self._end()}")
+                self._news.wait(min(0.2, max(0.0, give_up - time.monotonic())))
 
     def heard(self, **facts: object) -> list[dict[str, Any]]:
         """Everything it has said so far that has these facts."""
