@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencelock import OutcomeUnknown, Unavailable
+from fencelock.engines.redlock.fanout import Broadcast
 from fencelock.engines.redlock.quorum import (
     Ballot,
     Election,
@@ -23,6 +24,7 @@ from fencelock.engines.redlock.quorum import (
     majority,
     middle,
 )
+from fencelock.engines.redlock.votes import too_few
 
 DOWN, LOST = Unavailable("down"), OutcomeUnknown("lost")
 
@@ -146,3 +148,17 @@ def test_a_split_vote_is_told_from_a_held_lock() -> None:
 def test_the_middle_clock_is_taken() -> None:
     assert middle([5, 1, 9]) == 5
     assert middle([5, 9]) == 5
+
+
+@pytest.mark.parametrize(
+    ("answered", "words"),
+    [
+        (2, r"2 of 5 nodes answered and 3 are needed; "),
+        (3, r"3 of 5 nodes answered, some of them too late; "),
+    ],
+)
+def test_an_error_does_not_ask_for_what_it_has(answered: int, words: str) -> None:
+    """An answer that comes after the decision is on record when the error is written."""
+    sent = Broadcast(5, b"PING", lambda answer: False)
+    sent.answers[:answered] = [1] * answered
+    assert str(too_few(sent, 3, "nothing is held", happened=False)).startswith(words)

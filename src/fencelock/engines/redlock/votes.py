@@ -94,9 +94,8 @@ def too_few(sent: Broadcast, need: int, state: str, *, happened: bool) -> Except
     for error in errors:
         if isinstance(error, Misconfigured) and not happened:
             return type(error)(str(error))  # a fresh one: the same may be raised by many threads
+    heard = f"{answered} of {len(sent.answers)} nodes answered"
+    asked = f" and {need} are needed" if answered < need else ", some of them too late"
     why = f" ({errors[0]})" if errors else ""
-    text = (
-        f"{answered} of {len(sent.answers)} nodes answered and {need} are needed{why}; {state}. "
-        "See that the nodes run and can be reached"
-    )
+    text = f"{heard}{asked}{why}; {state}. See that the nodes run and can be reached"
     return OutcomeUnknown(text) if happened else Unavailable(text)
