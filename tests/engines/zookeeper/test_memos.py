@@ -81,7 +81,9 @@ def test_what_is_over_goes_by_the_time_of_the_server(
         wall_us = engine.world.wall_us
         monkeypatch.setattr(engine.world, "wall_us", lambda: wall_us() + 5_000_000_000)
         assert dict(await engine.recall("long")) == {"item": 1}
+        await engine.remember("long", "item", 2, 0.1)
         await lab.let_pass(0.2)
+        assert dict(await engine.recall("long")) == {"item": 2}, "the longer time counts"
         assert dict(await engine.recall("short")) == {}
         assert kazoo.get_children(folder(url, "%memory")) == ["long"]
         await engine.remember("short", "item", 3, 0.1)
