@@ -299,6 +299,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
         "../service/test_retries.py::test_a_call_that_is_sent_many_times_at_once_is_one_tenure",
         "../service/test_retries.py::test_renewals_and_releases_can_be_repeated",
         "../service/test_retries.py::test_a_delayed_renewal_or_release_harms_nobody_who_came_later",
+        "../service/test_retries.py::test_a_delayed_copy_of_what_ended_an_attempt_does_not_end_the_next",
         "../service/test_retries.py::test_a_call_that_is_sent_again_after_a_cut_gets_and_keeps_the_lock",
         "../service/test_retries.py::test_an_answer_that_was_lost_is_asked_for_again",
         "../service/test_retries.py::test_one_id_for_two_names_is_two_locks",
