@@ -24,13 +24,16 @@ from .recorder import ObservedNetwork, Recorder
 from .servers import Servers, start
 from .spans import spans_of
 from .trace import VERSION, Trace, digest_of
-from .words import describe
+from .words import WATCH, describe
 
 STEPS_MAX = 200_000
 OPERATOR = "operator"
 FIRST_FENCE = 33
 LIGHTS = ("one_holder", "no_lost_update", "fences_grow", "told_in_time")
 """The checkers of the judge that a play is held to."""
+UNSOUND = {"store": {"amnesia"}, "zookeeper": {"pace"}}
+"""Faults under which an engine promises less; what is not here has leases that end by wall clocks.
+"""
 SLACK_S = 1e-6
 
 
@@ -53,7 +56,7 @@ class _Play:
         conditions = Conditions(delay_max=most, delay_min=least)
         self._network = ObservedNetwork(self._simulation, conditions, self._recorder, describe)
         self._servers: Servers = start(
-            document.engine, self._network, document.servers, document.lock
+            document.engine, self._network, document.servers, document.lock, document.options
         )
         self._servers.on_revoked = self._taken
         self._resource = Resource(document.resource, document.guard)
@@ -293,8 +296,7 @@ class _Play:
 
     def _promises(self) -> Promises:
         document, kinds = self._document, {fault.kind for fault in self._document.faults}
-        steady = document.engine == "store"  # whose leases end by a clock that does not step
-        sane = not kinds & ({"amnesia"} if steady else {"amnesia", "step", "pace"})
+        sane = not kinds & UNSOUND.get(document.engine, {"amnesia", "step", "pace"})
         own = all(actor.client in ("fencelock", "none") for actor in document.actors)
         calls = 8 * document.delay[1]
         calm = sane and "revoke" not in kinds
@@ -403,6 +405,7 @@ class _Play:
             "told": who("told"),
             "released": freed,
             "stopped": who("stopped", "error", "refused", "cancelled"),
+            "woken": [one["to"] for one in self._recorder.messages if WATCH in one["what"]],
         }
 
 
