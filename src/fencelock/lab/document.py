@@ -24,8 +24,8 @@ FENCE_OF = re.compile(r"\{([^{}]*)\}")
 Client = Literal["fencelock", "textbook", "local", "none"]
 Guard = Literal["on", "off", "writes", "above"]
 GUARDS: dict[object, Guard] = {True: "on", False: "off", "writes": "writes", "above": "above"}
-SERVERS = {"store": 1, "redis": 1, "redlock": 5, "zookeeper": 3}
-PLANNED = ("service",)
+SERVERS = {"store": 1, "redis": 1, "redlock": 5, "zookeeper": 3, "service": 3}
+SERVICE = ("store", "node-1", "node-2")
 SESSION_MIN_S, SESSION_MAX_S = 1.0, 40.0  # what the members of a simulated ensemble grant
 RECIPES = {
     "acquire": ("set nx px", "get then set"),
@@ -38,6 +38,7 @@ OF_WAYS = ("cut", "slow", "lose reply")
 FAULTS = (*OF_ACTORS, *OF_SERVERS, *OF_WAYS, "revoke")
 IMPOSSIBLE = {
     ("store", "pace"): "no lease ends by the clock of the store",
+    ("service", "pace"): "no lease ends by the clock of the store or of a node",
     ("zookeeper", "amnesia"): "a member writes its log before it answers, and is not played "
     "without it; say reboot",
 }
@@ -208,8 +209,6 @@ def read(raw: object) -> Document:
 def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
     engine.only("kind", "nodes", "session")
     kind = engine.get("kind").text()
-    if kind in PLANNED:
-        raise UsageError(f"{engine.where}.kind: {kind} cannot be played yet")
     if kind not in SERVERS:
         raise UsageError(f"{engine.where}.kind: there is no {kind!r}, but {', '.join(SERVERS)}")
     nodes, session, options = engine.get("nodes"), engine.get("session"), dict[str, Any]()
@@ -220,6 +219,7 @@ def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
             raise UsageError(f"{nodes.where}: 3, 5 or 7 servers, not {count}")
     elif nodes.raw is not None:
         what = "one server" if count == 1 else f"{count} servers"
+        what = "a store and two nodes" if kind == "service" else what
         raise UsageError(f"{nodes.where}: {kind} is {what}")
     if session.raw is not None:
         if kind != "zookeeper":
@@ -227,6 +227,8 @@ def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
         options["session"] = session.number(SESSION_MIN_S, SESSION_MAX_S)
     if count == 1:
         return kind, (kind,), options
+    if kind == "service":
+        return kind, SERVICE, options
     one = "redis" if kind == "redlock" else kind
     return kind, tuple(f"{one}-{number}" for number in range(1, count + 1)), options
 
@@ -344,6 +346,8 @@ def _fault(
         fields.append("whom")
         there = sorted(actors) if kind in OF_ACTORS else list(servers)
         found = found._replace(whom=fault.get("whom").choice(*there, first_is_default=False))
+        if kind == "amnesia" and engine == "service" and found.whom != "store":
+            raise UsageError(f"{fault.where}.kind: a node remembers nothing anyway; say reboot")
     if kind in OF_WAYS:
         fields += ["from", "to"]
         known = {*actors, *servers, resource}

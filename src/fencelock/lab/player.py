@@ -31,7 +31,7 @@ OPERATOR = "operator"
 FIRST_FENCE = 33
 LIGHTS = ("one_holder", "no_lost_update", "fences_grow", "told_in_time")
 """The checkers of the judge that a play is held to."""
-UNSOUND = {"store": {"amnesia"}, "zookeeper": {"pace"}}
+UNSOUND = {"store": {"amnesia"}, "service": {"amnesia"}, "zookeeper": {"pace"}}
 """Faults under which an engine promises less; what is not here has leases that end by wall clocks.
 """
 SLACK_S = 1e-6
@@ -325,7 +325,9 @@ class _Play:
                 for one in recorder.messages
             ],
             "states": states,
-            "spans": spans_of(self._history, document, states, self._marked),
+            "spans": spans_of(
+                self._history, document, states, self._servers.keepers(), self._marked
+            ),
             "events": events,
             "steps": [{"at": one.at, "say": self._filled(one.say, one.at, shown)}
                       for one in document.steps],
@@ -339,11 +341,16 @@ class _Play:
             | {"digest": digest_of(data), "versions": {"trace": VERSION, "fencelock": __version__}}
         )
 
-    def _lanes(self) -> list[dict[str, str]]:
+    def _lanes(self) -> list[dict[str, Any]]:
         document = self._document
-        lanes = [{"name": one.name, "kind": "client", "client": one.client}
-                 for one in document.actors]  # fmt: skip
-        lanes += [{"name": name, "kind": "server"} for name in document.servers]
+        lanes: list[dict[str, Any]] = [
+            {"name": one.name, "kind": "client", "client": one.client} for one in document.actors
+        ]
+        kept = self._servers.keepers()
+        lanes += [
+            {"name": name, "kind": "server"} | ({} if name in kept else {"keeps": False})
+            for name in document.servers
+        ]
         return [*lanes, {"name": document.resource, "kind": "resource"}]
 
     def _shown(self) -> dict[int, int]:

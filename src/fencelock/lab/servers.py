@@ -56,6 +56,10 @@ class Servers(ABC):
     def kept(self, number: int) -> tuple[str, float | None, list[str]]:
         """Of one server: the owner that it keeps the lock for, until when, and who waits."""
 
+    def keepers(self) -> list[str]:
+        """The servers that keep the lock, of which a majority decides."""
+        return [host.name for host in self.hosts]
+
     @abstractmethod
     def revoked(self, number: int) -> Collection[str]:
         """Owners from whom the lock was taken, as one server has them."""
@@ -103,6 +107,51 @@ class StoreServers(Servers):
 
     def revoked(self, number: int) -> Collection[str]:
         return self._backend.revoked()
+
+
+class ServiceServers(Servers):
+    """The store, and the nodes of the lock service before it, over which clients reach it."""
+
+    def __init__(
+        self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
+    ) -> None:
+        from ..sim.service import PORT, SteadyBackend
+        from .words_service import describe
+
+        super().__init__(network)
+        network.describer = lambda source, target: describe
+        self._backend = SteadyBackend(network, REQUEST_TIMEOUT_S, "lock", lock or "none")
+        self._addresses = tuple((node, PORT) for node in self._backend.names)
+        self._first: dict[str, int] = {}
+        """At which node each process begins: they take turns."""
+        self.hosts = self._backend.hosts
+
+    def keepers(self) -> list[str]:
+        return [self.hosts[0].name]
+
+    def introduce(self, owner: str, actor: str) -> None:
+        self.who[self._backend.owner(owner)] = actor
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        self._backend.reach(world, host)
+        first = self._first.setdefault(world.name, len(self._first) % len(self._addresses))
+        nodes = self._addresses[first:] + self._addresses[:first]
+        # A token, or else the environment would be asked for one; these nodes want none.
+        return find("http")(world, Address("http", nodes, options={"token": "none"}))
+
+    def kept(self, number: int) -> tuple[str, float | None, list[str]]:
+        if number:
+            return "", None, []
+        backend = self._backend
+        (owner,) = backend.owners()
+        return owner, backend.kept_until() if owner else None, list(backend.queue())
+
+    def revoked(self, number: int) -> Collection[str]:
+        return () if number else self._backend.revoked()
+
+    def state(self, number: int) -> dict[str, Any]:
+        state = super().state(number)
+        return state | {"calls": self.hosts[number].waiting()} if number else state
 
 
 class ZooKeeperServers(Servers):
@@ -223,6 +272,7 @@ KINDS: Mapping[str, Callable[[ObservedNetwork, tuple[str, ...], str, Options], S
     "redis": RedisServers,
     "redlock": RedisServers,
     "zookeeper": ZooKeeperServers,
+    "service": ServiceServers,
 }
 
 
