@@ -28,6 +28,8 @@ from .trace import VERSION, Trace, digest_of
 from .words import WATCH, describe
 
 STEPS_MAX = 200_000
+LIVE_STEPS_MAX = 10_000
+"""For somebody who waits: a scenario takes some hundreds, and this many take about a second."""
 OPERATOR = "operator"
 FIRST_FENCE = 33
 LIGHTS = (
@@ -41,18 +43,20 @@ UNSOUND = {"store": {"amnesia"}, "service": {"amnesia"}, "zookeeper": {"pace"}}
 SLACK_S = 1e-6
 
 
-def play(document: object) -> Trace:
-    """Play a document, with its switches at their first choices; UsageError says what is wrong."""
-    return _Play(documents.read(document)).played()
+def play(document: object, *, steps_max: int = STEPS_MAX) -> Trace:
+    """Play a document, with its switches at their first choices; UsageError says what is wrong, or
+    that it takes too many steps."""
+    return _Play(documents.read(document), steps_max).played()
 
 
 class _Play:
     """One document, being played."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, steps_max: int) -> None:
         self._document = document
+        self._steps_max = steps_max
         self._simulation = Simulation(
-            document.seed, draws="keyed", steps_max=STEPS_MAX, time_max=document.until + 1.0
+            document.seed, draws="keyed", steps_max=steps_max, time_max=document.until + 1.0
         )
         self._history = History(clock=lambda: self._simulation.now)
         self._recorder = Recorder(self._simulation)
@@ -129,8 +133,8 @@ class _Play:
                 simulation.run(until=self._is_over)
             except Endless as error:
                 raise UsageError(
-                    f"the play has not come to {document.until:g} s within {STEPS_MAX} steps, or "
-                    f"waits for what cannot come: {error}"
+                    f"the play has not come to {document.until:g} s within {self._steps_max} steps "
+                    f"({error}): let it end earlier, or let its scripts do less"
                 ) from None
             return self._trace()
 
