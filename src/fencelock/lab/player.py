@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .. import __version__
+from .. import __version__, observe
 from ..errors import FencelockError, Misconfigured, UsageError
 from ..judge import History, Promises, Violation, verdict
 from ..sim import faults
@@ -84,6 +84,8 @@ class _Play:
         }  # fmt: skip
         self._marked: list[tuple[str, str, float, float]] = []
         """Spans of faults: the lane, the kind, from when to when."""
+        self._frozen: dict[str, Fault] = {}
+        """The servers that are frozen, each by what froze it."""
 
     def _state_of(self, name: str) -> dict[str, Any]:
         return self._processes[name].state()
@@ -122,7 +124,7 @@ class _Play:
 
     def played(self) -> Trace:
         document, simulation = self._document, self._simulation
-        with no_collection(), simulation:
+        with observe.Muted(), no_collection(), simulation:
             self._recorder.look()
             for fault in document.faults:
                 simulation.at(fault.at, partial(self._strike, fault))
@@ -165,6 +167,11 @@ class _Play:
 
     def _mark(self, lane: str, kind: str, seconds: float) -> None:
         now = self._simulation.now
+        if kind == "down":  # and what is down is not frozen any more
+            self._marked = [
+                (one, what, begin, min(end, now) if (one, what) == (lane, "frozen") else end)
+                for one, what, begin, end in self._marked
+            ]
         self._marked.append((lane, kind, now, min(now + seconds, self._document.until)))
 
     def _pause(self, fault: Fault) -> None:
@@ -245,9 +252,12 @@ class _Play:
             return
 
         def thaw() -> None:
-            self._note(host.name, "resume", "goes on")
-            host.wake()
+            if self._frozen.get(host.name) is fault:  # else it went down meanwhile
+                del self._frozen[host.name]
+                self._note(host.name, "resume", "goes on")
+                host.wake()
 
+        self._frozen[host.name] = fault
         self._note(host.name, "pause", "is frozen")
         self._mark(host.name, "frozen", fault.seconds)
         host.is_paused = True
@@ -262,6 +272,7 @@ class _Play:
             self._note(host.name, "restart", "is back, empty" if forgets else "is back")
             host.restart(forgets=forgets)
 
+        self._frozen.pop(host.name, None)
         self._note(host.name, "crash", "goes down")
         self._mark(host.name, "down", fault.seconds)
         host.crash()
