@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import FencelockError, UsageError
 from ..web.files import File, of_page
 from .document import chosen, is_list
-from .player import play
+from .player import LIVE_STEPS_MAX, play
 
 LOOPBACK = "127.0.0.1"
 BODY_MAX = 1_000_000
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, NESTED) from None
         try:
             with cast("PageServer", self.server).playing:
-                trace = play(_edited(call))
+                trace = play(_edited(call), steps_max=LIVE_STEPS_MAX)
         except FencelockError as error:
             raise _Refused(422, str(error)) from None
         except RecursionError:

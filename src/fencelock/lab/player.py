@@ -10,42 +10,53 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .. import __version__
+from .. import __version__, observe
 from ..errors import FencelockError, Misconfigured, UsageError
 from ..judge import History, Promises, Violation, verdict
 from ..sim import faults
 from ..sim.network import Conditions, Host, Way
 from ..sim.world import Endless, Simulation, SimWorld, no_collection
 from . import document as documents
-from .actor import Process, Resource
+from .actor import Process
 from .clients import Client, FencelockClient, LocalClient, NoClient
 from .document import Actor, Document, Fault
 from .recorder import ObservedNetwork, Recorder
+from .resource import Resource
 from .servers import Servers, start
 from .spans import spans_of
 from .trace import VERSION, Trace, digest_of
-from .words import describe
+from .words import WATCH, describe
 
 STEPS_MAX = 200_000
+LIVE_STEPS_MAX = 10_000
+"""For somebody who waits: a scenario takes some hundreds, and this many take about a second."""
 OPERATOR = "operator"
 FIRST_FENCE = 33
-LIGHTS = ("one_holder", "no_lost_update", "fences_grow", "told_in_time")
+LIGHTS = (
+    "one_holder", "no_lost_update", "fences_grow", "told_in_time", "once_per_window",
+    "skipped_when_done",
+)  # fmt: skip
 """The checkers of the judge that a play is held to."""
+UNSOUND = {"store": {"amnesia"}, "service": {"amnesia"}, "zookeeper": {"pace"}}
+"""Faults under which an engine promises less; what is not here has leases that end by wall clocks.
+"""
 SLACK_S = 1e-6
 
 
-def play(document: object) -> Trace:
-    """Play a document, with its switches at their first choices; UsageError says what is wrong."""
-    return _Play(documents.read(document)).played()
+def play(document: object, *, steps_max: int = STEPS_MAX) -> Trace:
+    """Play a document, with its switches at their first choices; UsageError says what is wrong, or
+    that it takes too many steps."""
+    return _Play(documents.read(document), steps_max).played()
 
 
 class _Play:
     """One document, being played."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, steps_max: int) -> None:
         self._document = document
+        self._steps_max = steps_max
         self._simulation = Simulation(
-            document.seed, draws="keyed", steps_max=STEPS_MAX, time_max=document.until + 1.0
+            document.seed, draws="keyed", steps_max=steps_max, time_max=document.until + 1.0
         )
         self._history = History(clock=lambda: self._simulation.now)
         self._recorder = Recorder(self._simulation)
@@ -53,10 +64,10 @@ class _Play:
         conditions = Conditions(delay_max=most, delay_min=least)
         self._network = ObservedNetwork(self._simulation, conditions, self._recorder, describe)
         self._servers: Servers = start(
-            document.engine, self._network, document.servers, document.lock
+            document.engine, self._network, document.servers, document.lock, document.options
         )
         self._servers.on_revoked = self._taken
-        self._resource = Resource(document.resource, document.guard)
+        self._resource = Resource(document.resource, document.guard, document.value)
         self._processes = {actor.name: self._process(actor) for actor in document.actors}
         self._operator: FencelockClient | None = None
         sources = self._recorder.sources
@@ -73,6 +84,8 @@ class _Play:
         }  # fmt: skip
         self._marked: list[tuple[str, str, float, float]] = []
         """Spans of faults: the lane, the kind, from when to when."""
+        self._frozen: dict[str, Fault] = {}
+        """The servers that are frozen, each by what froze it."""
 
     def _state_of(self, name: str) -> dict[str, Any]:
         return self._processes[name].state()
@@ -111,7 +124,7 @@ class _Play:
 
     def played(self) -> Trace:
         document, simulation = self._document, self._simulation
-        with no_collection(), simulation:
+        with observe.Muted(), no_collection(), simulation:
             self._recorder.look()
             for fault in document.faults:
                 simulation.at(fault.at, partial(self._strike, fault))
@@ -122,8 +135,8 @@ class _Play:
                 simulation.run(until=self._is_over)
             except Endless as error:
                 raise UsageError(
-                    f"the play has not come to {document.until:g} s within {STEPS_MAX} steps, or "
-                    f"waits for what cannot come: {error}"
+                    f"the play has not come to {document.until:g} s within {self._steps_max} steps "
+                    f"({error}): let it end earlier, or let its scripts do less"
                 ) from None
             return self._trace()
 
@@ -154,6 +167,11 @@ class _Play:
 
     def _mark(self, lane: str, kind: str, seconds: float) -> None:
         now = self._simulation.now
+        if kind == "down":  # and what is down is not frozen any more
+            self._marked = [
+                (one, what, begin, min(end, now) if (one, what) == (lane, "frozen") else end)
+                for one, what, begin, end in self._marked
+            ]
         self._marked.append((lane, kind, now, min(now + seconds, self._document.until)))
 
     def _pause(self, fault: Fault) -> None:
@@ -185,8 +203,9 @@ class _Play:
         self._crash(fault)
 
         def restart() -> None:
-            process = self._process(self._processes[fault.whom].actor)
-            self._processes[fault.whom] = process
+            before = self._processes[fault.whom]
+            process = self._processes[fault.whom] = self._process(before.actor)
+            process.retries = before.retries
             self._note(process.name, "restart", "begins anew")
             process.begin()
 
@@ -233,9 +252,12 @@ class _Play:
             return
 
         def thaw() -> None:
-            self._note(host.name, "resume", "goes on")
-            host.wake()
+            if self._frozen.get(host.name) is fault:  # else it went down meanwhile
+                del self._frozen[host.name]
+                self._note(host.name, "resume", "goes on")
+                host.wake()
 
+        self._frozen[host.name] = fault
         self._note(host.name, "pause", "is frozen")
         self._mark(host.name, "frozen", fault.seconds)
         host.is_paused = True
@@ -250,6 +272,7 @@ class _Play:
             self._note(host.name, "restart", "is back, empty" if forgets else "is back")
             host.restart(forgets=forgets)
 
+        self._frozen.pop(host.name, None)
         self._note(host.name, "crash", "goes down")
         self._mark(host.name, "down", fault.seconds)
         host.crash()
@@ -293,8 +316,7 @@ class _Play:
 
     def _promises(self) -> Promises:
         document, kinds = self._document, {fault.kind for fault in self._document.faults}
-        steady = document.engine == "store"  # whose leases end by a clock that does not step
-        sane = not kinds & ({"amnesia"} if steady else {"amnesia", "step", "pace"})
+        sane = not kinds & UNSOUND.get(document.engine, {"amnesia", "step", "pace"})
         own = all(actor.client in ("fencelock", "none") for actor in document.actors)
         calls = 8 * document.delay[1]
         calm = sane and "revoke" not in kinds
@@ -323,7 +345,9 @@ class _Play:
                 for one in recorder.messages
             ],
             "states": states,
-            "spans": spans_of(self._history, document, states, self._marked),
+            "spans": spans_of(
+                self._history, document, states, self._servers.keepers(), self._marked
+            ),
             "events": events,
             "steps": [{"at": one.at, "say": self._filled(one.say, one.at, shown)}
                       for one in document.steps],
@@ -337,11 +361,16 @@ class _Play:
             | {"digest": digest_of(data), "versions": {"trace": VERSION, "fencelock": __version__}}
         )
 
-    def _lanes(self) -> list[dict[str, str]]:
+    def _lanes(self) -> list[dict[str, Any]]:
         document = self._document
-        lanes = [{"name": one.name, "kind": "client", "client": one.client}
-                 for one in document.actors]  # fmt: skip
-        lanes += [{"name": name, "kind": "server"} for name in document.servers]
+        lanes: list[dict[str, Any]] = [
+            {"name": one.name, "kind": "client", "client": one.client} for one in document.actors
+        ]
+        kept = self._servers.keepers()
+        lanes += [
+            {"name": name, "kind": "server"} | ({} if name in kept else {"keeps": False})
+            for name in document.servers
+        ]
         return [*lanes, {"name": document.resource, "kind": "resource"}]
 
     def _shown(self) -> dict[int, int]:
@@ -403,6 +432,8 @@ class _Play:
             "told": who("told"),
             "released": freed,
             "stopped": who("stopped", "error", "refused", "cancelled"),
+            "retries": {one.name: one.retries for one in self._processes.values() if one.retries},
+            "woken": [one["to"] for one in self._recorder.messages if WATCH in one["what"]],
         }
 
 
