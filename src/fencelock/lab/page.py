@@ -17,7 +17,7 @@ from typing import Any, cast
 from .. import __version__
 from ..errors import FencelockError, UsageError
 from ..web.files import File, of_page
-from .document import chosen, is_list
+from .document import chosen
 from .player import play
 
 LOOPBACK = "127.0.0.1"
@@ -118,12 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, NESTED) from None
         try:
             with cast("PageServer", self.server).playing:
-                trace = play(_edited(call))
+                answer = played(call)
         except FencelockError as error:
             raise _Refused(422, str(error)) from None
         except RecursionError:
             raise _Refused(422, NESTED) from None
-        self._send(trace.json().encode(), 200, (("Content-Type", "application/json"),))
+        self._json(answer)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
@@ -149,35 +149,49 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def _edited(call: Any) -> dict[str, Any]:
-    """The document of a call, its switches set and the added faults at the end of its own.
+def played(call: object) -> dict[str, Any]:
+    """Play what the page asks for: the data of the trace, and the document that was played.
 
-    What a document says and expects is about the play without them: it is left out then.
+    A call is ``{"document": ..., "switches": {...}, "edits": {"faults": [...], "scripts":
+    {"A": [...]}}}``. Switches are set first; an edit replaces all faults, or the whole script of an
+    actor. What a document says and expects is about the play without edits: it is left out then.
     """
-    if not isinstance(call, dict):
-        raise UsageError("a call is an object with a document")
-    fields = cast("dict[str, Any]", call)
-    unknown = sorted(set(fields) - {"document", "switches", "faults"})
-    if unknown:
-        raise UsageError(f"{unknown[0]!r} is unknown; there are document, switches, faults")
-    raw, switches = fields.get("document"), fields.get("switches", {})
-    added = fields.get("faults", [])
-    if not isinstance(raw, dict):
-        raise UsageError("document: an object with names and values is wanted")
-    if not isinstance(switches, dict) or not all(
-        isinstance(one, str) for one in cast("dict[str, object]", switches).values()
-    ):
+    fields = _object(call, "", "document", "switches", "edits")
+    switches, edits = fields.get("switches", {}), fields.get("edits", {})
+    raw = _object(fields.get("document"), "document")
+    switches = _object(switches, "switches")
+    if not all(isinstance(one, str) for one in switches.values()):
         raise UsageError("switches: an object with names and choices is wanted")
-    if not is_list(added):
-        raise UsageError("faults: a list is wanted")
-    document = chosen(cast("dict[str, Any]", raw), **cast("dict[str, str]", switches))
-    if not added:
+    document = _edited(chosen(raw, **switches), _object(edits, "edits", "faults", "scripts"))
+    return {**play(document).data, "document": document}
+
+
+def _edited(document: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
+    if not edits:
         return document
-    own: Any = document.get("faults") or []
-    if not is_list(own):
-        raise UsageError("document.faults: a list is wanted")
     kept = {name: one for name, one in document.items() if name not in ("steps", "expect")}
-    return kept | {"faults": [*own, *added]}
+    if "faults" in edits:
+        kept["faults"] = edits["faults"]
+    scripts = _object(edits.get("scripts", {}), "edits.scripts")
+    actors = _object(kept.get("actors", {}), "actors")
+    for name, script in scripts.items():
+        if name not in actors:
+            raise UsageError(f"edits.scripts: there is no actor {name!r}, but {', '.join(actors)}")
+        actors |= {name: {**_object(actors[name], f"actors.{name}"), "script": script}}
+    return kept | {"actors": actors}
+
+
+def _object(raw: object, where: str, *known: str) -> dict[str, Any]:
+    """Check that it is an object, with no other names than those that are known, if any are."""
+    if not isinstance(raw, dict):
+        place = f"{where}: " if where else "a call: "
+        raise UsageError(f"{place}an object with names and values is wanted")
+    fields = cast("dict[str, Any]", raw)
+    unknown = sorted(set(fields) - set(known)) if known else []
+    if unknown:
+        place = f"{where}: " if where else ""
+        raise UsageError(f"{place}{unknown[0]!r} is unknown; there are {', '.join(known)}")
+    return fields
 
 
 @cache

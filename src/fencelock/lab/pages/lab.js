@@ -3,7 +3,7 @@ import { effect, html, render, useEffect, useRef } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
 import { fenceOf, seconds, spansAt, stateOf, worded } from "./moment.js";
-import { added, all, at, begin, choices, choose, failed, flip, go, name, next, playing, previous, remove, scenario, speed, switches, toggle, trace, version } from "./store.js";
+import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
 
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
 
@@ -22,16 +22,16 @@ function Title() {
   </div>`;
 }
 
-function processNow(played, lane) {
-  const moment = at.value, state = stateOf(played, lane.name, moment), here = spansAt(played, lane.name, moment);
+function processNow(shown, lane) {
+  const moment = at.value, state = stateOf(shown, lane.name, moment), here = spansAt(shown, lane.name, moment);
   const has = (kind) => here.find((one) => one.kind === kind), fence = has("holds")?.fence;
   const words = [];
   if (state.up === false) words.push("down");
-  if (has("believes wrongly")) words.push(`believes wrongly${fence ? `, fence ${fenceOf(played, fence)}` : ""}`);
-  else if (has("holds")) words.push(`holds${fence ? `, fence ${fenceOf(played, fence)}` : " the lock"}`);
+  if (has("believes wrongly")) words.push(`believes wrongly${fence ? `, fence ${fenceOf(shown, fence)}` : ""}`);
+  else if (has("holds")) words.push(`holds${fence ? `, fence ${fenceOf(shown, fence)}` : " the lock"}`);
   else if (has("waits")) words.push("waits");
   if (state.frozen) words.push("frozen");
-  const line = scenario.value.actors?.[lane.name]?.script?.[state.line - 1];
+  const line = played.value.actors?.[lane.name]?.script?.[state.line - 1];
   return [words.join(", ") || "–", line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
 }
 
@@ -72,9 +72,9 @@ function Controls() {
 
 function Story() {
   const { steps } = trace.value, number = steps.filter((one) => one.at <= at.value).length;
-  if (added.value.length) {
-    return html`<section class="card story" aria-label="Your changes"><p>You have changed the scenario; what happens now is told by the events.</p>
-      <ul class="chips">${added.value.map((one) => html`<li>${one.whom} frozen at ${seconds(one.at)}${one.for ? ` for ${one.for} s` : " for ever"} <button class="plain" aria-label=${`Take back: ${one.whom} frozen at ${seconds(one.at)}`} onClick=${() => remove(one)}>✕</button></li>`)}</ul></section>`;
+  if (changed.value) {
+    return html`<section class="card story" aria-label="Your changes"><p class="grow">You have changed the scenario; what happens now is told by the events.</p>
+      <button onClick=${undo}>Take back</button><button onClick=${reset}>Start over</button></section>`;
   }
   if (!steps.length) return null;
   return html`<section class="card story" aria-label="What happens"><div class="grow"><h2>${number ? `Step ${number} of ${steps.length}` : `Before step 1 of ${steps.length}`}</h2><p aria-live="polite">${number ? steps[number - 1].say : "Press play, or go to the next step."}</p></div>

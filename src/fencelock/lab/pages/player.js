@@ -1,4 +1,4 @@
-// Documents and their traces: what is asked of the server, which plays them.
+// Plays universes. This player asks the server that serves the page.
 async function call(path, body) {
   const options = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
   let reply, answer;
@@ -12,5 +12,7 @@ async function call(path, body) {
   return answer;
 }
 
+// A universe is {name, document, choices, edits}: a scenario, how its switches stand, and what was changed in it.
+// Edits are {} or {faults: [all of them], scripts: {actor: [its whole script]}}. The trace has the document that was played.
 export const scenarios = () => call("scenarios");
-export const play = (document, switches, faults) => call("play", { document, switches, faults });
+export const play = ({ document, choices, edits }) => call("play", { document, switches: choices, edits });
