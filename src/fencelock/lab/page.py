@@ -1,6 +1,7 @@
 """The page of the lab: a small server on loopback that plays documents for it.
 
-It serves the files of the page, the scenarios (``GET /scenarios``) and plays (``POST /play``).
+It serves the files of the page, the scenarios (``GET /scenarios``), plays (``POST /play``), and the
+page as one file that holds them (``POST /export``).
 Other pages in the same browser cannot use it: whoever calls must name this server as its ``Host``
 and come from its ``Origin``, and only JSON is read.
 """
@@ -15,10 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from .. import __version__
-from ..errors import FencelockError, UsageError
+from ..errors import FencelockError
 from ..web.files import File, of_page
-from .document import chosen
-from .player import play
+from . import scenarios as builtin
+from .recorded import exported
+from .universe import played
 
 LOOPBACK = "127.0.0.1"
 BODY_MAX = 1_000_000
@@ -35,7 +37,11 @@ class PageServer(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
         self.port = int(self.server_address[1])
         self.url = f"http://{LOOPBACK}:{self.port}/"
-        listed = [{"name": name, "document": one} for name, one in scenarios.items()]
+        known = builtin()
+        listed = [
+            {"name": name, "own": name not in known, "document": one}
+            for name, one in scenarios.items()
+        ]
         self.scenarios = {"first": first, "version": __version__, "scenarios": listed}
         self.playing = threading.Lock()
 
@@ -106,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(file.data, 200, file.headers)
 
     def _post(self, body: bytes) -> None:
-        if self.path != "/play":
+        if self.path not in ("/play", "/export"):
             raise _Refused(404, "there is no such call")
         if self.headers.get_content_type() != "application/json":
             raise _Refused(415, "a document is application/json")
@@ -118,12 +124,15 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, NESTED) from None
         try:
             with cast("PageServer", self.server).playing:
-                answer = played(call)
+                answer = played(call) if self.path == "/play" else exported(call)
         except FencelockError as error:
             raise _Refused(422, str(error)) from None
         except RecursionError:
             raise _Refused(422, NESTED) from None
-        self._json(answer)
+        if isinstance(answer, str):
+            self._send(answer.encode(), 200, (("Content-Type", "text/html; charset=utf-8"),))
+        else:
+            self._json(answer)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
@@ -147,51 +156,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(data)
-
-
-def played(call: object) -> dict[str, Any]:
-    """Play what the page asks for: the data of the trace, and the document that was played.
-
-    A call is ``{"document": ..., "switches": {...}, "edits": {"faults": [...], "scripts":
-    {"A": [...]}}}``. Switches are set first; an edit replaces all faults, or the whole script of an
-    actor. What a document says and expects is about the play without edits: it is left out then.
-    """
-    fields = _object(call, "", "document", "switches", "edits")
-    switches, edits = fields.get("switches", {}), fields.get("edits", {})
-    raw = _object(fields.get("document"), "document")
-    switches = _object(switches, "switches")
-    if not all(isinstance(one, str) for one in switches.values()):
-        raise UsageError("switches: an object with names and choices is wanted")
-    document = _edited(chosen(raw, **switches), _object(edits, "edits", "faults", "scripts"))
-    return {**play(document).data, "document": document}
-
-
-def _edited(document: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
-    if not edits:
-        return document
-    kept = {name: one for name, one in document.items() if name not in ("steps", "expect")}
-    if "faults" in edits:
-        kept["faults"] = edits["faults"]
-    scripts = _object(edits.get("scripts", {}), "edits.scripts")
-    actors = _object(kept.get("actors", {}), "actors")
-    for name, script in scripts.items():
-        if name not in actors:
-            raise UsageError(f"edits.scripts: there is no actor {name!r}, but {', '.join(actors)}")
-        actors |= {name: {**_object(actors[name], f"actors.{name}"), "script": script}}
-    return kept | {"actors": actors}
-
-
-def _object(raw: object, where: str, *known: str) -> dict[str, Any]:
-    """Check that it is an object, with no other names than those that are known, if any are."""
-    if not isinstance(raw, dict):
-        place = f"{where}: " if where else "a call: "
-        raise UsageError(f"{place}an object with names and values is wanted")
-    fields = cast("dict[str, Any]", raw)
-    unknown = sorted(set(fields) - set(known)) if known else []
-    if unknown:
-        place = f"{where}: " if where else ""
-        raise UsageError(f"{place}{unknown[0]!r} is unknown; there are {', '.join(known)}")
-    return fields
 
 
 @cache

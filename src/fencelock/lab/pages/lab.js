@@ -2,16 +2,17 @@
 import { effect, html, render, useEffect, useRef } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
+import { Share, ShareButton } from "./share.js";
 import { fenceOf, seconds, spansAt, stateOf, worded } from "./moment.js";
-import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
+import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
 
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
 
 function Head() {
   return html`<header class="top">
-    <span class="brand"><img src="web/icon.svg" alt="" width="22" height="22" /> Fencelock lab</span>
-    <label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>
-    <span class="grow"></span><span class="quiet version">${version.value}</span><${Theme} />
+    <span class="brand"><img src=${document.querySelector("link[rel=icon]").href} alt="" width="22" height="22" /> Fencelock lab</span>
+    ${all.value.length > 1 && html`<label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>`}
+    <span class="grow"></span><span class="quiet version">${version.value}</span><${ShareButton} /><${Theme} />
   </header>`;
 }
 
@@ -105,15 +106,16 @@ function Events() {
 
 function App() {
   return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value}</p>`}
-    ${trace.value && scenario.value && html`<main><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
+    ${notice.value && html`<p class="banner" role="status">${notice.value} <button class="plain" onClick=${() => { notice.value = ""; }}>Close</button></p>`}
+    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };
 
 addEventListener("keydown", (event) => {
   if (!trace.value || event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
-  const on = event.target.closest?.("button, select, input, a, .scrubber");
-  const typed = on?.matches("select, input"), pressed = event.key === " " && on?.matches("button, a");
+  const on = event.target.closest?.("button, select, input, textarea, a, .scrubber");
+  const typed = on?.matches("select, input, textarea"), pressed = event.key === " " && on?.matches("button, a");
   const scrolls = event.key.startsWith("Arrow") && ["ArrowUp", "ArrowDown"].includes(event.key) && !on?.matches(".scrubber");
   if (typed || pressed || scrolls) return;
   event.preventDefault();

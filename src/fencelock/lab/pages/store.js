@@ -1,8 +1,10 @@
 // What is shown: a universe with its trace, and the moment.
 import { batch, computed, signal } from "ui";
+import { decoded } from "./link.js";
 import { play, scenarios } from "./player.js";
 
 export const all = signal([]);
+export const notice = signal("");
 export const version = signal("");
 export const universe = signal({ name: "", document: null, choices: {}, edits: {} });
 export const trace = signal(null);
@@ -50,28 +52,55 @@ async function show(next) {
   }
 }
 
+let beginning = {};
+
 export async function begin() {
   try {
     const answer = await scenarios();
-    const hash = decodeURIComponent(location.hash.slice(1));
     batch(() => {
       all.value = answer.scenarios;
       version.value = answer.version;
     });
-    await choose(answer.scenarios.some((one) => one.name === hash) ? hash : answer.first);
+    beginning = answer;
+    await follow();
+    addEventListener("hashchange", follow);
   } catch (error) {
     failed.value = error.message;
   }
 }
 
-export async function choose(name) {
-  const { document } = all.value.find((one) => one.name === name);
+// Show what the address names: a scenario, or a universe in a link; else what the page begins with.
+async function follow() {
+  const { first, start } = beginning, fragment = location.hash.slice(1);
+  const named = all.value.find((one) => encodeURIComponent(one.name) === fragment || one.name === fragment);
+  if (!fragment || named) {
+    await choose(named?.name ?? first, start);
+    return;
+  }
+  let link;
+  try {
+    link = decoded(fragment, all.value);
+  } catch (error) {
+    await choose(first, start);
+    notice.value = error.message;
+    return;
+  }
+  if (!all.value.includes(link.scenario)) all.value = [...all.value, link.scenario];
+  await choose(link.scenario.name, link.universe, fragment);
+  if (!trace.value) return;
+  go(link.at);
+  if (trace.value.digest !== link.digest) notice.value = `This link was made with version ${link.version}, and here is ${version.value}: it plays otherwise here than where it was made.`;
+}
+
+export async function choose(name, { choices = {}, edits = {} } = {}, fragment = encodeURIComponent(name)) {
+  const { document, own } = all.value.find((one) => one.name === name);
   const first = Object.entries(document.switches ?? {}).map(([one, known]) => [one, Object.keys(known)[0]]);
-  const chosen = { name, document, choices: Object.fromEntries(first), edits: {} };
+  const chosen = { name, own, document, choices: { ...Object.fromEntries(first), ...choices }, edits };
   before.length = 0;
   playing.value = false;
   at.value = 0;
-  history.replaceState(null, "", `#${encodeURIComponent(name)}`);
+  notice.value = "";
+  history.replaceState(null, "", `#${fragment}`);
   if (!await show(chosen) && wanted === universe.value) batch(() => {
     universe.value = wanted = chosen;
     trace.value = null;
