@@ -18,6 +18,7 @@ from .. import __version__
 from ..errors import FencelockError, UsageError
 from ..web.files import File, of_page
 from .document import chosen
+from .palette import palette
 from .player import play
 
 LOOPBACK = "127.0.0.1"
@@ -36,7 +37,8 @@ class PageServer(ThreadingHTTPServer):
         self.port = int(self.server_address[1])
         self.url = f"http://{LOOPBACK}:{self.port}/"
         listed = [{"name": name, "document": one} for name, one in scenarios.items()]
-        self.scenarios = {"first": first, "version": __version__, "scenarios": listed}
+        facts: dict[str, Any] = {"first": first, "version": __version__, "faults": palette()}
+        self.scenarios = facts | {"scenarios": listed}
         self.playing = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:
