@@ -43,8 +43,8 @@ const data = held ? unpacked() : null;
 
 const recorded = {
   async scenarios() {
-    const { name, own, document, version, choices, edits } = await data;
-    return { first: name, version, start: { choices, edits }, scenarios: [{ name, own, document }] };
+    const { name, own, document, version, faults, choices, edits } = await data;
+    return { first: name, version, faults, start: { choices, edits }, scenarios: [{ name, own, document }] };
   },
   async play({ name, document, choices, edits, variant = {} }) {
     const all = await data;
