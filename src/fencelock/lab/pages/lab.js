@@ -104,7 +104,7 @@ function Events() {
 }
 
 function App() {
-  return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value}</p>`}
+  return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value} <button class="plain" aria-label="Close this message" onClick=${() => { failed.value = ""; }}>✕</button></p>`}
     ${trace.value && scenario.value && html`<main><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
 }
 
@@ -112,8 +112,8 @@ const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, Arrow
 
 addEventListener("keydown", (event) => {
   if (!trace.value || event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
-  const on = event.target.closest?.("button, select, input, a, .scrubber");
-  const typed = on?.matches("select, input"), pressed = event.key === " " && on?.matches("button, a");
+  const on = event.target.closest?.("button, select, input, textarea, summary, a, .scrubber");
+  const typed = on?.matches("select, input, textarea"), pressed = event.key === " " && on?.matches("button, summary, a");
   const scrolls = event.key.startsWith("Arrow") && ["ArrowUp", "ArrowDown"].includes(event.key) && !on?.matches(".scrubber");
   if (typed || pressed || scrolls) return;
   event.preventDefault();

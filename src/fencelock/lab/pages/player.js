@@ -16,3 +16,4 @@ async function call(path, body) {
 // Edits are {} or {faults: [all of them], scripts: {actor: [its whole script]}}. The trace has the document that was played.
 export const scenarios = () => call("scenarios");
 export const play = ({ document, choices, edits }) => call("play", { document, switches: choices, edits });
+export const isLive = true;

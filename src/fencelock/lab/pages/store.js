@@ -4,6 +4,7 @@ import { play, scenarios } from "./player.js";
 
 export const all = signal([]);
 export const version = signal("");
+export const kinds = signal([]); // of faults
 export const universe = signal({ name: "", document: null, choices: {}, edits: {} });
 export const trace = signal(null);
 export const failed = signal("");
@@ -28,13 +29,13 @@ let asked = 0, wanted = universe.value;
 const before = []; // the edits that can be gone back to
 
 // Play a universe, and show it once it is played. Of two plays under way the later one counts; of one that
-// cannot be played the reason is shown, and what was shown before stays.
+// cannot be played the reason is shown, and what was shown before stays: false is answered, and undefined if it was overtaken.
 async function show(next) {
   const mine = ++asked;
   wanted = next;
   try {
     const answer = await play(next);
-    if (mine !== asked) return false;
+    if (mine !== asked) return undefined;
     batch(() => {
       universe.value = next;
       trace.value = answer;
@@ -43,7 +44,7 @@ async function show(next) {
     });
     return true;
   } catch (error) {
-    if (mine !== asked) return false;
+    if (mine !== asked) return undefined;
     wanted = universe.value;
     failed.value = error.message;
     return false;
@@ -57,6 +58,7 @@ export async function begin() {
     batch(() => {
       all.value = answer.scenarios;
       version.value = answer.version;
+      kinds.value = answer.faults ?? [];
     });
     await choose(answer.scenarios.some((one) => one.name === hash) ? hash : answer.first);
   } catch (error) {
@@ -72,7 +74,7 @@ export async function choose(name) {
   playing.value = false;
   at.value = 0;
   history.replaceState(null, "", `#${encodeURIComponent(name)}`);
-  if (!await show(chosen) && wanted === universe.value) batch(() => {
+  if (await show(chosen) === false) batch(() => {
     universe.value = wanted = chosen;
     trace.value = null;
   });
@@ -80,10 +82,12 @@ export async function choose(name) {
 
 export const flip = (one, choice) => show({ ...wanted, choices: { ...wanted.choices, [one]: choice } });
 
-// Lay edits over the scenario, besides those that it has.
-export async function edit(more) {
-  const back = wanted.edits, done = await show({ ...wanted, edits: { ...back, ...more } });
-  if (done) before.push(back);
+// Lay edits over the scenario, besides those that it has; a sketch cannot be gone back to.
+export const sketch = (more) => show({ ...wanted, edits: { ...wanted.edits, ...more } });
+export async function edit(more, back = wanted.edits) {
+  before.push(back);
+  const done = await sketch(more);
+  if (done === false) before.splice(before.lastIndexOf(back), 1);
   return done;
 }
 
