@@ -14,7 +14,7 @@ SIGNS = {
     "step": ("◷", "step a clock"),
     "pace": ("≈", "run a clock faster or slower"),
     "freeze": ("❄", "freeze a server"),
-    "reboot": ("⏻", "take a server down"),
+    "reboot": ("▼", "take a server down"),
     "amnesia": ("∅", "take a server down, and let it forget"),
     "cut": ("✂", "cut a network way"),
     "slow": ("…", "slow a network way down"),

@@ -1,5 +1,8 @@
 // All lanes over one axis of time, which is the scrubber as well.
 import { effect, html, useEffect, useRef, useSignal } from "ui";
+import { Chips, rowsOf, target } from "./chips.js";
+import { second } from "./compare.js";
+import { Palette } from "./palette.js";
 import { fenceOf, keepings, marks, seconds, stateOf, touches, worded } from "./moment.js";
 import { add, at, go, playing, trace } from "./store.js";
 
@@ -92,6 +95,7 @@ function Picture({ played, lanes, x, width, height }) {
   for (let tick = 0; tick <= played.until + 1e-9; tick += step) ticks.push(tick);
   return html`
     ${ticks.map((tick) => html`<line class="grid" x1=${x(tick)} x2=${x(tick)} y1=${TOP} y2=${height - AXIS + 4} /><text class="tick" x=${x(tick)} y=${height - 10} text-anchor=${tick === 0 ? "start" : "middle"}>${Number(tick.toFixed(2))}${tick === 0 ? " s" : ""}</text>`)}
+    <rect class="trouble" x="0" y=${lanes.at(-1).y + lanes.at(-1).height} width=${width} height=${height - AXIS - lanes.at(-1).y - lanes.at(-1).height} />
     ${lanes.map((lane) => html`<line class="base" x1="0" x2=${width} y1=${lane.y + lane.height - 1} y2=${lane.y + lane.height - 1} />`)}
     ${played.messages.map((one) => html`<${Message} one=${one} lanes=${named} x=${x} />`)}
     ${played.verdict.flatMap((one) => one.violations).map((one) => html`<g class="broken"><title>${worded(played, one.words)}</title><line x1=${x(one.at)} x2=${x(one.at)} y1="0" y2=${height - AXIS + 4} /><path d=${`M${x(one.at) - 6} 0h12l-6 9z`} /></g>`)}
@@ -105,16 +109,38 @@ function Playhead({ x, width, height }) {
     <line x1=${here} x2=${here} y1="0" y2=${height - AXIS + 4} /><rect class="now" x=${left} y=${height - 24} width=${wide} height="20" rx="4" /><text x=${left + wide / 2} y=${height - 10} text-anchor="middle">${text}</text></g>`;
 }
 
+// Where the two universes part.
+function Fork({ x, width, height, words = "" }) {
+  const { fork } = second.value ?? {};
+  if (fork === undefined) return null;
+  const here = x(fork), left = here + words.length * 7 + 8 > width;
+  return html`<g class="fork"><title>From here on the two differ</title><line x1=${here} x2=${here} y1="0" y2=${height - AXIS + 4} /><text x=${left ? here - 5 : here + 5} y=${height - AXIS} text-anchor=${left ? "end" : "start"}>${words}</text></g>`;
+}
+
+const bottom = (lanes) => lanes.at(-1).y + lanes.at(-1).height;
+
+function OtherNames() {
+  const played = second.value.trace;
+  return html`<div class="names twin">${placed(played).map((lane) => html`<div class="lane" style=${{ height: `${lane.height}px` }}><b class=${lane.kind === "client" ? `ink ${hue(played, lane.name)}` : ""}>${lane.name}</b><span class="quiet">${lane.kind === "client" ? lane.client : lane.kind}</span></div>`)}</div>`;
+}
+
+// The second universe, below the first and over the same time.
+function Twin({ x, width, inner, handlers }) {
+  const { trace: played, words } = second.value, lanes = placed(played), height = bottom(lanes) + AXIS;
+  return html`<div class="head other">${words}</div><svg class="second" width=${width} height=${height} aria-hidden="true" ...${handlers}>
+    <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Fork} x=${x} width=${inner} height=${height} words="they part here" /><${Playhead} x=${x} width=${width} height=${height} /></svg>`;
+}
+
 const ZOOMS = [1, 5, 20];
 const FREEZES = [[2, "2 s"], [5, "5 s"], [8, "8 s"], [0, "ever"]];
 
-function Names({ played, lanes, lasts }) {
+function Names({ played, lanes, lasts, chips }) {
   const freeze = (whom) => add({ kind: "pause", whom, at: Number(at.value.toFixed(3)), ...(lasts.value ? { for: lasts.value } : {}) });
   return html`<div class="names">${lanes.map((lane) => {
     const { frozen, up } = stateOf(played, lane.name, at.value), size = { height: `${lane.height}px` };
     if (lane.kind !== "client") return html`<div class="lane" style=${size}><b>${lane.name}</b><span class="quiet">${lane.kind}</span></div>`;
     return html`<div class="lane" style=${size}><button class="process" disabled=${frozen || up === false} title=${`Freeze ${lane.name} at ${seconds(at.value)}`} onClick=${() => freeze(lane.name)}><b class=${`ink ${hue(played, lane.name)}`}>${lane.name}</b> <span class="quiet">${up === false ? "down" : frozen ? "❄ frozen" : "❄ freeze"}</span></button></div>`;
-  })}</div>`;
+  })}<div class="lane" style=${{ height: `${chips.height}px` }}><b>faults</b></div></div>`;
 }
 
 export function Chart() {
@@ -124,14 +150,14 @@ export function Chart() {
     watcher.observe(box.current);
     return () => watcher.disconnect();
   }, []);
-  const lanes = placed(played), height = lanes.at(-1).y + lanes.at(-1).height + AXIS;
+  const total = width.value * zoom.value, inner = total - END, x = (time) => 2 + time / played.until * (inner - 2);
+  const lanes = placed(played), chips = rowsOf(played, x, inner), below = lanes.at(-1).y + lanes.at(-1).height, height = below + chips.height + AXIS;
   const scroll = () => {
     if (!trace.value) return;
     const here = at.value / trace.value.until * width.value * zoom.value, left = box.current.scrollLeft;
     if (zoom.value > 1 && !drag.current && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
   };
   useEffect(() => effect(scroll), [zoom.value]);
-  const total = width.value * zoom.value, inner = total - END, x = (time) => 2 + time / played.until * (inner - 2);
   const follow = (event) => go((event.clientX - event.currentTarget.getBoundingClientRect().left - 2) / (inner - 2) * played.until);
   const down = (event) => {
     drag.current = true;
@@ -139,15 +165,16 @@ export function Chart() {
     event.currentTarget.setPointerCapture(event.pointerId);
     follow(event);
   };
+  const up = () => { drag.current = false; }, handlers = { onPointerDown: down, onPointerMove: (event) => drag.current && follow(event), onPointerUp: up, onPointerCancel: up };
   return html`<section class="card chart" aria-label="Lanes over time">
-    <div class="drawing"><${Names} played=${played} lanes=${lanes} lasts=${lasts} />
-      <div class="time" ref=${box}><${Scrubber} until=${played.until}>
-        ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" onPointerDown=${down} onPointerMove=${(event) => drag.current && follow(event)} onPointerUp=${() => { drag.current = false; }} onPointerCancel=${() => { drag.current = false; }}>
+    <div class="drawing"><div>${second.value && html`<div class="head" />`}<${Names} played=${played} lanes=${lanes} lasts=${lasts} chips=${chips} />${second.value && html`<${OtherNames} />`}</div>
+      <div class="time" ref=${box}>${second.value && html`<div class="head">${second.value.first}</div>`}<div class="sheet" style=${{ width: `${total}px` }}><${Scrubber} until=${played.until}>
+        ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" ref=${(node) => { target.value = node && { node, lanes, moment: (left) => Math.min(played.until, Math.max(0, (left - 2) / (inner - 2) * played.until)) }; }} ...${handlers}>
           <defs><pattern id="frozen" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" class="ice" /><line x1="0" x2="0" y1="0" y2="7" class="icy" /></pattern>
           <pattern id="wrong" width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="9" height="9" class="amber" /><line x1="0" x2="0" y1="0" y2="9" class="ambery" /></pattern></defs>
-          <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} />
-        </svg>`}</${Scrubber}></div></div>
-    <${Legend} played=${played} />
+          <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Fork} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} />
+        </svg>`}</${Scrubber}>${width.value > 0 && html`<${Chips} played=${played} chips=${chips} top=${below} scale=${played.until / (inner - 2)} />`}</div>${second.value && width.value > 0 && html`<${Twin} x=${x} width=${total} inner=${inner} handlers=${handlers} />`}</div></div>
+    <${Palette} /><${Legend} played=${played} />
     <p class="hint quiet">Drag over the picture to travel in time. Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. <label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label></p>
   </section>`;
 }

@@ -2,6 +2,7 @@
 import { effect, html, render, useEffect, useRef } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
+import { Compare, SideBySide } from "./compare.js";
 import { Share, ShareButton } from "./share.js";
 import { fenceOf, seconds, spansAt, stateOf, worded } from "./moment.js";
 import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
@@ -20,7 +21,7 @@ function Title() {
   const { title, about, engine, seed = 1 } = scenario.value;
   return html`<div class="title"><div class="grow"><h1>${title} <span class="quiet">${engine?.kind}${engine?.nodes ? `, ${engine.nodes} servers` : ""} · seed ${seed}</span></h1><p class="quiet">${about}</p></div>
     ${switches.value.map(([one, known]) => html`<div class="switch" role="group" aria-label=${one}><span class="quiet">${one}</span>${Object.keys(known).map((choice) => html`<button aria-pressed=${choices.value[one] === choice ? "true" : "false"} onClick=${() => flip(one, choice)}>${choice}</button>`)}</div>`)}
-  </div>`;
+    <${Compare} /></div>`;
 }
 
 function processNow(shown, lane) {
@@ -105,17 +106,17 @@ function Events() {
 }
 
 function App() {
-  return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value}</p>`}
-    ${notice.value && html`<p class="banner" role="status">${notice.value} <button class="plain" onClick=${() => { notice.value = ""; }}>Close</button></p>`}
-    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
+  return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value} <button class="plain" aria-label="Close this message" onClick=${() => { failed.value = ""; }}>✕</button></p>`}
+    ${notice.value && html`<p class="notice" role="status">${notice.value} <button class="plain" aria-label="Close this notice" onClick=${() => { notice.value = ""; }}>✕</button></p>`}
+    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><${SideBySide} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };
 
 addEventListener("keydown", (event) => {
   if (!trace.value || event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
-  const on = event.target.closest?.("button, select, input, textarea, a, .scrubber");
-  const typed = on?.matches("select, input, textarea"), pressed = event.key === " " && on?.matches("button, a");
+  const on = event.target.closest?.("button, select, input, textarea, summary, a, .scrubber");
+  const typed = on?.matches("select, input, textarea"), pressed = event.key === " " && on?.matches("button, summary, a");
   const scrolls = event.key.startsWith("Arrow") && ["ArrowUp", "ArrowDown"].includes(event.key) && !on?.matches(".scrubber");
   if (typed || pressed || scrolls) return;
   event.preventDefault();

@@ -4,8 +4,10 @@ import { decoded } from "./link.js";
 import { play, scenarios } from "./player.js";
 
 export const all = signal([]);
-export const notice = signal("");
+export const notice = signal(""); // about the link that was opened
+export const beside = signal(""); // what a second universe differs in, in words
 export const version = signal("");
+export const kinds = signal([]); // of faults
 export const universe = signal({ name: "", document: null, choices: {}, edits: {} });
 export const trace = signal(null);
 export const failed = signal("");
@@ -30,13 +32,13 @@ let asked = 0, wanted = universe.value;
 const before = []; // the edits that can be gone back to
 
 // Play a universe, and show it once it is played. Of two plays under way the later one counts; of one that
-// cannot be played the reason is shown, and what was shown before stays.
+// cannot be played the reason is shown, and what was shown before stays: false is answered, and undefined if it was overtaken.
 async function show(next) {
   const mine = ++asked;
   wanted = next;
   try {
     const answer = await play(next);
-    if (mine !== asked) return false;
+    if (mine !== asked) return undefined;
     batch(() => {
       universe.value = next;
       trace.value = answer;
@@ -45,7 +47,7 @@ async function show(next) {
     });
     return true;
   } catch (error) {
-    if (mine !== asked) return false;
+    if (mine !== asked) return undefined;
     wanted = universe.value;
     failed.value = error.message;
     return false;
@@ -60,6 +62,7 @@ export async function begin() {
     batch(() => {
       all.value = answer.scenarios;
       version.value = answer.version;
+      kinds.value = answer.faults ?? [];
     });
     beginning = answer;
     await follow();
@@ -92,7 +95,7 @@ async function follow() {
   if (trace.value.digest !== link.digest) notice.value = `This link was made with version ${link.version}, and here is ${version.value}: it plays otherwise here than where it was made.`;
 }
 
-export async function choose(name, { choices = {}, edits = {} } = {}, fragment = encodeURIComponent(name)) {
+export async function choose(name, { choices = {}, edits = {}, beside: also = "" } = {}, fragment = encodeURIComponent(name)) {
   const { document, own } = all.value.find((one) => one.name === name);
   const first = Object.entries(document.switches ?? {}).map(([one, known]) => [one, Object.keys(known)[0]]);
   const chosen = { name, own, document, choices: { ...Object.fromEntries(first), ...choices }, edits };
@@ -100,8 +103,9 @@ export async function choose(name, { choices = {}, edits = {} } = {}, fragment =
   playing.value = false;
   at.value = 0;
   notice.value = "";
+  beside.value = also;
   history.replaceState(null, "", `#${fragment}`);
-  if (!await show(chosen) && wanted === universe.value) batch(() => {
+  if (await show(chosen) === false) batch(() => {
     universe.value = wanted = chosen;
     trace.value = null;
   });
@@ -109,10 +113,12 @@ export async function choose(name, { choices = {}, edits = {} } = {}, fragment =
 
 export const flip = (one, choice) => show({ ...wanted, choices: { ...wanted.choices, [one]: choice } });
 
-// Lay edits over the scenario, besides those that it has.
-export async function edit(more) {
-  const back = wanted.edits, done = await show({ ...wanted, edits: { ...back, ...more } });
-  if (done) before.push(back);
+// Lay edits over the scenario, besides those that it has; a sketch cannot be gone back to.
+export const sketch = (more) => show({ ...wanted, edits: { ...wanted.edits, ...more } });
+export async function edit(more, back = wanted.edits) {
+  before.push(back);
+  const done = await sketch(more);
+  if (done === false) before.splice(before.lastIndexOf(back), 1);
   return done;
 }
 
