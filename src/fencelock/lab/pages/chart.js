@@ -4,7 +4,7 @@ import { Chips, rowsOf, target } from "./chips.js";
 import { second } from "./compare.js";
 import { Palette } from "./palette.js";
 import { fenceOf, keepings, marks, seconds, stateOf, touches, worded } from "./moment.js";
-import { add, at, go, playing, trace } from "./store.js";
+import { add, at, go, here, playing, trace } from "./store.js";
 
 const HEIGHTS = { client: 56, server: 40, resource: 68 }, AXIS = 30, TOP = 6, END = 14;
 
@@ -135,7 +135,7 @@ const ZOOMS = [1, 5, 20];
 const FREEZES = [[2, "2 s"], [5, "5 s"], [8, "8 s"], [0, "ever"]];
 
 function Names({ played, lanes, lasts, chips }) {
-  const freeze = (whom) => add({ kind: "pause", whom, at: Number(at.value.toFixed(3)), ...(lasts.value ? { for: lasts.value } : {}) });
+  const freeze = (whom) => add({ kind: "pause", whom, at: here(), ...(lasts.value ? { for: lasts.value } : {}) });
   return html`<div class="names">${lanes.map((lane) => {
     const { frozen, up } = stateOf(played, lane.name, at.value), size = { height: `${lane.height}px` };
     if (lane.kind !== "client") return html`<div class="lane" style=${size}><b>${lane.name}</b><span class="quiet">${lane.kind}</span></div>`;
@@ -158,7 +158,7 @@ export function Chart() {
     if (zoom.value > 1 && !drag.current && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
   };
   useEffect(() => effect(scroll), [zoom.value]);
-  const follow = (event) => go((event.clientX - event.currentTarget.getBoundingClientRect().left - 2) / (inner - 2) * played.until);
+  const follow = (event) => go(Number(((event.clientX - event.currentTarget.getBoundingClientRect().left - 2) / (inner - 2) * played.until).toFixed(zoom.value > 1 ? 3 : 2)));
   const down = (event) => {
     drag.current = true;
     playing.value = false;

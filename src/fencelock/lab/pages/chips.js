@@ -2,7 +2,7 @@
 import { html, signal, useRef } from "ui";
 import { brief, change, form, lasts, list, remove, replaced, said } from "./faults.js";
 import { isLive } from "./player.js";
-import { at, edits, faults, go, playing, sketch, trace, edit } from "./store.js";
+import { edit, edits, faults, playing, sketch, trace } from "./store.js";
 
 const ROW = 26, LEAST = 24, SNAP_S = 0.05;
 // The drawing that something can be dropped on: its node, its lanes, and the moment of a place in it.
@@ -43,7 +43,6 @@ async function follow(index, fault) {
 
 function Chip({ fault, index, place, scale }) {
   const drag = useRef(null), until = trace.value.until, chosen = form.value?.index === index;
-  const select = () => { form.value = { index, fault }; };
   const down = (event) => {
     event.stopPropagation();
     if (!isLive || event.button) return;
@@ -61,20 +60,17 @@ function Chip({ fault, index, place, scale }) {
     const pull = drag.current;
     drag.current = null;
     if (!pull || pull.now === pull.fault) return;
-    await edit({ faults: replaced(index, pull.now) }, pull.back);
-    form.value = { index, fault: faults()[index] };
+    edit({ faults: replaced(index, pull.now) }, pull.back);
   };
-  const keys = async (event) => {
+  const keys = (event) => {
     const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!isLive || !way && event.key !== "Delete" && event.key !== "Backspace") return;
     event.preventDefault();
     event.stopPropagation();
-    if (!way) return remove(index);
-    if (event.shiftKey && !lasts(fault)) return;
-    const moved = pulled(fault, way * (event.ctrlKey ? 1 : 0.1), event.shiftKey, until);
-    if (await change(index, moved)) form.value = { index, fault: moved };
+    if (!way) remove(index);
+    else if (!event.shiftKey || lasts(fault)) change(index, pulled(faults()[index], way * (event.ctrlKey ? 1 : 0.1), event.shiftKey, until));
   };
-  return html`<button class=${`chip ${place.inside ? "" : place.turned ? "outside turned" : "outside"}`} style=${{ left: `${place.left}px`, top: `${place.row * ROW + 4}px`, width: `${place.wide}px` }} aria-pressed=${chosen ? "true" : "false"} aria-label=${said(fault)} title=${said(fault)} onClick=${() => { select(); go(fault.at); }} onKeyDown=${keys} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}>
+  return html`<button class=${`chip ${place.inside ? "" : place.turned ? "outside turned" : "outside"}`} style=${{ left: `${place.left}px`, top: `${place.row * ROW + 4}px`, width: `${place.wide}px` }} aria-pressed=${chosen ? "true" : "false"} aria-label=${said(fault)} title=${said(fault)} onClick=${() => { form.value = { index }; }} onKeyDown=${keys} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}>
     <span class="words">${brief(fault)}</span>${isLive && lasts(fault) && html`<span class="grip"></span>`}</button>`;
 }
 

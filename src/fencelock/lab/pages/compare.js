@@ -7,6 +7,7 @@ import { at, beside, go, trace, universe } from "./store.js";
 // What the second may differ in: one choice of a switch, the clients, or the engine. Each has words that name it.
 export const options = computed(() => {
   const { document, choices } = universe.value, found = [];
+  if (document?.quiz) return found; // it would tell the answer
   for (const [name, known] of Object.entries(document?.switches ?? {})) {
     for (const choice of Object.keys(known)) {
       if (choice !== choices[name]) found.push({ words: `${name}: ${choice}`, of: name, choices: { [name]: choice }, first: `${name}: ${choices[name]}` });

@@ -1,9 +1,10 @@
 // Faults of the played document: which kinds there are for it, how one is said, and how the list is changed.
 import { computed, signal } from "ui";
-import { add, edit, faults, kinds, played, trace } from "./store.js";
+import { add, edit, faults, kinds, name, played, trace } from "./store.js";
 
-// The fault in the form: its place in the list (-1: a new one), and its fields as they stand there.
+// The fault in the form: its place in the list (-1: a new one), and a draft of it if it has been given another kind there.
 export const form = signal(null);
+name.subscribe(() => { form.value = null; });
 
 export const named = (kind) => kinds.value.find((one) => one.kind === kind) ?? { kind, sign: "!", words: kind, fields: ["at"], first: {}, of: "lock" };
 const names = (...wanted) => (trace.value?.lanes ?? []).filter((one) => wanted.includes(one.kind)).map((one) => one.name);
@@ -35,7 +36,7 @@ export async function remove(index) {
 
 // A new fault of a kind at a moment; `lane` is whom it strikes, or where a way begins.
 export function fresh(kind, moment, lane) {
-  const { of, first } = named(kind), fault = { kind, at: Number(moment.toFixed(2)), ...first };
+  const { of, first } = named(kind), fault = { kind, at: Number(moment.toFixed(3)), ...first };
   if (of === "actor") fault.whom = lane ?? actors.value[0];
   if (of === "server") fault.whom = lane ?? servers.value[0];
   if (of === "way") {
@@ -50,6 +51,6 @@ export const fits = (kind, lane) => ({ actor: lane.kind === "client", server: la
 
 export async function put(fault) {
   const place = faults().length, done = await add(fault);
-  if (done) form.value = { index: place, fault };
+  if (done) form.value = { index: place };
   return done;
 }

@@ -2,9 +2,13 @@
 import { effect, html, render, useEffect, useRef } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
+import { Clocks } from "./clocks.js";
 import { Compare, SideBySide } from "./compare.js";
-import { Share, ShareButton } from "./share.js";
 import { fenceOf, seconds, spansAt, stateOf, worded } from "./moment.js";
+import { isLive } from "./player.js";
+import { hidden, Quiz } from "./quiz.js";
+import { Share, ShareButton } from "./share.js";
+import { Turn } from "./turn.js";
 import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
 
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
@@ -20,7 +24,7 @@ function Head() {
 function Title() {
   const { title, about, engine, seed = 1 } = scenario.value;
   return html`<div class="title"><div class="grow"><h1>${title} <span class="quiet">${engine?.kind}${engine?.nodes ? `, ${engine.nodes} servers` : ""} · seed ${seed}</span></h1><p class="quiet">${about}</p></div>
-    ${switches.value.map(([one, known]) => html`<div class="switch" role="group" aria-label=${one}><span class="quiet">${one}</span>${Object.keys(known).map((choice) => html`<button aria-pressed=${choices.value[one] === choice ? "true" : "false"} onClick=${() => flip(one, choice)}>${choice}</button>`)}</div>`)}
+    ${switches.value.filter(([one]) => one !== hidden()).map(([one, known]) => html`<div class="switch" role="group" aria-label=${one}><span class="quiet">${one}</span>${Object.keys(known).map((choice) => html`<button aria-pressed=${choices.value[one] === choice ? "true" : "false"} onClick=${() => flip(one, choice)}>${choice}</button>`)}</div>`)}
     <${Compare} /></div>`;
 }
 
@@ -108,7 +112,7 @@ function Events() {
 function App() {
   return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value} <button class="plain" aria-label="Close this message" onClick=${() => { failed.value = ""; }}>✕</button></p>`}
     ${notice.value && html`<p class="notice" role="status">${notice.value} <button class="plain" aria-label="Close this notice" onClick=${() => { notice.value = ""; }}>✕</button></p>`}
-    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><${SideBySide} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
+    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Quiz} /><${Story} /><${SideBySide} />${isLive && html`<${Turn} /><${Clocks} />`}<div class="below"><${Verdict} /><${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };

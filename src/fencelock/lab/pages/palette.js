@@ -4,7 +4,7 @@ import { target } from "./chips.js";
 import { actors, change, everybody, fits, form, fresh, list, named, offered, put, remove, said, servers } from "./faults.js";
 import { seconds } from "./moment.js";
 import { isLive } from "./player.js";
-import { at, failed, playing } from "./store.js";
+import { failed, here, played, playing } from "./store.js";
 
 const carried = signal(null); // a kind on its way, and where it is
 
@@ -39,7 +39,7 @@ function Kind({ one }) {
   };
   const click = () => {
     if (drag.current?.moved) drag.current = null;
-    else form.value = { index: -1, fault: fresh(one.kind, at.value) };
+    else form.value = { index: -1, draft: fresh(one.kind, here()) };
   };
   return html`<button class="kind" title=${one.words} onClick=${click} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}><span aria-hidden="true">${one.sign}</span> ${one.kind}</button>`;
 }
@@ -86,14 +86,18 @@ function read(node, kind) {
 }
 
 function Form() {
-  const { index, fault } = form.value, isNew = index < 0;
+  const { index, draft } = form.value, isNew = index < 0, fault = draft ?? list(played.value.faults)[index];
+  if (!fault) return null;
   const apply = async (event) => {
     event.preventDefault();
     const wanted = read(event.currentTarget, fault.kind);
     if (isNew) await put(wanted);
-    else if (await change(index, wanted)) form.value = { index, fault: wanted };
+    else if (await change(index, wanted)) form.value = { index };
   };
-  const turn = (event) => { form.value = { index, fault: { ...fresh(event.currentTarget.value, fault.at), ...(named(event.currentTarget.value).of === named(fault.kind).of ? { whom: fault.whom, from: fault.from, to: fault.to } : {}) } }; };
+  const turn = (event) => {
+    const kind = event.currentTarget.value, same = named(kind).of === named(fault.kind).of;
+    form.value = { index, draft: { ...fresh(kind, fault.at), ...(same ? { whom: fault.whom, from: fault.from, to: fault.to } : {}) } };
+  };
   return html`<form class="fault" aria-label=${isNew ? "A new fault" : `Fault: ${said(fault)}`} onSubmit=${apply}>
     <label class="inline">kind <select name="kind" onChange=${turn}>${offered.value.map((one) => html`<option value=${one.kind} selected=${one.kind === fault.kind}>${one.kind}</option>`)}</select></label>
     <${Fields} key=${`${index} ${JSON.stringify(fault)}`} fault=${fault} />

@@ -113,6 +113,14 @@ export async function choose(name, { choices = {}, edits = {}, beside: also = ""
 
 export const flip = (one, choice) => show({ ...wanted, choices: { ...wanted.choices, [one]: choice } });
 
+// Set switches, from the beginning and without edits.
+export function pose(chosen) {
+  before.length = 0;
+  playing.value = false;
+  at.value = 0;
+  return show({ ...wanted, choices: chosen, edits: {} });
+}
+
 // Lay edits over the scenario, besides those that it has; a sketch cannot be gone back to.
 export const sketch = (more) => show({ ...wanted, edits: { ...wanted.edits, ...more } });
 export async function edit(more, back = wanted.edits) {
@@ -125,13 +133,19 @@ export async function edit(more, back = wanted.edits) {
 export const faults = () => wanted.edits.faults ?? played.value.faults ?? [];
 export const add = (fault) => edit({ faults: [...faults(), fault] });
 export const undo = () => show({ ...wanted, edits: before.pop() ?? {} });
-export const reset = () => {
+export function reset() {
   before.length = 0;
   return show({ ...wanted, edits: {} });
-};
+}
 
 export function go(moment) {
   at.value = Math.min(Math.max(0, moment), trace.value?.until ?? 0);
+}
+
+// The moment at which something is changed: the playhead, which stays where it is to the millisecond.
+export function here() {
+  go(Number(at.value.toFixed(3)));
+  return at.value;
 }
 
 const TINY = 1e-9;
