@@ -27,17 +27,14 @@ export const refused = signal("");
 
 const KEPT = ["at", "lane", "from", "to", "sent", "arrived", "fate", "what", "words"];
 
-// All that happens, each with its moment, of the lanes that both have. The mark of a guard is kept, and does not happen.
+// All that happens on the lanes that both have, each with its moment: events, messages, and what servers and the resource
+// come to hold. The mark of a guard does not count, or a resource without one would differ from its first read on.
 function happenings(played, lanes) {
   const has = (one) => [one.lane ?? one.from, one.to ?? one.lane].every((name) => lanes.has(name));
   const told = [...played.events, ...played.messages].filter(has).map((one) => [one.at ?? one.sent, JSON.stringify(one, KEPT)]);
-  const stood = [...lanes].flatMap((lane) => (played.states[lane] ?? []).map(([since, { mark, ...state }]) => [since, `${lane} ${JSON.stringify(state)}`]));
-  return [...told, ...dedup(stood)];
-}
-
-// A state that is the one before it, but for what does not count, is none.
-function dedup(stood) {
-  return stood.filter(([, text], index) => stood[index - 1]?.[1] !== text);
+  const keepers = played.lanes.filter((lane) => lane.kind !== "client" && lanes.has(lane.name));
+  const stood = keepers.flatMap((lane) => played.states[lane.name].map(([since, { mark, ...state }]) => [since, `${lane.name} ${JSON.stringify(state)}`]));
+  return [...told, ...stood.filter(([, text], index) => stood[index - 1]?.[1] !== text)];
 }
 
 // The first moment at which something happens in one universe alone; undefined if they are equal.
@@ -113,7 +110,7 @@ export function SideBySide() {
   const questions = new Map(both.flatMap((one) => one.verdict).map((one) => [one.checker, one.question]));
   const { events } = other;
   return html`<section class="card versus" aria-label="Side by side"><h2>Side by side</h2>
-    <p>${fork === undefined ? "Nothing happens otherwise." : html`They part at <button class="plain" onClick=${() => go(fork)}>${seconds(fork, 3)}</button>: until then the same happens in both.`}</p>
+    <p>${fork === undefined ? "The same happens in both." : html`They part at <button class="plain" onClick=${() => go(fork)}>${seconds(fork, 3)}</button>: until then the same happens in both.`}</p>
     <table><thead><tr><td></td><th scope="col">${first}</th><th scope="col">${words}</th></tr></thead><tbody>
       ${[...questions].map(([checker, question]) => html`<tr key=${checker}><th scope="row">${question}</th>${both.map((one) => html`<${Ruling} ruling=${one.verdict.find((ruling) => ruling.checker === checker)} played=${one} />`)}</tr>`)}
       ${ENDS.map(([what, of]) => html`<tr key=${what} class=${of(both[0].outcome) === of(both[1].outcome) ? "" : "otherwise"}><th scope="row">${what}</th>${both.map((one) => html`<td>${of(one.outcome)}</td>`)}</tr>`)}
