@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from fencelock import lab
 from fencelock.errors import UsageError
 from fencelock.lab.recorded import SIZE_MAX, recorded_page
-from fencelock.lab.variant import varied, variants
+from fencelock.lab.variant import variants, varied
 from fencelock.web.bundle import held
 from tests.cli.program import Program, end
 from tests.service.browsers import Scheme, opened, started
@@ -446,7 +446,7 @@ def test_every_variant_that_is_offered_can_be_played(name: str) -> None:
 
 def test_what_cannot_be_exported_is_said_in_words(program: Program, tmp_path: Path) -> None:
     document = lab.scenario("ghost-writer")
-    many = {f"s{number}": {"a": {}, "b": {}} for number in range(7)}
+    many: dict[str, Any] = {f"s{number}": {"a": {}, "b": {}} for number in range(7)}
     with pytest.raises(UsageError, match="128 combinations are too many for one file: 64"):
         lab.export(document | {"switches": many, "expect": {}}, tmp_path / "many.html")
     with pytest.raises(UsageError, match="there is no choice 'x'"):

@@ -2,8 +2,8 @@
 import { effect, html, useEffect, useRef, useSignal } from "ui";
 import { Chips, rowsOf, target } from "./chips.js";
 import { second } from "./compare.js";
-import { Palette } from "./palette.js";
-import { fenceOf, keepings, marks, seconds, stateOf, touches, worded } from "./moment.js";
+import { fenceOf, TrueFences, worded } from "./fence.js";
+import { keepings, marks, seconds, stateOf, touches } from "./moment.js";
 import { add, at, go, here, playing, trace } from "./store.js";
 
 const HEIGHTS = { client: 56, server: 40, resource: 68 }, AXIS = 30, TOP = 6, END = 14;
@@ -78,13 +78,13 @@ function Resource({ lane, played, x, width }) {
     ${touches(played, lane.name).map(({ at: moment, taken, state, event }) => {
       const { fence, highest } = event ?? {}, here = x(moment);
       const text = taken ? `= ${state.value}` : fence && highest ? `refused: ${fenceOf(played, fence)} < ${fenceOf(played, highest)}` : "refused";
-      const wide = text.length * 7.4 + 14, left = here + wide > width;
+      const wide = text.length * 7.4 + 14, left = here + wide > width, room = !left || here > wide;
       row = here - (left ? wide : 9) < end ? row + 1 : 0;
       end = here + (left ? 10 : wide);
       const y = lane.y + 12 + (row % 2) * 20;
       return html`<g class=${`touch ${taken ? "taken" : "refused"} ${event ? hue(played, event.lane) : ""}`}><title>${seconds(moment, 3)}: ${event ? `${event.lane} ${worded(played, event.words)}` : text}</title>
         <circle cx=${here} cy=${y} r="7" /><path d=${taken ? `M${here - 3} ${y}l2.2 2.6l4 -5` : `M${here - 3} ${y - 3}l6 6m0 -6l-6 6`} />
-        <text x=${left ? here - 11 : here + 11} y=${y + 4} text-anchor=${left ? "end" : "start"}>${text}</text></g>`;
+        <text x=${left ? here - 11 : here + 11} y=${y + 4} text-anchor=${left ? "end" : "start"}>${room ? text : taken ? "" : "refused"}</text></g>`;
     })}`;
 }
 
@@ -172,8 +172,8 @@ export function Chart() {
           <pattern id="wrong" width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="9" height="9" class="amber" /><line x1="0" x2="0" y1="0" y2="9" class="ambery" /></pattern></defs>
           <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} /><${Fork} x=${x} height=${height} />
         </svg>`}</${Scrubber}>${width.value > 0 && html`<${Chips} played=${played} chips=${chips} top=${below} scale=${played.until / (inner - 2)} />`}</div>${second.value && width.value > 0 && html`<${Twin} x=${x} width=${total} inner=${inner} handlers=${handlers} />`}</div></div>
-    <${Palette} /><${Legend} played=${second.value ? both(played, second.value.trace) : played} />
-    <p class="hint quiet">Drag over the picture to travel in time. Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. <label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label></p>
+    <${Legend} played=${second.value ? both(played, second.value.trace) : played} />
+    <p class="hint quiet">Drag over the picture to travel in time. Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. <label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label> ${Object.keys(played.fences).length > 0 && html`<${TrueFences} />`}</p>
   </section>`;
 }
 

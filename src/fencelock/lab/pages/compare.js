@@ -1,6 +1,7 @@
 // A second universe beside the first: the same edits at the same moment, but one thing is otherwise.
 import { computed, effect, html, signal } from "ui";
-import { seconds, worded } from "./moment.js";
+import { worded } from "./fence.js";
+import { seconds } from "./moment.js";
 import { play } from "./player.js";
 import { at, beside, go, trace, universe } from "./store.js";
 

@@ -1,9 +1,8 @@
 // What can go wrong: a palette whose kinds are dragged onto a lane, and the form that says the same in fields.
-import { html, signal, useRef } from "ui";
+import { html, signal, useEffect, useRef } from "ui";
 import { target } from "./chips.js";
 import { actors, change, everybody, fits, form, fresh, list, named, offered, put, remove, said, servers } from "./faults.js";
 import { seconds } from "./moment.js";
-import { isLive } from "./player.js";
 import { failed, here, played, playing } from "./store.js";
 
 const carried = signal(null); // a kind on its way, and where it is
@@ -87,6 +86,8 @@ function read(node, kind) {
 
 function Form() {
   const { index, draft } = form.value, isNew = index < 0, fault = draft ?? list(played.value.faults)[index];
+  const node = useRef(null);
+  useEffect(() => node.current?.scrollIntoView({ block: "nearest" }), [index, isNew]);
   if (!fault) return null;
   const apply = async (event) => {
     event.preventDefault();
@@ -98,14 +99,13 @@ function Form() {
     const kind = event.currentTarget.value, same = named(kind).of === named(fault.kind).of;
     form.value = { index, draft: { ...fresh(kind, fault.at), ...(same ? { whom: fault.whom, from: fault.from, to: fault.to } : {}) } };
   };
-  return html`<form class="fault" aria-label=${isNew ? "A new fault" : `Fault: ${said(fault)}`} onSubmit=${apply}>
+  return html`<form class="fault" ref=${node} aria-label=${isNew ? "A new fault" : `Fault: ${said(fault)}`} onSubmit=${apply}>
     <label class="inline">kind <select name="kind" onChange=${turn}>${offered.value.map((one) => html`<option value=${one.kind} selected=${one.kind === fault.kind}>${one.kind}</option>`)}</select></label>
     <${Fields} key=${`${index} ${JSON.stringify(fault)}`} fault=${fault} />
     <span class="buttons"><button class="primary" type="submit">${isNew ? "Add" : "Apply"}</button>${!isNew && html`<button type="button" onClick=${() => remove(index)}>Delete</button>`}<button type="button" class="plain" onClick=${() => { form.value = null; }}>Close</button></span></form>`;
 }
 
 export function Palette() {
-  if (!isLive) return null;
-  return html`<div class="palette"><div role="group" aria-label="Let something go wrong"><span class="quiet">Let something go wrong: drag onto a lane, or click</span>${offered.value.map((one) => html`<${Kind} key=${one.kind} one=${one} />`)}</div>
-    ${form.value && html`<${Form} />`}<${Carried} /></div>`;
+  return html`<section class="card palette" aria-label="Faults"><div role="group" aria-label="Let something go wrong"><span><b>Let something go wrong</b> <span class="quiet">at the playhead: click, or drag onto a lane</span></span>${offered.value.map((one) => html`<${Kind} key=${one.kind} one=${one} />`)}</div>
+    ${form.value && html`<${Form} />`}<${Carried} /></section>`;
 }
