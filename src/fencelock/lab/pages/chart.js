@@ -126,7 +126,7 @@ function OtherNames() {
 function Twin({ x, width, inner, handlers }) {
   const { trace: played, words, fork } = second.value, lanes = placed(played), height = bottom(lanes) + AXIS;
   return html`<div class="head other">${words}${fork !== undefined && html`<span class="parts"><svg width="10" height="16" aria-hidden="true"><line class="fork" x1="5" x2="5" y1="0" y2="16" /></svg>parts at ${seconds(fork)}</span>`}</div><svg class="second" width=${width} height=${height} aria-hidden="true" ...${handlers}>
-    <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${width} height=${height} /><${Fork} x=${x} height=${height} /></svg>`;
+    <${Fork} x=${x} height=${height} /><${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${width} height=${height} /></svg>`;
 }
 
 const ZOOMS = [1, 5, 20];
@@ -170,7 +170,7 @@ export function Chart() {
         ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" ref=${(node) => { target.value = node && { node, lanes, moment: (left) => Math.min(played.until, Math.max(0, (left - 2) / (inner - 2) * played.until)) }; }} ...${handlers}>
           <defs><pattern id="frozen" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" class="ice" /><line x1="0" x2="0" y1="0" y2="7" class="icy" /></pattern>
           <pattern id="wrong" width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="9" height="9" class="amber" /><line x1="0" x2="0" y1="0" y2="9" class="ambery" /></pattern></defs>
-          <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} /><${Fork} x=${x} height=${height} />
+          <${Fork} x=${x} height=${height} /><${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} />
         </svg>`}</${Scrubber}>${width.value > 0 && html`<${Chips} played=${played} chips=${chips} top=${below} scale=${played.until / (inner - 2)} />`}</div>${second.value && width.value > 0 && html`<${Twin} x=${x} width=${total} inner=${inner} handlers=${handlers} />`}</div></div>
     <${Legend} played=${second.value ? both(played, second.value.trace) : played} />
     <p class="hint quiet">Drag over the picture to travel in time. Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. <label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label> ${Object.keys(played.fences).length > 0 && html`<${TrueFences} />`}</p>
