@@ -33,7 +33,7 @@ function Kind({ one }) {
     const here = carried.value;
     carried.value = null;
     if (!drag.current?.moved || event.type === "pointercancel" || !here?.place) return;
-    if (here.ok) put(fresh(one.kind, here.place.moment, here.place.lane?.name));
+    if (here.ok) put(fresh(one.kind, Number(here.place.moment.toFixed(2)), here.place.lane?.name));
     else failed.value = `${one.kind} is a fault of ${{ actor: `a process: drop it on ${actors.value.join(" or ")}`, server: `a server: drop it on ${servers.value.join(" or ")}`, way: "a network way: drop it on a process or a server" }[one.of]}.`;
   };
   const click = () => {
