@@ -42,6 +42,8 @@ def test_the_buttons_write_the_scripts_of_a_ghost_writer(browser: Browser, url: 
     with turned(browser, url, expected=NO_ANSWER) as page:
         end = page.locator(".end")
         expect(end).to_contain_text("nothing is written, 0 writes taken")
+        turns = page.get_by_role("group", name="A at the playhead")
+        expect(turns.get_by_role("button", name="Write")).to_be_disabled()
         move(page, 1)
         press(page, "A", "Acquire")
         expect(page.locator(".chart .bar.holds")).to_have_count(1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from fencelock import lab
+from fencelock.errors import UsageError
 
 RIDDLES = [name for name in lab.scenarios() if "quiz" in lab.scenario(name)]
 POSED = [
@@ -44,6 +46,21 @@ def test_a_mistake_shows_and_nothing_is_wrong_without_it(name: str, choice: str)
         assert (outcome["broken"], outcome["refused"], sound["refused"]) == ([], 1, 0)
     else:
         assert outcome["broken"]
+
+
+@pytest.mark.parametrize(
+    ("quiz", "why"),
+    [
+        ({"switch": "x", "answers": {}}, "quiz.switch: there is no 'x', but mistake"),
+        ({"switch": "mistake"}, "quiz.answers: nothing is said about 'no guard'"),
+        ({"switch": "mistake", "answers": {"del": {"say": "x"}}}, "because: a text"),
+        ({"switch": "mistake", "reply": {}}, "'reply' is unknown"),
+        ([], "quiz: an object"),
+    ],
+)
+def test_a_riddle_that_cannot_be_posed_is_refused_in_words(quiz: object, why: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(why)):
+        lab.play(lab.scenario(RIDDLES[0]) | {"quiz": quiz})
 
 
 def test_the_two_commands_of_a_release_and_of_an_acquire_are_seen_in_the_messages() -> None:
