@@ -148,8 +148,8 @@ def _patched(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str,
 
 def read(raw: object) -> Document:
     """Check a document, with its switches at their first choices; UsageError says what is wrong."""
-    top = _Value(raw, "")
-    top = _Value(chosen(top.mapping()), "")
+    whole = _Value(raw, "")
+    top = _Value(chosen(whole.mapping()), "")
     top.only(
         "v", "title", "about", "seed", "until", "engine", "actors", "resource", "network",
         "faults", "steps", "expect", "quiz",
@@ -157,7 +157,7 @@ def read(raw: object) -> Document:
     if top.get("v").raw != 1:
         raise UsageError(f"v: this is version 1 of documents, not {top.get('v').raw!r}")
     top.get("about").text("")
-    _check_quiz(top.get("quiz"))
+    _check_quiz(whole.get("quiz"), whole.get("switches"))
     until = top.get("until").number(0.001, TIME_MAX_S)
     kind, servers = _servers(top.get("engine"))
     resource, guard = _resource(top.get("resource"))
@@ -351,15 +351,19 @@ def _step(step: _Value, actors: set[str], until: float) -> Step:
     return Step(step.get("at").number(0.0, until), say)
 
 
-def _check_quiz(quiz: _Value) -> None:
+def _check_quiz(quiz: _Value, switches: _Value) -> None:
     """Check a riddle: the switch that is hidden, and for each of its choices what is said of it."""
     quiz.only("switch", "answers")
-    if quiz.raw is not None:
-        quiz.get("switch").text()
-    for answer in quiz.get("answers").entries().values():
+    answers = quiz.get("answers").entries()
+    for answer in answers.values():
         answer.only("say", "because")
         answer.get("say").text()
         answer.get("because").text()
+    if quiz.raw is not None and switches.raw is not None:  # they are gone when they are set
+        hidden = quiz.get("switch").choice(*switches.entries(), first_is_default=False)
+        missing = [one for one in switches.get(hidden).entries() if one not in answers]
+        if missing:
+            raise UsageError(f"quiz.answers: nothing is said about {missing[0]!r}")
 
 
 def _expect(expect: _Value) -> Mapping[str, Any] | None:

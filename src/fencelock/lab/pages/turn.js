@@ -20,8 +20,9 @@ const written = (actor) => insert(actor, `write ${actor}${1 + scriptOf(actor).fi
 
 function Buttons({ actor }) {
   const { frozen, up } = stateOf(trace.value, actor, at.value), holds = played.value.actors[actor].client !== "none";
+  const early = holds && !scriptOf(actor).some((line) => /^\s*acquire\s/.test(line)), why = early ? "Acquire first" : undefined;
   return html`<div class="turns" role="group" aria-label=${`${actor} at the playhead`}><b class=${`ink ${hue(trace.value, actor)}`}>${actor}</b>
-    ${holds && html`<button onClick=${() => acquire(actor)}>Acquire</button>`}<button onClick=${() => written(actor)}>Write</button>${holds && html`<button onClick=${() => insert(actor, "release")}>Release</button>`}
+    ${holds && html`<button onClick=${() => acquire(actor)}>Acquire</button>`}<button disabled=${early} title=${why} onClick=${() => written(actor)}>Write</button>${holds && html`<button disabled=${early} title=${why} onClick=${() => insert(actor, "release")}>Release</button>`}
     <button disabled=${frozen || up === false} onClick=${() => add({ kind: "pause", whom: actor, at: here(), for: FREEZE_S })}>Freeze</button></div>`;
 }
 
