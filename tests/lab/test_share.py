@@ -367,6 +367,8 @@ def test_an_edit_is_made_in_both(browser: Browser, url: str) -> None:
         expect(page.locator(".names.twin")).to_contain_text("textbook")
         compare(page).select_option("engine: redlock")
         expect(page.locator(".names.twin")).to_contain_text("redis-5")
+        compare(page).select_option("engine: zookeeper")
+        expect(page.locator(".names.twin")).to_contain_text("zookeeper-3")
         expect(page.locator(".second .bar.frozen")).to_have_count(2)
 
 
@@ -428,6 +430,8 @@ def test_faults_of_servers_go_over_to_the_servers_of_another_engine() -> None:
         several | {"faults": [{**several["faults"][0], "whom": "redis-4"}]}, {"engine": "redis"}
     )
     assert few["faults"] == []
+    ensemble = varied(document, {"engine": "zookeeper"})
+    assert ensemble["engine"] == {"kind": "zookeeper", "session": 5}, "as long as the ttl"
     (words,) = [
         one["words"]
         for one in variants(lab.load("redlock-clock-jump"))
