@@ -24,8 +24,9 @@ FENCE_OF = re.compile(r"\{([^{}]*)\}")
 Client = Literal["fencelock", "textbook", "local", "none"]
 Guard = Literal["on", "off", "writes", "above"]
 GUARDS: dict[object, Guard] = {True: "on", False: "off", "writes": "writes", "above": "above"}
-SERVERS = {"store": 1, "redis": 1, "redlock": 5}
-PLANNED = ("zookeeper", "service")
+SERVERS = {"store": 1, "redis": 1, "redlock": 5, "zookeeper": 3, "service": 3}
+SERVICE = ("store", "node-1", "node-2")
+SESSION_MIN_S, SESSION_MAX_S = 1.0, 40.0  # what the members of a simulated ensemble grant
 RECIPES = {
     "acquire": ("set nx px", "get then set"),
     "release": ("lua", "del", "get then del"),
@@ -35,10 +36,17 @@ OF_ACTORS = ("pause", "crash", "restart", "cancel")
 OF_SERVERS = ("step", "pace", "freeze", "reboot", "amnesia")
 OF_WAYS = ("cut", "slow", "lose reply")
 FAULTS = (*OF_ACTORS, *OF_SERVERS, *OF_WAYS, "revoke")
+IMPOSSIBLE = {
+    ("store", "pace"): "no lease ends by the clock of the store",
+    ("service", "pace"): "no lease ends by the clock of the store or of a node",
+    ("zookeeper", "amnesia"): "a member writes its log before it answers, and is not played "
+    "without it; say reboot",
+}
 LASTING = ("pause", "freeze", "cut", "slow", "reboot", "amnesia")
 TOUCHES = ("read", "write", "append")
 EXPECTED = (
     "register", "refused", "broken", "granted", "told", "released", "writes", "stopped",
+    "woken",
 )  # fmt: skip
 
 
@@ -81,6 +89,8 @@ class Document(NamedTuple):
     seed: int
     until: float
     engine: str
+    options: Mapping[str, Any]
+    """Of the engine, where it is given some."""
     servers: tuple[str, ...]
     lock: str
     """The name of the lock, if the scripts have one."""
@@ -159,7 +169,7 @@ def read(raw: object) -> Document:
     top.get("about").text("")
     _check_quiz(whole.get("quiz"), whole.get("switches"))
     until = top.get("until").number(0.001, TIME_MAX_S)
-    kind, servers = _servers(top.get("engine"))
+    kind, servers, options = _servers(top.get("engine"))
     resource, guard = _resource(top.get("resource"))
     actors = _actors(top.get("actors"), kind, {*servers, resource})
     lock = _lock(actors)
@@ -184,33 +194,44 @@ def read(raw: object) -> Document:
         top.get("seed").whole(0, SEED_MAX, 1),
         until,
         kind,
+        options,
         servers,
         lock,
         actors,
         resource,
         guard,
         _delay(top.get("network")),
-        tuple(_fault(one, names, servers, resource) for one in faults),
+        tuple(_fault(one, kind, names, servers, resource) for one in faults),
         tuple(_step(one, names, until) for one in steps),
         _expect(top.get("expect")),
     )
 
 
-def _servers(engine: _Value) -> tuple[str, tuple[str, ...]]:
-    engine.only("kind", "nodes")
+def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
+    engine.only("kind", "nodes", "session")
     kind = engine.get("kind").text()
-    if kind in PLANNED:
-        raise UsageError(f"{engine.where}.kind: {kind} cannot be played yet")
     if kind not in SERVERS:
         raise UsageError(f"{engine.where}.kind: there is no {kind!r}, but {', '.join(SERVERS)}")
-    if kind != "redlock":
-        if engine.get("nodes").raw is not None:
-            raise UsageError(f"{engine.where}.nodes: {kind} is one server")
-        return kind, (kind,)
-    nodes = engine.get("nodes").whole(3, SERVERS_MAX, SERVERS[kind])
-    if nodes % 2 == 0:
-        raise UsageError(f"{engine.where}.nodes: 3, 5 or 7 servers, not {nodes}")
-    return kind, tuple(f"redis-{number}" for number in range(1, nodes + 1))
+    nodes, session, options = engine.get("nodes"), engine.get("session"), dict[str, Any]()
+    count = SERVERS[kind]
+    if kind == "redlock":
+        count = nodes.whole(3, SERVERS_MAX, count)
+        if count % 2 == 0:
+            raise UsageError(f"{nodes.where}: 3, 5 or 7 servers, not {count}")
+    elif nodes.raw is not None:
+        what = "one server" if count == 1 else f"{count} servers"
+        what = "a store and two nodes" if kind == "service" else what
+        raise UsageError(f"{nodes.where}: {kind} is {what}")
+    if session.raw is not None:
+        if kind != "zookeeper":
+            raise UsageError(f"{session.where}: only zookeeper has sessions")
+        options["session"] = session.number(SESSION_MIN_S, SESSION_MAX_S)
+    if count == 1:
+        return kind, (kind,), options
+    if kind == "service":
+        return kind, SERVICE, options
+    one = "redis" if kind == "redlock" else kind
+    return kind, tuple(f"{one}-{number}" for number in range(1, count + 1)), options
 
 
 def _resource(resource: _Value) -> tuple[str, Guard]:
@@ -241,7 +262,7 @@ def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
         raise UsageError(f"{where}: {name} is already the name of a server or of the resource")
     actor.only("client", "script", "recipe")
     client = actor.get("client").choice("fencelock", "textbook", "local", "none")
-    if client == "textbook" and kind == "store":
+    if client == "textbook" and kind not in ("redis", "redlock"):
         raise UsageError(f"{where}.client: the textbook recipe is for redis and redlock")
     recipe = actor.get("recipe")
     recipe.only(*RECIPES)
@@ -309,8 +330,12 @@ def _delay(network: _Value) -> tuple[float, float]:
     return bounds[0], bounds[1]
 
 
-def _fault(fault: _Value, actors: set[str], servers: Sequence[str], resource: str) -> Fault:
+def _fault(
+    fault: _Value, engine: str, actors: set[str], servers: Sequence[str], resource: str
+) -> Fault:
     kind = fault.get("kind").choice(*FAULTS, first_is_default=False)
+    if (engine, kind) in IMPOSSIBLE:
+        raise UsageError(f"{fault.where}.kind: {IMPOSSIBLE[engine, kind]}")
     at = fault.get("at").number(0.0, TIME_MAX_S)
     fields = ["kind", "at"]
     found = Fault(kind, at)
@@ -321,15 +346,20 @@ def _fault(fault: _Value, actors: set[str], servers: Sequence[str], resource: st
     if kind in OF_ACTORS or kind in OF_SERVERS:
         fields.append("whom")
         there = sorted(actors) if kind in OF_ACTORS else list(servers)
-        if kind == "pace" and there == ["store"]:
-            raise UsageError(f"{fault.where}.kind: no lease ends by the clock of the store")
         found = found._replace(whom=fault.get("whom").choice(*there, first_is_default=False))
+        if kind == "amnesia" and engine == "service" and found.whom != "store":
+            raise UsageError(f"{fault.where}.kind: a node remembers nothing anyway; say reboot")
     if kind in OF_WAYS:
         fields += ["from", "to"]
         known = {*actors, *servers, resource}
         found = found._replace(
             sources=fault.get("from").hosts(known), targets=fault.get("to").hosts(known)
         )
+        within = {*found.sources, *found.targets} <= {*servers}
+        if kind == "lose reply" and engine == "zookeeper" and within:
+            raise UsageError(
+                f"{fault.where}: members lose nothing that they say to each other; cut the way"
+            )
     if kind in ("cut", "slow"):
         fields.append("one_way")
         found = found._replace(one_way=fault.get("one_way").flag(False))
