@@ -152,6 +152,13 @@ def test_votes_and_validity_are_those_of_the_trace(browser: Browser, url: str) -
         }
         expect(card).to_contain_text(f"valid for {until - now:.1f} s")
         assert page.get_by_role("note").count() == 0
+        page.get_by_role("button", name="slow", exact=True).click()
+        form = page.get_by_role("form")
+        for by, warned in (("2", 0), ("3", 1)):  # there and back, of a ttl of 10 s
+            form.get_by_role("textbox", name="later by").fill(by)
+            form.get_by_role("button", name=re.compile("Add|Apply")).click()
+            expect(page.locator(".chip").last).to_contain_text(f"+{by} s")
+            expect(page.get_by_role("note")).to_have_count(warned)
         page.get_by_role("combobox", name="Scenario").select_option("redlock-slow-server")
         expect(page.get_by_role("note")).to_contain_text("Unsafe parameters. A ttl of 0.4 s")
         page.get_by_role("button", name="quick").click()

@@ -8,7 +8,7 @@ import pytest
 
 from fencelock import lab
 from fencelock.errors import UsageError
-from fencelock.lab.document import FAULTS
+from fencelock.lab.document import FAULTS, SERVERS
 from fencelock.lab.palette import palette
 
 WHOM: dict[str, dict[str, Any]] = {
@@ -37,3 +37,20 @@ def test_what_is_offered_can_be_played(offered: dict[str, Any]) -> None:
         else:
             with pytest.raises(UsageError, match=f"'{field}' is unknown"):
                 lab.play(changed)
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+def test_what_makes_no_sense_at_an_engine_is_not_offered_there(engine: str) -> None:
+    document = lab.load("your-turn") | {"engine": {"kind": engine}, "expect": {}, "steps": []}
+    lanes = lab.play(document).data["lanes"]
+    server = next(one["name"] for one in lanes if one["kind"] == "server")
+    for one in palette():
+        whom = {
+            name: server if value == "redis" else value for name, value in WHOM[one["of"]].items()
+        }
+        fault = {"kind": one["kind"], "at": 1.0, **whom, **one["first"]}
+        if engine in one["not_at"]:
+            with pytest.raises(UsageError, match="faults"):
+                lab.play(document | {"faults": [fault]})
+        else:
+            lab.play(document | {"faults": [fault]})
