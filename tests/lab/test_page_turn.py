@@ -46,7 +46,7 @@ def test_the_buttons_write_the_scripts_of_a_ghost_writer(browser: Browser, url: 
         expect(turns.get_by_role("button", name="Write")).to_be_disabled()
         move(page, 1)
         press(page, "A", "Acquire")
-        expect(page.locator(".chart .bar.holds")).to_have_count(1)
+        expect(page.locator(".drawing .bar.holds")).to_have_count(1)
         move(page, 2)
         press(page, "A", "Freeze")
         expect(page.locator(".chip")).to_have_count(1)
@@ -54,7 +54,7 @@ def test_the_buttons_write_the_scripts_of_a_ghost_writer(browser: Browser, url: 
         expect(end).to_contain_text("A1 is written")
         move(page, 3)
         press(page, "B", "Acquire")
-        expect(page.locator(".chart .bar.holds")).to_have_count(2)
+        expect(page.locator(".drawing .bar.holds")).to_have_count(2)
         move(page, 8)
         press(page, "B", "Write")
         expect(end).to_contain_text("B1 is written, 1 write taken, 1 refused")
@@ -220,3 +220,20 @@ def test_all_that_can_be_opened_is_for_everybody(
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
             page.set_viewport_size({"width": 1280, "height": 800})
             page.get_by_role("button", name="Events", exact=True).click()
+
+
+def test_changes_that_overtake_each_other_are_all_kept(browser: Browser, url: str) -> None:
+    with turned(browser, url) as page:
+        page.evaluate("document.querySelectorAll('.turns button').forEach(one => one.click())")
+        for actor in ("A", "B"):
+            expect(page.get_by_label(f"Script of {actor}")).to_have_value(
+                re.compile("^at 0\nacquire seat ttl 5\nread$")
+            )
+        expect(page.locator(".chip")).to_have_count(2)
+        for left in (1, 1, 0):
+            page.get_by_role("button", name="Take back").click()
+            expect(page.locator(".chip")).to_have_count(left)
+        assert script(page, "A") != [""]
+        page.get_by_role("button", name="Take back").click()
+        expect(page.get_by_label("Script of A")).to_have_value("")
+        expect(page.get_by_role("region", name="Your changes")).to_have_count(0)
