@@ -21,6 +21,7 @@ VISITS = [
     ["acquire seat ttl 2", "read", "work 0.7", "append V", "release"],
     ["acquire seat ttl 1 renew off", "read", "work 2", "append V", "release"],
     ["acquire seat ttl 3 timeout 1", "stop on loss", "read", "check", "append V", "release"],
+    ["acquire seat ttl 2", "insert V once k", "read", "append V if unchanged", "release"],
     ["acquire seat timeout 0", "renew", "read", "work 0.2", "append V", "release", "again"],
 ]
 CALM = ("pause", "crash", "restart", "cancel", "freeze", "reboot", "cut", "slow", "revoke")

@@ -43,10 +43,10 @@ IMPOSSIBLE = {
     "without it; say reboot",
 }
 LASTING = ("pause", "freeze", "cut", "slow", "reboot", "amnesia")
-TOUCHES = ("read", "write", "append")
+TOUCHES = ("read", "write", "append", "insert", "take")
 EXPECTED = (
     "register", "refused", "broken", "granted", "told", "released", "writes", "stopped",
-    "woken",
+    "woken", "retries",
 )  # fmt: skip
 
 
@@ -97,6 +97,8 @@ class Document(NamedTuple):
     actors: tuple[Actor, ...]
     resource: str
     guard: Guard
+    value: str
+    """What the resource holds at first."""
     delay: tuple[float, float]
     faults: tuple[Fault, ...]
     steps: tuple[Step, ...]
@@ -170,7 +172,7 @@ def read(raw: object) -> Document:
     _check_quiz(whole.get("quiz"), whole.get("switches"))
     until = top.get("until").number(0.001, TIME_MAX_S)
     kind, servers, options = _servers(top.get("engine"))
-    resource, guard = _resource(top.get("resource"))
+    resource, guard, value = _resource(top.get("resource"))
     actors = _actors(top.get("actors"), kind, {*servers, resource})
     lock = _lock(actors)
     fenceless = [
@@ -186,6 +188,13 @@ def read(raw: object) -> Document:
     if guard != "off":
         for actor in actors:
             _check_fence(actor)
+    for actor in actors:
+        for number, line in enumerate(actor.script, 1):
+            if line.verb == "take" and not (value.isascii() and value.isdigit()):
+                raise UsageError(
+                    f"actors.{actor.name}.script line {number}: resource.value must be a whole "
+                    "number, of which something can be taken"
+                )
     names = {one.name for one in actors}
     faults = top.get("faults").items(FAULTS_MAX)
     steps = top.get("steps").items(STEPS_MAX)
@@ -200,6 +209,7 @@ def read(raw: object) -> Document:
         actors,
         resource,
         guard,
+        value,
         _delay(top.get("network")),
         tuple(_fault(one, kind, names, servers, resource) for one in faults),
         tuple(_step(one, names, until) for one in steps),
@@ -234,13 +244,15 @@ def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
     return kind, tuple(f"{one}-{number}" for number in range(1, count + 1)), options
 
 
-def _resource(resource: _Value) -> tuple[str, Guard]:
-    resource.only("name", "guard")
+def _resource(resource: _Value) -> tuple[str, Guard, str]:
+    resource.only("name", "guard", "value")
     guard: Any = resource.get("guard").raw
     guard = True if guard is None else guard
     if not isinstance(guard, bool | str) or guard not in GUARDS:
         raise UsageError(f"{resource.where}.guard: true, false, writes or above, not {guard!r}")
-    return resource.get("name").name("resource"), GUARDS[guard]
+    value = resource.get("value")
+    text = "" if value.raw is None else " ".join(value.text().split())
+    return resource.get("name").name("resource"), GUARDS[guard], text
 
 
 def _actors(actors: _Value, kind: str, taken: set[str]) -> tuple[Actor, ...]:
@@ -273,8 +285,14 @@ def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
         read_statement(line.text(), f"{where}.script line {number}")
         for number, line in enumerate(lines, 1)
     )
-    held = 0
+    held = read = 0
     for number, statement in enumerate(script, 1):
+        read = number if statement.verb == "read" else read
+        if statement.unchanged and not read:
+            raise UsageError(
+                f"{where}.script line {number}: there is no read before it, and what was not read "
+                "cannot be unchanged"
+            )
         _check_statement(cast("Client", client), statement, f"{where}.script line {number}")
         if held and statement.verb in ("acquire", "again"):
             raise UsageError(

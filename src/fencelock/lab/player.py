@@ -17,10 +17,11 @@ from ..sim import faults
 from ..sim.network import Conditions, Host, Way
 from ..sim.world import Endless, Simulation, SimWorld, no_collection
 from . import document as documents
-from .actor import Process, Resource
+from .actor import Process
 from .clients import Client, FencelockClient, LocalClient, NoClient
 from .document import Actor, Document, Fault
 from .recorder import ObservedNetwork, Recorder
+from .resource import Resource
 from .servers import Servers, start
 from .spans import spans_of
 from .trace import VERSION, Trace, digest_of
@@ -29,7 +30,10 @@ from .words import WATCH, describe
 STEPS_MAX = 200_000
 OPERATOR = "operator"
 FIRST_FENCE = 33
-LIGHTS = ("one_holder", "no_lost_update", "fences_grow", "told_in_time")
+LIGHTS = (
+    "one_holder", "no_lost_update", "fences_grow", "told_in_time", "once_per_window",
+    "skipped_when_done",
+)  # fmt: skip
 """The checkers of the judge that a play is held to."""
 UNSOUND = {"store": {"amnesia"}, "service": {"amnesia"}, "zookeeper": {"pace"}}
 """Faults under which an engine promises less; what is not here has leases that end by wall clocks.
@@ -59,7 +63,7 @@ class _Play:
             document.engine, self._network, document.servers, document.lock, document.options
         )
         self._servers.on_revoked = self._taken
-        self._resource = Resource(document.resource, document.guard)
+        self._resource = Resource(document.resource, document.guard, document.value)
         self._processes = {actor.name: self._process(actor) for actor in document.actors}
         self._operator: FencelockClient | None = None
         sources = self._recorder.sources
@@ -188,8 +192,9 @@ class _Play:
         self._crash(fault)
 
         def restart() -> None:
-            process = self._process(self._processes[fault.whom].actor)
-            self._processes[fault.whom] = process
+            before = self._processes[fault.whom]
+            process = self._processes[fault.whom] = self._process(before.actor)
+            process.retries = before.retries
             self._note(process.name, "restart", "begins anew")
             process.begin()
 
@@ -412,6 +417,7 @@ class _Play:
             "told": who("told"),
             "released": freed,
             "stopped": who("stopped", "error", "refused", "cancelled"),
+            "retries": {one.name: one.retries for one in self._processes.values() if one.retries},
             "woken": [one["to"] for one in self._recorder.messages if WATCH in one["what"]],
         }
 
