@@ -440,16 +440,6 @@ def test_faults_of_servers_go_over_to_the_servers_of_another_engine() -> None:
     assert words == "engine: redis, without 2 of its faults"
 
 
-@pytest.mark.parametrize("name", lab.scenarios())
-def test_every_variant_that_is_offered_can_be_played(name: str) -> None:
-    document = lab.scenario(name)
-    for choices in lab.combinations(document):
-        chosen = lab.chosen(document, **choices)
-        for one in variants(chosen):
-            trace = lab.play(varied(chosen, one["variant"]))
-            assert trace.data["until"] == chosen["until"]
-
-
 def test_what_cannot_be_exported_is_said_in_words(program: Program, tmp_path: Path) -> None:
     document = lab.scenario("ghost-writer")
     many: dict[str, Any] = {f"s{number}": {"a": {}, "b": {}} for number in range(7)}
