@@ -35,7 +35,7 @@ function Script({ actor }) {
     event.preventDefault();
     if (await write(actor, (typed.value ?? text).split("\n").filter((line) => line.trim()))) typed.value = null;
   };
-  return html`<form class="script" onSubmit=${apply}><label>Script of ${actor}<textarea rows=${Math.max(4, script.length + 1)} spellcheck="false" aria-invalid=${isWrong ? "true" : "false"} value=${typed.value ?? text} onInput=${(event) => { typed.value = event.currentTarget.value; }}></textarea></label>
+  return html`<form class="script" onSubmit=${apply}><label>Script of ${actor}<textarea rows=${Math.max(4, script.length + 1)} spellcheck=${false} aria-invalid=${isWrong ? "true" : "false"} value=${typed.value ?? text} onInput=${(event) => { typed.value = event.currentTarget.value; }}></textarea></label>
     ${isWrong && html`<p class="wrong">Line ${number}: ${failed.value.replace(WHERE, "")}</p>`}
     <button type="submit" disabled=${typed.value === null || typed.value === text}>Apply</button>${typed.value !== null && typed.value !== text && html`<button type="button" class="plain" onClick=${() => { typed.value = null; }}>As it was</button>`}</form>`;
 }
