@@ -65,6 +65,8 @@ class Event(NamedTuple):
 _Functions: TypeAlias = tuple[Callable[[Event], object], ...]
 
 _mutex = _thread.allocate_lock()
+_muted: set[int] = set()
+"""Threads in which nobody is told anything."""
 _sink: Callable[[str], object] | None = None
 _groups: dict[str, str] = {}
 _substitute: Callable[[str, str], str] | None = None
@@ -115,8 +117,27 @@ def _without(functions: _Functions, one: Callable[[Event], object]) -> _Function
     return functions[:index] + functions[index + 1 :]
 
 
+class Muted:
+    """A block in whose thread nobody is told anything: what happens there is not real."""
+
+    def __enter__(self) -> None:
+        self._thread = _thread.get_ident()
+        self._was = self._thread in _muted
+        _muted.add(self._thread)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._was:
+            _muted.discard(self._thread)
+
+
+def _is_muted() -> bool:
+    return bool(_muted) and _thread.get_ident() in _muted
+
+
 def emit(event: Event) -> None:
     """Tell all subscribers. One that fails is named in the log and harms nobody."""
+    if _is_muted():
+        return
     for function in subscribers:
         try:
             function(event)
@@ -129,6 +150,8 @@ def emit(event: Event) -> None:
 
 def emit_call(engine: str, verb: str, seconds: float, error: BaseException | None) -> None:
     """Tell those who want to know of a call of an engine."""
+    if _is_muted():
+        return
     _tell(callers, _made(engine, verb, seconds, "" if error is None else type(error).__name__))
 
 
@@ -150,6 +173,8 @@ def _failed(event: Event, error: Exception) -> None:
 
 def context_words(group: str) -> Mapping[str, str]:
     """What a tracer adds to the meta of an acquire that begins now."""
+    if _is_muted():
+        return {}
     try:
         return context(group) if context is not None else {}
     except Exception as error:
@@ -195,6 +220,8 @@ def redirect(function: Callable[[str], object] | None) -> None:
 
 def warn(message: str) -> None:
     """Say in the log what an operator should know."""
+    if _is_muted():
+        return
     if _sink is not None:
         _sink(message)
         return

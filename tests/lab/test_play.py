@@ -264,6 +264,45 @@ def test_a_frozen_server_answers_when_it_goes_on(kind: str) -> None:
     assert sorted(trace.outcome["register"].split()) == ["Alice", "Bob"]  # either may be first
 
 
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_frozen_server_that_goes_down_is_not_said_to_go_on(kind: str) -> None:
+    lanes = played(kind=kind, until=0.1).data["lanes"]
+    whom = next(one["name"] for one in lanes if one["kind"] == "server")
+    trace = played(
+        {"kind": "freeze", "whom": whom, "at": 1.0, "for": 3.0},
+        {"kind": "reboot", "whom": whom, "at": 2.0, "for": 4.0},
+        kind=kind,
+    )
+    seen = [(one["at"], one["kind"]) for one in trace.data["events"] if one["lane"] == whom]
+    told = [one for one in seen if one[1] in ("pause", "resume", "crash", "restart")]
+    assert told == [(1.0, "pause"), (2.0, "crash"), (6.0, "restart")]
+    spans = [(one["kind"], one["from"], one["to"]) for one in trace.data["spans"]
+             if one["lane"] == whom]  # fmt: skip
+    assert spans == [("frozen", 1.0, 2.0), ("down", 2.0, 6.0)]
+    assert trace.outcome["broken"] == []
+
+
+def test_the_end_of_an_earlier_freeze_ends_no_later_one() -> None:
+    trace = played(
+        {"kind": "freeze", "whom": "redis", "at": 1.0, "for": 4.0},
+        {"kind": "reboot", "whom": "redis", "at": 2.0, "for": 1.0},
+        {"kind": "freeze", "whom": "redis", "at": 4.0, "for": 4.0},
+    )
+    at = [one["at"] for one in trace.data["events"] if one["kind"] == "resume"]
+    assert at == [8.0]
+
+
+def test_a_frozen_process_that_is_killed_is_not_frozen_any_more() -> None:
+    trace = played(
+        {"kind": "pause", "whom": "A", "at": 1.0, "for": 9.0},
+        {"kind": "restart", "whom": "A", "at": 2.0, "for": 1.0},
+    )
+    spans = [(one["kind"], one["from"], one["to"]) for one in trace.data["spans"]
+             if one["lane"] == "A" and one["kind"] in ("frozen", "down")]  # fmt: skip
+    assert spans == [("frozen", 1.0, 2.0), ("down", 2.0, 3.0)]
+    assert "resume" not in kinds(trace, "A")
+
+
 def test_a_rebooted_server_remembers_and_one_with_amnesia_does_not() -> None:
     slow = ["at 0.5", "acquire seat ttl 9 renew off", "read", "work 4", "append Alice", "release"]
     late = ["at 2", *B[1:]]

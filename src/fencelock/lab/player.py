@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .. import __version__
+from .. import __version__, observe
 from ..errors import FencelockError, Misconfigured, UsageError
 from ..judge import History, Promises, Violation, verdict
 from ..sim import faults
@@ -28,6 +28,8 @@ from .trace import VERSION, Trace, digest_of
 from .words import WATCH, describe
 
 STEPS_MAX = 200_000
+LIVE_STEPS_MAX = 10_000
+"""For somebody who waits: a scenario takes some hundreds, and this many take about a second."""
 OPERATOR = "operator"
 FIRST_FENCE = 33
 LIGHTS = (
@@ -41,18 +43,20 @@ UNSOUND = {"store": {"amnesia"}, "service": {"amnesia"}, "zookeeper": {"pace"}}
 SLACK_S = 1e-6
 
 
-def play(document: object) -> Trace:
-    """Play a document, with its switches at their first choices; UsageError says what is wrong."""
-    return _Play(documents.read(document)).played()
+def play(document: object, *, steps_max: int = STEPS_MAX) -> Trace:
+    """Play a document, with its switches at their first choices; UsageError says what is wrong, or
+    that it takes too many steps."""
+    return _Play(documents.read(document), steps_max).played()
 
 
 class _Play:
     """One document, being played."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, steps_max: int) -> None:
         self._document = document
+        self._steps_max = steps_max
         self._simulation = Simulation(
-            document.seed, draws="keyed", steps_max=STEPS_MAX, time_max=document.until + 1.0
+            document.seed, draws="keyed", steps_max=steps_max, time_max=document.until + 1.0
         )
         self._history = History(clock=lambda: self._simulation.now)
         self._recorder = Recorder(self._simulation)
@@ -80,6 +84,8 @@ class _Play:
         }  # fmt: skip
         self._marked: list[tuple[str, str, float, float]] = []
         """Spans of faults: the lane, the kind, from when to when."""
+        self._frozen: dict[str, Fault] = {}
+        """The servers that are frozen, each by what froze it."""
 
     def _state_of(self, name: str) -> dict[str, Any]:
         return self._processes[name].state()
@@ -118,7 +124,7 @@ class _Play:
 
     def played(self) -> Trace:
         document, simulation = self._document, self._simulation
-        with no_collection(), simulation:
+        with observe.Muted(), no_collection(), simulation:
             self._recorder.look()
             for fault in document.faults:
                 simulation.at(fault.at, partial(self._strike, fault))
@@ -129,8 +135,8 @@ class _Play:
                 simulation.run(until=self._is_over)
             except Endless as error:
                 raise UsageError(
-                    f"the play has not come to {document.until:g} s within {STEPS_MAX} steps, or "
-                    f"waits for what cannot come: {error}"
+                    f"the play has not come to {document.until:g} s within {self._steps_max} steps "
+                    f"({error}): let it end earlier, or let its scripts do less"
                 ) from None
             return self._trace()
 
@@ -161,6 +167,11 @@ class _Play:
 
     def _mark(self, lane: str, kind: str, seconds: float) -> None:
         now = self._simulation.now
+        if kind == "down":  # and what is down is not frozen any more
+            self._marked = [
+                (one, what, begin, min(end, now) if (one, what) == (lane, "frozen") else end)
+                for one, what, begin, end in self._marked
+            ]
         self._marked.append((lane, kind, now, min(now + seconds, self._document.until)))
 
     def _pause(self, fault: Fault) -> None:
@@ -241,9 +252,12 @@ class _Play:
             return
 
         def thaw() -> None:
-            self._note(host.name, "resume", "goes on")
-            host.wake()
+            if self._frozen.get(host.name) is fault:  # else it went down meanwhile
+                del self._frozen[host.name]
+                self._note(host.name, "resume", "goes on")
+                host.wake()
 
+        self._frozen[host.name] = fault
         self._note(host.name, "pause", "is frozen")
         self._mark(host.name, "frozen", fault.seconds)
         host.is_paused = True
@@ -258,6 +272,7 @@ class _Play:
             self._note(host.name, "restart", "is back, empty" if forgets else "is back")
             host.restart(forgets=forgets)
 
+        self._frozen.pop(host.name, None)
         self._note(host.name, "crash", "goes down")
         self._mark(host.name, "down", fault.seconds)
         host.crash()

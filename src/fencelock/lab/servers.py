@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S = 3.0  # of a client of the store
 ROUND = 6
 PORT, ZOOKEEPER_PORT = 6379, 2181
+GUID = 32  # letters, with which the name of a node of ZooKeeper begins
 
 Options: TypeAlias = Mapping[str, Any]
 """Of an engine, where a document gives it some."""
@@ -165,7 +166,9 @@ class ZooKeeperServers(Servers):
         from .words_zookeeper import Words
 
         super().__init__(network)
-        network.describer = Words(self._named).describer
+        self._names: dict[str, str] = {}
+        """The actor of each node, by how its name begins."""
+        network.describer = Words(self._names).describer
         self.hosts = [Member(network, n, 0.0, 1.0, name) for n, name in enumerate(names)]
         for member in self.hosts:
             member.on_role = partial(network.recorder.look, member.name)
@@ -175,11 +178,9 @@ class ZooKeeperServers(Servers):
         self._sessions: dict[int, str] = {}
         """The actor of each session that has contended for the lock, until it ends."""
 
-    def _named(self, prefix: str) -> str:
-        return next((name for owner, name in self.who.items() if owner.startswith(prefix)), "…")
-
     def introduce(self, owner: str, actor: str) -> None:
-        self.who[self._backend.owner(owner)] = actor
+        known = self._backend.owner(owner)
+        self.who[known] = self._names[known[:GUID]] = actor
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
         self._backend.reach(world, host)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ..errors import UsageError
 from .document import chosen
-from .player import play
+from .player import LIVE_STEPS_MAX, play
 from .variant import variants, varied
 
 FIELDS = ("document", "switches", "edits", "variant")
@@ -28,7 +28,7 @@ def played(call: object) -> dict[str, Any]:
     document = _edited(chosen(raw, **switches), edits)
     if variant:
         document = varied(document, variant)
-    answer = {**play(document).data, "document": document}
+    answer = {**play(document, steps_max=LIVE_STEPS_MAX).data, "document": document}
     return answer if variant else {**answer, "variants": variants(document)}
 
 

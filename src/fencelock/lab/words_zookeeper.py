@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from ..sim import model_zookeeper as model
@@ -35,9 +35,9 @@ _GUID = re.compile("[0-9a-f]{32}")
 class Words:
     """What is said on the ways of one play, each node under the name of its actor."""
 
-    def __init__(self, name_of: Callable[[str], str]) -> None:
-        self._name_of = name_of
-        """The actor of a node, by how its name begins."""
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        """The actor of each node, by how its name begins."""
         self._conversations: dict[tuple[str, str], _Conversation] = {}
 
     def describer(self, source: str, target: str) -> Describe:
@@ -51,7 +51,7 @@ class Words:
     def path(self, path: str) -> str:
         """A path below the root, with the names of actors in it."""
         short = path.removeprefix(f"{ROOT}/")
-        return _GUID.sub(lambda found: self._name_of(found[0]), short)
+        return _GUID.sub(lambda found: self._names.get(found[0], "…"), short)
 
     def op(self, op: Op) -> str:
         """An operation."""
