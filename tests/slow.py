@@ -65,6 +65,9 @@ SLOW = {
     "judge_torture/test_servers.py": "tortures of every engine",
     "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
     "lab/test_page.py": "a browser",
+    "lab/test_page_faults.py": "a browser",
+    "lab/test_page_turn.py": "a browser",
+    "lab/test_share.py": "a browser, and all plays of every scenario",
     "service/test_dashboard.py": "a browser",
     "service/test_events.py::test_connections_that_never_read_are_cut_and_cost_no_memory": (
         "thousands of locks, and the half minute of a client that does not read"

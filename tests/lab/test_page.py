@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +18,10 @@ from playwright.sync_api import Browser, Page, expect
 from fencelock import lab
 from fencelock.lab.page import PageServer
 from tests.cli.program import Program, end
-from tests.service.browsers import Scheme, opened, started
+from tests.service.browsers import Scheme, opened
 
 PAGES = Path(lab.__file__).parent / "pages"
 UNSAFE = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started() as browser:
-        yield browser
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[Program]:
-    program = Program(tmp_path)
-    yield program
-    assert program.close() == [], "processes were left behind"
-
-
-@pytest.fixture
-def url(program: Program) -> Iterator[str]:
-    """Where the page is. Ctrl-C ends it without a word."""
-    process = program.start("lab", "--no-browser", "--json")
-    assert process.stdout is not None
-    yield str(json.loads(process.stdout.readline())["url"])
-    process.send_signal(signal.SIGINT)
-    ended = end(process)
-    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 def shown(page: Page) -> None:
@@ -83,9 +58,9 @@ def test_the_keyboard_alone_completes_the_ghost_writer(browser: Browser, url: st
         slider = page.get_by_role("slider", name="Moment")
         expect(slider).to_have_attribute("aria-valuenow", "0")
         page.keyboard.press("Space")
-        expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        expect(page.locator(".controls").get_by_role("button", name="Pause")).to_be_visible()
         page.keyboard.press("Space")
-        expect(page.get_by_role("button", name="Play")).to_be_visible()
+        expect(page.locator(".controls").get_by_role("button", name="Play")).to_be_visible()
         page.keyboard.press("End")
         expect(slider).to_have_attribute("aria-valuenow", "14")
         page.keyboard.press("ArrowLeft")
@@ -190,11 +165,14 @@ def test_only_its_own_page_may_call_it(url: str) -> None:
     assert call("/play", "{")[0] == 400
     assert call("/play", "[" * 200_000)[0] in (400, 422)
     for body, why in (
-        ("[]", "a call is an object"),
+        ("[]", "a call: an object"),
         ('{"document": []}', "document: an object"),
         ('{"document": {}, "switches": {"fence": 1}}', "switches: an object"),
         ('{"document": {"v": 2}}', "v: this is version 1"),
-        ('{"document": {"faults": 1}, "faults": [1]}', "document.faults: a list"),
+        ('{"document": {}, "edits": []}', "edits: an object"),
+        ('{"document": {}, "edits": {"steps": []}}', "edits: 'steps' is unknown"),
+        ('{"document": {}, "edits": {"scripts": {"A": []}}}', "edits.scripts: there is no actor"),
+        ('{"document": {"v": 1}, "edits": {"faults": 1}}', "until: a number"),
         ('{"document": {}, "more": 1}', "'more' is unknown"),
     ):
         status, text = call("/play", body)
@@ -204,14 +182,19 @@ def test_only_its_own_page_may_call_it(url: str) -> None:
 
 
 def test_a_changed_scenario_is_played_without_its_narrator(url: str) -> None:
-    faults = [{"kind": "crash", "whom": "B", "at": 5.7}]
-    call = {"document": lab.scenario("ghost-writer"), "faults": faults}
+    raw = lab.scenario("ghost-writer")
+    faults = [*raw["faults"], {"kind": "crash", "whom": "B", "at": 5.7}]
+    call = {"document": raw, "edits": {"faults": faults, "scripts": {"A": ["acquire seat ttl 3"]}}}
     connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
     headers = {"Content-Type": "application/json"}
     connection.request("POST", "/play", json.dumps(call), headers)
     trace = json.loads(connection.getresponse().read())
     connection.close()
     assert (trace["steps"], trace["expect"]) == ([], None)
+    assert trace["document"]["faults"] == faults
+    assert trace["document"]["actors"]["A"]["script"] == ["acquire seat ttl 3"]
+    assert trace["document"]["actors"]["B"] == raw["actors"]["B"]
+    assert "switches" not in trace["document"]
     assert [one["lane"] for one in trace["events"] if one["kind"] in ("pause", "crash")] == [
         "A",
         "B",
@@ -255,7 +238,7 @@ def test_what_cannot_be_shown_is_said_in_a_line(program: Program, tmp_path: Path
     for words, code, why in (
         (("nowhere",), 78, "'nowhere' is neither a file nor a scenario"),
         (("mine.json",), 78, "engine.kind: a text"),
-        (("ghost-writer", "more"), 125, "there is no 'ghost-writer', but ls and play"),
+        (("ghost-writer", "more"), 125, "there is no 'ghost-writer', but ls, play and export"),
         (("ghost-writer", "--set", "fence=guard"), 125, "--set is for play"),
         (("ls", "--port", "0"), 125, "--port and --no-browser are for the page"),
         (("--port", "70000"), 125, "--port"),
@@ -284,7 +267,7 @@ def test_a_defect_is_answered_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(document: object) -> None:
         raise LookupError("a defect")
 
-    monkeypatch.setattr("fencelock.lab.page.play", fail)
+    monkeypatch.setattr("fencelock.lab.page.played", fail)
     with PageServer(0, {}, "") as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

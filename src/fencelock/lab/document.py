@@ -160,15 +160,16 @@ def _patched(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str,
 
 def read(raw: object) -> Document:
     """Check a document, with its switches at their first choices; UsageError says what is wrong."""
-    top = _Value(raw, "")
-    top = _Value(chosen(top.mapping()), "")
+    whole = _Value(raw, "")
+    top = _Value(chosen(whole.mapping()), "")
     top.only(
         "v", "title", "about", "seed", "until", "engine", "actors", "resource", "network",
-        "faults", "steps", "expect",
+        "faults", "steps", "expect", "quiz",
     )  # fmt: skip
     if top.get("v").raw != 1:
         raise UsageError(f"v: this is version 1 of documents, not {top.get('v').raw!r}")
     top.get("about").text("")
+    _check_quiz(whole.get("quiz"), whole.get("switches"))
     until = top.get("until").number(0.001, TIME_MAX_S)
     kind, servers, options = _servers(top.get("engine"))
     resource, guard, value = _resource(top.get("resource"))
@@ -299,7 +300,7 @@ def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
                 "would be waited for"
             )
         held = {"acquire": number, "release": 0}.get(statement.verb, held)
-    if not any(one.verb == "acquire" for one in script) and client != "none":
+    if script and not any(one.verb == "acquire" for one in script) and client != "none":
         raise UsageError(f"{where}.script: nothing is acquired; say client none if that is meant")
     choices = {part: recipe.get(part).choice(*known) for part, known in RECIPES.items()}
     return Actor(name, cast("Client", client), script, choices)
@@ -396,6 +397,21 @@ def _step(step: _Value, actors: set[str], until: float) -> Step:
         if name not in actors or what != "fence":
             raise UsageError(f"{step.where}.say: {{{place}}} is unknown; {{A.fence}} is that of A")
     return Step(step.get("at").number(0.0, until), say)
+
+
+def _check_quiz(quiz: _Value, switches: _Value) -> None:
+    """Check a riddle: the switch that is hidden, and for each of its choices what is said of it."""
+    quiz.only("switch", "answers")
+    answers = quiz.get("answers").entries()
+    for answer in answers.values():
+        answer.only("say", "because")
+        answer.get("say").text()
+        answer.get("because").text()
+    if quiz.raw is not None and switches.raw is not None:  # they are gone when they are set
+        hidden = quiz.get("switch").choice(*switches.entries(), first_is_default=False)
+        missing = [one for one in switches.get(hidden).entries() if one not in answers]
+        if missing:
+            raise UsageError(f"quiz.answers: nothing is said about {missing[0]!r}")
 
 
 def _expect(expect: _Value) -> Mapping[str, Any] | None:
