@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from fencelock.judge import Event, History, verdict
 from fencelock.judge.torture.adapters import FencelockAdapter
 from fencelock.judge.torture.page import page
 from fencelock.judge.torture.peers import open_adapter
 from fencelock.judge.torture.report import conclusion, facts, rows, updates, words
-from fencelock.judge.torture.run import Progress, Run, Settings, session_of, with_session
+from fencelock.judge.torture.run import Progress, Run, Settings, promised, session_of, with_session
 from fencelock.judge.torture.runner import PREFIX, torture
 from fencelock.worlds import clock
 from tests.servers.redis import Redis
@@ -149,17 +150,36 @@ def test_a_lock_that_ended_at_its_ttl_is_not_held_after_it() -> None:
     pytest.importorskip("redis")
     url = shared(redis).fresh_url()
     one, other = (open_adapter("redis-py", url) for _ in range(2))
-    begun = clock.now()
+    origin = clock.now()
     first = one.acquire("a", 0.2, 1.0)
     assert first is not None
-    assert first.lost_at() is None
+    granted = clock.now() - origin
     second = other.acquire("a", 0.2, 30.0)
     assert second is not None
-    lost_at = first.lost_at()
-    assert lost_at is not None
-    assert begun + 0.2 <= lost_at <= clock.now()
+    assert second.check() == ""
+    assert first.check() == "the key is another's"
+    assert not first.release()
+    again = clock.now() - origin
     one.close()
     other.close()
+    until = first.until - origin
+    assert 0.2 <= until <= granted + 0.2
+
+    def judged(moment: float) -> set[str]:
+        """What the judge says, had the second been granted at this moment."""
+        events = [
+            Event(0.0, "a", "invoke", "acquire", 1, "n"),
+            Event(granted, "a", "ok", "acquire", 1, "n", until=until),
+            Event(granted, "b", "invoke", "acquire", 2, "n"),
+            Event(moment, "b", "ok", "acquire", 2, "n", until=moment + 0.2),
+            Event(moment + 9.0, "a", "invoke", "release", 3, "n"),
+        ]
+        history = History(sorted(events, key=lambda event: event.at))
+        promises = promised(None, 0.2)._replace(slack=0.01)
+        return {one.checker for one in verdict(history, promises).violations}
+
+    assert judged(again) == set()
+    assert judged((granted + until) / 2) >= {"one_holder", "linearizable"}
 
 
 def test_of_another_library_no_promise_is_said_to_be_broken() -> None:

@@ -201,7 +201,9 @@ class _Torture:
             kind, detail = "unknown", str(error)
         ended = Event(self._now(), "auditor", kind, "acquire", 1, name, fence, None, detail)
         if hold is not None:
+            until = hold.until and hold.until - self._origin
             ended = ended._replace(kind="ok", fence=hold.fence, detail="", slot=hold.slot)
+            ended = ended._replace(until=until)
         self._audits.append(History([begun, ended]))
         return hold
 
