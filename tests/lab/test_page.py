@@ -190,11 +190,14 @@ def test_only_its_own_page_may_call_it(url: str) -> None:
     assert call("/play", "{")[0] == 400
     assert call("/play", "[" * 200_000)[0] in (400, 422)
     for body, why in (
-        ("[]", "a call is an object"),
+        ("[]", "a call: an object"),
         ('{"document": []}', "document: an object"),
         ('{"document": {}, "switches": {"fence": 1}}', "switches: an object"),
         ('{"document": {"v": 2}}', "v: this is version 1"),
-        ('{"document": {"faults": 1}, "faults": [1]}', "document.faults: a list"),
+        ('{"document": {}, "edits": []}', "edits: an object"),
+        ('{"document": {}, "edits": {"steps": []}}', "edits: 'steps' is unknown"),
+        ('{"document": {}, "edits": {"scripts": {"A": []}}}', "edits.scripts: there is no actor"),
+        ('{"document": {"v": 1}, "edits": {"faults": 1}}', "until: a number"),
         ('{"document": {}, "more": 1}', "'more' is unknown"),
     ):
         status, text = call("/play", body)
@@ -204,14 +207,19 @@ def test_only_its_own_page_may_call_it(url: str) -> None:
 
 
 def test_a_changed_scenario_is_played_without_its_narrator(url: str) -> None:
-    faults = [{"kind": "crash", "whom": "B", "at": 5.7}]
-    call = {"document": lab.scenario("ghost-writer"), "faults": faults}
+    raw = lab.scenario("ghost-writer")
+    faults = [*raw["faults"], {"kind": "crash", "whom": "B", "at": 5.7}]
+    call = {"document": raw, "edits": {"faults": faults, "scripts": {"A": ["acquire seat ttl 3"]}}}
     connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
     headers = {"Content-Type": "application/json"}
     connection.request("POST", "/play", json.dumps(call), headers)
     trace = json.loads(connection.getresponse().read())
     connection.close()
     assert (trace["steps"], trace["expect"]) == ([], None)
+    assert trace["document"]["faults"] == faults
+    assert trace["document"]["actors"]["A"]["script"] == ["acquire seat ttl 3"]
+    assert trace["document"]["actors"]["B"] == raw["actors"]["B"]
+    assert "switches" not in trace["document"]
     assert [one["lane"] for one in trace["events"] if one["kind"] in ("pause", "crash")] == [
         "A",
         "B",

@@ -12,6 +12,7 @@ reads no clock: equal documents give equal traces.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,16 @@ from .document import chosen, combinations
 from .player import play
 from .trace import Trace
 
-__all__ = ["Trace", "chosen", "combinations", "load", "play", "scenario", "scenarios"]
+__all__ = [
+    "Trace",
+    "chosen",
+    "combinations",
+    "export",
+    "load",
+    "play",
+    "scenario",
+    "scenarios",
+]
 
 _HERE = Path(__file__).parent / "scenarios"
 
@@ -44,6 +54,26 @@ def scenario(name: str) -> dict[str, Any]:
 def load(name: str, /, **switches: str) -> dict[str, Any]:
     """The document of a scenario with its switches set, the others at their first choice."""
     return chosen(scenario(name), **switches)
+
+
+def export(
+    document: Mapping[str, Any], path: str | Path, /, *, name: str = "", **switches: str
+) -> None:
+    """Write a page of one file that shows the document in every combination of its switches.
+
+    It needs neither a server nor a network, and has at most 400 kB; UsageError says if it cannot be
+    made or written. ``name`` is how ``fencelock lab`` is to be called for more; the switches say
+    what the page shows first.
+    """
+    from .recorded import recorded_page
+
+    known = next((one for one in scenarios() if scenario(one) == document), "")
+    chosen(document, **switches)  # or say what is wrong with them
+    page = recorded_page(document, name=known or name or "DOC", own=not known, choices=switches)
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The page of the lab: a small server on loopback that plays documents for it.
 
-It serves the files of the page, the scenarios (``GET /scenarios``) and plays (``POST /play``).
+It serves the files of the page, the scenarios (``GET /scenarios``), plays (``POST /play``), and the
+page as one file that holds them (``POST /export``).
 Other pages in the same browser cannot use it: whoever calls must name this server as its ``Host``
 and come from its ``Origin``, and only JSON is read.
 """
@@ -15,10 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
 from .. import __version__
-from ..errors import FencelockError, UsageError
+from ..errors import FencelockError
 from ..web.files import File, of_page
-from .document import chosen, is_list
-from .player import play
+from . import scenarios as builtin
+from .recorded import exported
+from .universe import played
 
 LOOPBACK = "127.0.0.1"
 BODY_MAX = 1_000_000
@@ -35,7 +37,11 @@ class PageServer(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
         self.port = int(self.server_address[1])
         self.url = f"http://{LOOPBACK}:{self.port}/"
-        listed = [{"name": name, "document": one} for name, one in scenarios.items()]
+        known = builtin()
+        listed = [
+            {"name": name, "own": name not in known, "document": one}
+            for name, one in scenarios.items()
+        ]
         self.scenarios = {"first": first, "version": __version__, "scenarios": listed}
         self.playing = threading.Lock()
 
@@ -106,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(file.data, 200, file.headers)
 
     def _post(self, body: bytes) -> None:
-        if self.path != "/play":
+        if self.path not in ("/play", "/export"):
             raise _Refused(404, "there is no such call")
         if self.headers.get_content_type() != "application/json":
             raise _Refused(415, "a document is application/json")
@@ -118,12 +124,15 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, NESTED) from None
         try:
             with cast("PageServer", self.server).playing:
-                trace = play(_edited(call))
+                answer = played(call) if self.path == "/play" else exported(call)
         except FencelockError as error:
             raise _Refused(422, str(error)) from None
         except RecursionError:
             raise _Refused(422, NESTED) from None
-        self._send(trace.json().encode(), 200, (("Content-Type", "application/json"),))
+        if isinstance(answer, str):
+            self._send(answer.encode(), 200, (("Content-Type", "text/html; charset=utf-8"),))
+        else:
+            self._json(answer)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
@@ -147,37 +156,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(data)
-
-
-def _edited(call: Any) -> dict[str, Any]:
-    """The document of a call, its switches set and the added faults at the end of its own.
-
-    What a document says and expects is about the play without them: it is left out then.
-    """
-    if not isinstance(call, dict):
-        raise UsageError("a call is an object with a document")
-    fields = cast("dict[str, Any]", call)
-    unknown = sorted(set(fields) - {"document", "switches", "faults"})
-    if unknown:
-        raise UsageError(f"{unknown[0]!r} is unknown; there are document, switches, faults")
-    raw, switches = fields.get("document"), fields.get("switches", {})
-    added = fields.get("faults", [])
-    if not isinstance(raw, dict):
-        raise UsageError("document: an object with names and values is wanted")
-    if not isinstance(switches, dict) or not all(
-        isinstance(one, str) for one in cast("dict[str, object]", switches).values()
-    ):
-        raise UsageError("switches: an object with names and choices is wanted")
-    if not is_list(added):
-        raise UsageError("faults: a list is wanted")
-    document = chosen(cast("dict[str, Any]", raw), **cast("dict[str, str]", switches))
-    if not added:
-        return document
-    own: Any = document.get("faults") or []
-    if not is_list(own):
-        raise UsageError("document.faults: a list is wanted")
-    kept = {name: one for name, one in document.items() if name not in ("steps", "expect")}
-    return kept | {"faults": [*own, *added]}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""``fencelock lab``: scenarios of locks that go wrong, on a page, listed, or played."""
+"""``fencelock lab``: scenarios of locks that go wrong, on a page, listed, played, or exported."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from .. import codes, terminal
 from ..codes import BadArguments
 from ..options import number_of
 
-USAGE = """fencelock lab [DOC] [--port PORT] [--no-browser]
+USAGE = """fencelock lab [DOC|LINK] [--port PORT] [--no-browser]
        fencelock lab ls [--json]
-       fencelock lab play DOC [--set SWITCH=CHOICE ...] [--json]"""
+       fencelock lab play DOC [--set SWITCH=CHOICE ...] [--json]
+       fencelock lab export DOC [-o FILE] [--set SWITCH=CHOICE ...] [--json]"""
 EPILOG = """
-Without ls or play, the page is served on this machine alone, until Ctrl-C ends it.
+Without ls, play or export, the page is served on this machine alone, until Ctrl-C ends it. An
+exported file holds the page and its plays: it needs neither a server nor a network.
 
 examples:
   fencelock lab
@@ -26,6 +28,7 @@ examples:
   fencelock lab play ghost-writer
   fencelock lab play ghost-writer --set "fence=no guard" --json > trace.json
   fencelock lab play my-scenario.json
+  fencelock lab export ghost-writer -o ghost.html
 """
 DOCUMENT_MAX = 1_000_000  # bytes
 FIRST = "ghost-writer"
@@ -34,7 +37,12 @@ FIRST = "ghost-writer"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("action", metavar="DOC|ls|play", nargs="?", help="what the page shows first; or list, play")
+    add(
+        "action",
+        metavar="DOC|LINK|ls|play|export",
+        nargs="?",
+        help="what the page shows first, a document or a link; or list, play, export",
+    )
     add("document", metavar="DOC", nargs="?", help="a scenario, a JSON file, or - for stdin")
     add(
         "--set",
@@ -43,13 +51,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="set a switch of the document; the others are at their first choice",
     )
+    add("-o", "--output", metavar="FILE", help="the file of an export (default: DOC.html)")
     add("--port", type=number_of(0, 65535), help="the port of the page (default: a free one)")
     add("--no-browser", action="store_true", help="open no browser")
 
 
 def main(options: argparse.Namespace) -> int:
     """List, play or serve; 80 is the exit code of a play that came out otherwise than expected."""
-    if options.action not in ("ls", "play"):
+    if options.output is not None and options.action != "export":
+        raise BadArguments("-o is for export")
+    if options.action not in ("ls", "play", "export"):
         return _serve(options)
     if options.port is not None or options.no_browser:
         raise BadArguments("--port and --no-browser are for the page: leave ls and play out")
@@ -58,9 +69,13 @@ def main(options: argparse.Namespace) -> int:
             raise BadArguments("ls takes neither a document nor --set")
         return _list(options.json)
     if options.document is None:
-        raise BadArguments("play what? give a scenario (fencelock lab ls) or a JSON file")
-    document = lab.chosen(_document(options.document), **_switches(options.set))
+        raise BadArguments(
+            f"{options.action} what? give a scenario (fencelock lab ls) or a JSON file"
+        )
     observe.redirect(_unsaid)  # what simulated clients warn of stands in the trace
+    if options.action == "export":
+        return _export(options)
+    document = lab.chosen(_document(options.document), **_switches(options.set))
     trace = lab.play(document)
     differences = trace.differences()
     if options.json:
@@ -77,12 +92,16 @@ def _serve(options: argparse.Namespace) -> int:
     from ...lab.page import PageServer
 
     if options.document is not None:
-        raise BadArguments(f"there is no {options.action!r}, but ls and play; DOC is one word")
+        raise BadArguments(
+            f"there is no {options.action!r}, but ls, play and export; DOC is one word"
+        )
     if options.set:
-        raise BadArguments("--set is for play: the page has its switches as buttons")
+        raise BadArguments("--set is for play and export: the page has its switches as buttons")
     observe.redirect(_unsaid)
     scenarios = {name: lab.scenario(name) for name in lab.scenarios()}
-    first: str = options.action or FIRST
+    first, mark, fragment = (options.action or FIRST).partition("#")
+    if mark:
+        first = FIRST  # a link: what stands before its mark is where another lab was
     if first not in scenarios:
         scenarios[first] = _document(first)
         lab.play(scenarios[first])  # or say now what is wrong with it
@@ -94,16 +113,31 @@ def _serve(options: argparse.Namespace) -> int:
             "Without --port, a free one is taken"
         ) from None
     with server:
+        url = server.url + mark + fragment
         if options.json:
-            terminal.emit({"event": "listening", "url": server.url})
+            terminal.emit({"event": "listening", "url": url})
         else:
-            terminal.out(f"the lab is at {server.url} (Ctrl-C ends it)")
+            terminal.out(f"the lab is at {url} (Ctrl-C ends it)")
         sys.stdout.flush()
         if not options.no_browser:
             import webbrowser
 
-            webbrowser.open(server.url)
+            webbrowser.open(url)
         server.serve_forever()
+    return codes.OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    """Write the page with its plays as one file."""
+    name: str = options.document
+    stem = "document" if name == "-" else Path(name).stem
+    path = Path(options.output or f"{stem}.html")
+    lab.export(_document(name), path, name=name, **_switches(options.set))
+    size = path.stat().st_size
+    if options.json:
+        terminal.emit({"event": "exported", "path": str(path), "bytes": size})
+    else:
+        terminal.out(f"{path} has {size // 1000} kB: open it in a browser")
     return codes.OK
 
 

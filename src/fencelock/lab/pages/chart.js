@@ -126,6 +126,7 @@ export function Chart() {
   }, []);
   const lanes = placed(played), height = lanes.at(-1).y + lanes.at(-1).height + AXIS;
   const scroll = () => {
+    if (!trace.value) return;
     const here = at.value / trace.value.until * width.value * zoom.value, left = box.current.scrollLeft;
     if (zoom.value > 1 && !drag.current && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
   };

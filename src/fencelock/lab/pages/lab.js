@@ -2,16 +2,17 @@
 import { effect, html, render, useEffect, useRef } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
+import { Share, ShareButton } from "./share.js";
 import { fenceOf, seconds, spansAt, stateOf, worded } from "./moment.js";
-import { added, all, at, begin, choices, choose, failed, flip, go, name, next, playing, previous, remove, scenario, speed, switches, toggle, trace, version } from "./store.js";
+import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
 
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
 
 function Head() {
   return html`<header class="top">
-    <span class="brand"><img src="web/icon.svg" alt="" width="22" height="22" /> Fencelock lab</span>
-    <label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>
-    <span class="grow"></span><span class="quiet version">${version.value}</span><${Theme} />
+    <span class="brand"><img src=${document.querySelector("link[rel=icon]").href} alt="" width="22" height="22" /> Fencelock lab</span>
+    ${all.value.length > 1 && html`<label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>`}
+    <span class="grow"></span><span class="quiet version">${version.value}</span><${ShareButton} /><${Theme} />
   </header>`;
 }
 
@@ -22,16 +23,16 @@ function Title() {
   </div>`;
 }
 
-function processNow(played, lane) {
-  const moment = at.value, state = stateOf(played, lane.name, moment), here = spansAt(played, lane.name, moment);
+function processNow(shown, lane) {
+  const moment = at.value, state = stateOf(shown, lane.name, moment), here = spansAt(shown, lane.name, moment);
   const has = (kind) => here.find((one) => one.kind === kind), fence = has("holds")?.fence;
   const words = [];
   if (state.up === false) words.push("down");
-  if (has("believes wrongly")) words.push(`believes wrongly${fence ? `, fence ${fenceOf(played, fence)}` : ""}`);
-  else if (has("holds")) words.push(`holds${fence ? `, fence ${fenceOf(played, fence)}` : " the lock"}`);
+  if (has("believes wrongly")) words.push(`believes wrongly${fence ? `, fence ${fenceOf(shown, fence)}` : ""}`);
+  else if (has("holds")) words.push(`holds${fence ? `, fence ${fenceOf(shown, fence)}` : " the lock"}`);
   else if (has("waits")) words.push("waits");
   if (state.frozen) words.push("frozen");
-  const line = scenario.value.actors?.[lane.name]?.script?.[state.line - 1];
+  const line = played.value.actors?.[lane.name]?.script?.[state.line - 1];
   return [words.join(", ") || "–", line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
 }
 
@@ -72,9 +73,9 @@ function Controls() {
 
 function Story() {
   const { steps } = trace.value, number = steps.filter((one) => one.at <= at.value).length;
-  if (added.value.length) {
-    return html`<section class="card story" aria-label="Your changes"><p>You have changed the scenario; what happens now is told by the events.</p>
-      <ul class="chips">${added.value.map((one) => html`<li>${one.whom} frozen at ${seconds(one.at)}${one.for ? ` for ${one.for} s` : " for ever"} <button class="plain" aria-label=${`Take back: ${one.whom} frozen at ${seconds(one.at)}`} onClick=${() => remove(one)}>✕</button></li>`)}</ul></section>`;
+  if (changed.value) {
+    return html`<section class="card story" aria-label="Your changes"><p class="grow">You have changed the scenario; what happens now is told by the events.</p>
+      <button onClick=${undo}>Take back</button><button onClick=${reset}>Start over</button></section>`;
   }
   if (!steps.length) return null;
   return html`<section class="card story" aria-label="What happens"><div class="grow"><h2>${number ? `Step ${number} of ${steps.length}` : `Before step 1 of ${steps.length}`}</h2><p aria-live="polite">${number ? steps[number - 1].say : "Press play, or go to the next step."}</p></div>
@@ -105,15 +106,16 @@ function Events() {
 
 function App() {
   return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value}</p>`}
-    ${trace.value && scenario.value && html`<main><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
+    ${notice.value && html`<p class="banner" role="status">${notice.value} <button class="plain" onClick=${() => { notice.value = ""; }}>Close</button></p>`}
+    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };
 
 addEventListener("keydown", (event) => {
   if (!trace.value || event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
-  const on = event.target.closest?.("button, select, input, a, .scrubber");
-  const typed = on?.matches("select, input"), pressed = event.key === " " && on?.matches("button, a");
+  const on = event.target.closest?.("button, select, input, textarea, a, .scrubber");
+  const typed = on?.matches("select, input, textarea"), pressed = event.key === " " && on?.matches("button, a");
   const scrolls = event.key.startsWith("Arrow") && ["ArrowUp", "ArrowDown"].includes(event.key) && !on?.matches(".scrubber");
   if (typed || pressed || scrolls) return;
   event.preventDefault();

@@ -1,19 +1,24 @@
-// What is shown: a scenario, how its switches stand, what was added to it, its trace, and the moment.
+// What is shown: a universe with its trace, and the moment.
 import { batch, computed, signal } from "ui";
+import { decoded } from "./link.js";
 import { play, scenarios } from "./player.js";
 
 export const all = signal([]);
+export const notice = signal("");
 export const version = signal("");
-export const name = signal("");
-export const choices = signal({});
-export const added = signal([]);
+export const universe = signal({ name: "", document: null, choices: {}, edits: {} });
 export const trace = signal(null);
 export const failed = signal("");
 export const at = signal(0);
 export const playing = signal(false);
 export const speed = signal(1);
 
-export const scenario = computed(() => all.value.find((one) => one.name === name.value)?.document);
+export const name = computed(() => universe.value.name);
+export const choices = computed(() => universe.value.choices);
+export const edits = computed(() => universe.value.edits);
+export const changed = computed(() => Object.keys(edits.value).length > 0);
+export const scenario = computed(() => universe.value.document);
+export const played = computed(() => trace.value?.document ?? {});
 export const switches = computed(() => Object.entries(scenario.value?.switches ?? {}));
 export const moments = computed(() => {
   const { events = [], steps = [], verdict = [], until = 0 } = trace.value ?? {};
@@ -21,64 +26,103 @@ export const moments = computed(() => {
   return [...new Set([0, ...times.filter((one) => one <= until), until])].sort((one, other) => one - other);
 });
 
-let asked = 0;
+let asked = 0, wanted = universe.value;
+const before = []; // the edits that can be gone back to
 
-// Play what is chosen. Of two plays under way, the later one counts.
-async function again() {
+// Play a universe, and show it once it is played. Of two plays under way the later one counts; of one that
+// cannot be played the reason is shown, and what was shown before stays.
+async function show(next) {
   const mine = ++asked;
+  wanted = next;
   try {
-    const played = await play(scenario.value, choices.value, added.value);
-    if (mine !== asked) return;
+    const answer = await play(next);
+    if (mine !== asked) return false;
     batch(() => {
-      trace.value = played;
+      universe.value = next;
+      trace.value = answer;
       failed.value = "";
-      at.value = Math.min(at.value, played.until);
+      at.value = Math.min(at.value, answer.until);
     });
+    return true;
   } catch (error) {
-    if (mine === asked) failed.value = error.message;
+    if (mine !== asked) return false;
+    wanted = universe.value;
+    failed.value = error.message;
+    return false;
   }
 }
+
+let beginning = {};
 
 export async function begin() {
   try {
     const answer = await scenarios();
-    const wanted = decodeURIComponent(location.hash.slice(1));
     batch(() => {
       all.value = answer.scenarios;
       version.value = answer.version;
     });
-    choose(answer.scenarios.some((one) => one.name === wanted) ? wanted : answer.first);
+    beginning = answer;
+    await follow();
+    addEventListener("hashchange", follow);
   } catch (error) {
     failed.value = error.message;
   }
 }
 
-export function choose(wanted) {
-  batch(() => {
-    name.value = wanted;
-    choices.value = Object.fromEntries(switches.value.map(([one, known]) => [one, Object.keys(known)[0]]));
-    added.value = [];
-    at.value = 0;
-    playing.value = false;
+// Show what the address names: a scenario, or a universe in a link; else what the page begins with.
+async function follow() {
+  const { first, start } = beginning, fragment = location.hash.slice(1);
+  const named = all.value.find((one) => encodeURIComponent(one.name) === fragment || one.name === fragment);
+  if (!fragment || named) {
+    await choose(named?.name ?? first, start);
+    return;
+  }
+  let link;
+  try {
+    link = decoded(fragment, all.value);
+  } catch (error) {
+    await choose(first, start);
+    notice.value = error.message;
+    return;
+  }
+  if (!all.value.includes(link.scenario)) all.value = [...all.value, link.scenario];
+  await choose(link.scenario.name, link.universe, fragment);
+  if (!trace.value) return;
+  go(link.at);
+  if (trace.value.digest !== link.digest) notice.value = `This link was made with version ${link.version}, and here is ${version.value}: it plays otherwise here than where it was made.`;
+}
+
+export async function choose(name, { choices = {}, edits = {} } = {}, fragment = encodeURIComponent(name)) {
+  const { document, own } = all.value.find((one) => one.name === name);
+  const first = Object.entries(document.switches ?? {}).map(([one, known]) => [one, Object.keys(known)[0]]);
+  const chosen = { name, own, document, choices: { ...Object.fromEntries(first), ...choices }, edits };
+  before.length = 0;
+  playing.value = false;
+  at.value = 0;
+  notice.value = "";
+  history.replaceState(null, "", `#${fragment}`);
+  if (!await show(chosen) && wanted === universe.value) batch(() => {
+    universe.value = wanted = chosen;
+    trace.value = null;
   });
-  history.replaceState(null, "", `#${encodeURIComponent(wanted)}`);
-  return again();
 }
 
-export function flip(one, choice) {
-  choices.value = { ...choices.value, [one]: choice };
-  return again();
+export const flip = (one, choice) => show({ ...wanted, choices: { ...wanted.choices, [one]: choice } });
+
+// Lay edits over the scenario, besides those that it has.
+export async function edit(more) {
+  const back = wanted.edits, done = await show({ ...wanted, edits: { ...back, ...more } });
+  if (done) before.push(back);
+  return done;
 }
 
-export function add(fault) {
-  added.value = [...added.value, fault];
-  return again();
-}
-
-export function remove(fault) {
-  added.value = added.value.filter((one) => one !== fault);
-  return again();
-}
+export const faults = () => wanted.edits.faults ?? played.value.faults ?? [];
+export const add = (fault) => edit({ faults: [...faults(), fault] });
+export const undo = () => show({ ...wanted, edits: before.pop() ?? {} });
+export const reset = () => {
+  before.length = 0;
+  return show({ ...wanted, edits: {} });
+};
 
 export function go(moment) {
   at.value = Math.min(Math.max(0, moment), trace.value?.until ?? 0);
@@ -93,16 +137,16 @@ export function toggle() {
   playing.value = !playing.value;
 }
 
-let before = 0;
+let drawn = 0;
 function frame(now) {
   if (!playing.value) return;
-  go(at.value + Math.min(now - before, 250) / 1000 * speed.value);
-  before = now;
+  go(at.value + Math.min(now - drawn, 250) / 1000 * speed.value);
+  drawn = now;
   if (at.value >= trace.value.until) playing.value = false;
   requestAnimationFrame(frame);
 }
 
 playing.subscribe((is) => {
-  before = performance.now();
+  drawn = performance.now();
   if (is) requestAnimationFrame(frame);
 });

@@ -1,0 +1,90 @@
+"""The page as one file, with every play that its switches allow: for readers without the lab.
+
+What is recorded is what the live page is answered: a document in each combination of its switches,
+as it is and with its edits, and the variants that each can be compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+from .. import __version__
+from ..errors import FencelockError, UsageError
+from ..web.bundle import one_file
+from .document import combinations
+from .universe import object_of, played
+
+SIZE_MAX = 400_000
+COMBINATIONS_MAX = 64
+
+
+def recorded_page(
+    document: Mapping[str, Any],
+    *,
+    name: str,
+    own: bool = False,
+    choices: Mapping[str, str] | None = None,
+    edits: Mapping[str, Any] | None = None,
+) -> str:
+    """One file of HTML that shows the document, with these choices and edits at first.
+
+    If it would be too large, the variants are left out; if it still is, it is refused.
+    """
+    switches: Mapping[str, Any] = document.get("switches") or {}
+    count = prod(len(one) for one in switches.values())
+    if count > COMBINATIONS_MAX:
+        raise UsageError(
+            f"switches: {count} combinations are too many for one file: {COMBINATIONS_MAX} at the "
+            "most; set some of the switches first"
+        )
+    first = {"choices": dict(choices or {}), "edits": dict(edits or {})}
+    facts = {"name": name, "own": own, "version": __version__, "document": document, **first}
+    page = ""
+    for with_variants in (True, False):
+        plays = list(_plays(document, first["edits"], with_variants))
+        page = one_file("lab", data=facts | {"plays": plays})
+        if len(page.encode()) <= SIZE_MAX:
+            return page
+    raise UsageError(
+        f"one file would have {len(page.encode()) // 1000} kB, {SIZE_MAX // 1000} at the most: set "
+        "some of the switches first, or let less happen"
+    )
+
+
+def exported(call: object) -> str:
+    """The file that a page calls for: with its name, its document, its switches and its edits."""
+    fields = object_of(call, "", "name", "own", "document", "switches", "edits")
+    name, own = fields.get("name"), fields.get("own", False)
+    if not isinstance(name, str) or not isinstance(own, bool):
+        raise UsageError("name: a text is wanted, and own is true or false")
+    universe = {key: one for key, one in fields.items() if key not in ("name", "own")}
+    played(universe)  # or say now what is wrong with it
+    return recorded_page(
+        fields["document"],
+        name=name,
+        own=own,
+        choices=fields.get("switches"),
+        edits=fields.get("edits"),
+    )
+
+
+def _plays(
+    document: Mapping[str, Any], edits: Mapping[str, Any], with_variants: bool
+) -> Iterator[dict[str, Any]]:
+    for choices in combinations(document):
+        for changed in ({}, edits) if edits else ({},):
+            call = {"document": document, "switches": choices, "edits": changed}
+            universe = {"choices": choices, "edits": changed}
+            trace = played(call)
+            possible = trace["variants"] if with_variants else []
+            trace["variants"] = []
+            yield {**universe, "variant": {}, "trace": trace}
+            for one in possible:
+                try:
+                    other = played({**call, "variant": one["variant"]})
+                except FencelockError:
+                    continue  # more happens in it than may
+                trace["variants"].append(one)
+                yield {**universe, "variant": one["variant"], "trace": other}
