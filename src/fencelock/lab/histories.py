@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from .. import __version__
 from ..judge import Event, History, Operation, Ruling, Violation
 from ..judge.checkers.tenures import TOO_LATE, Tenure, Troubles, locks
 from ..judge.promises import Promises
+from ..web.bundle import one_file
 from .trace import VERSION, Trace, digest_of
 
 FIRST_FENCE = 33
 LONG_NUMBER = re.compile(r"\d{8,}")
 CLIENTS_MAX = 8
-"""Clients of one part: each has a color of its own."""
+"""Clients of one part, so many of whom hold the lock in it: each has a color of its own."""
 MESSAGES_MAX = 600
 REGISTERS_MAX = 3
 GRANTS_MAX = 24
@@ -32,8 +34,8 @@ BEFORE, AFTER = 10, 5
 SECONDS_MAX = 20.0
 AROUND_MAX = 16
 """Parts that are about what went wrong."""
-PARTS_MAX = 64
-BYTES_MAX = 1_500_000
+PARTS_MAX = 200
+BYTES_MAX = 3_000_000
 """Of all parts of a history, as JSON."""
 VIOLATIONS_MAX = 20
 """Of one checker, that are told in words."""
@@ -103,6 +105,7 @@ def parts(report: Report, bytes_max: int = BYTES_MAX, prefix: str = "") -> list[
         if made and size > bytes_max:
             break
         made.append((window, data))
+    made.sort(key=lambda one: (not one[0].about, "" if one[0].about else one[0].lock))
     shown = [window for window, _ in made]
     left_out, verdict = _left_out(shown, windows, bytes_max), reading.verdict(shown, prefix)
     found: list[Part] = []
@@ -116,8 +119,14 @@ def parts(report: Report, bytes_max: int = BYTES_MAX, prefix: str = "") -> list[
     return found
 
 
+def page_of(shown: Sequence[Part]) -> str:
+    """The page of the lab as one file that shows these parts."""
+    held = [{"name": one.name, "title": one.title, "trace": one.trace.data} for one in shown]
+    return one_file("lab", data={"parts": held})
+
+
 def _left_out(shown: Sequence[_Window], windows: Sequence[_Window], bytes_max: int) -> list[str]:
-    missing = [window for window in windows[len(shown) :] if not window.about]
+    missing = [window for window in windows if not window.about and window not in shown]
     if not missing:
         return []
     first, last = min(one.begin for one in missing), max(one.end for one in missing)
@@ -140,6 +149,10 @@ class _Span(NamedTuple):
     role: str = ""
 
 
+_States: TypeAlias = list[tuple[float, dict[str, Any]]]
+UNTOUCHED = {"value": "", "mark": 0, "writes": 0, "refused": 0}
+
+
 class _Reading:
     """A history, as spans, events and states."""
 
@@ -156,6 +169,8 @@ class _Reading:
         long = any(fence >= 10**7 for fence in seen)
         self.fences = {f: n for n, f in enumerate(sorted(seen), FIRST_FENCE)} if long else {}
         self.names = self._groups()
+        self.registers, self.highest = self._touched()
+        self.unguarded = self._unguarded()
         self.events = sorted(self._events(), key=lambda event: event["at"])
 
     # What there is to see
@@ -262,10 +277,15 @@ class _Reading:
                 yield self._event(one.seen, lane, "released late", words, name, fence)
             case "write", "ok":
                 yield self._event(one.end, lane, "written", f"writes {one.value}", name, fence)
-            case ("enter" | "read" | "write"), "fail":
-                words = f"{one.verb}: refused, {with_fence[6:] or 'it'} is too old"
-                yield self._event(one.seen, lane, "refused", words, name, fence)
-            case ("enter" | "read"), _:
+            case (("enter" | "read" | "write"), "fail"):
+                highest = self.highest.get(one.op, 0)
+                below = (
+                    f" is below {self.fences.get(highest, highest)}" if highest else " is too old"
+                )
+                words = f"{one.verb}: refused,{with_fence[5:] or ' it'}{below}"
+                event = self._event(one.seen, lane, "refused", words, name, fence)
+                yield event | ({"highest": highest} if highest else {})
+            case (("enter" | "read"), _):
                 pass
             case verb, outcome if not math.isinf(one.seen):
                 words = f"{verb} {self._call(name)}: {outcome}{why}"
@@ -288,7 +308,7 @@ class _Reading:
         return LONG_NUMBER.sub(lambda one: str(self.fences.get(int(one[0]), one[0])), words)
 
     def verdict(self, shown: Sequence[_Window], prefix: str) -> list[dict[str, Any]]:
-        """All rulings; what went wrong names the part that shows it, if one does."""
+        """All rulings; what went wrong names the parts that show it."""
         return [
             {
                 "checker": ruling.checker,
@@ -299,7 +319,7 @@ class _Reading:
                     {
                         "at": _time(self.broken_at(one)),
                         "words": self._worded(one.message),
-                        "part": self._part_of(one, shown, prefix),
+                        "parts": self._parts_of(one, shown, prefix),
                     }
                     for one in sorted(ruling.violations, key=self.broken_at)[:VIOLATIONS_MAX]
                 ],
@@ -308,12 +328,13 @@ class _Reading:
             for ruling in self.report.rulings
         ]
 
-    def _part_of(self, one: Violation, shown: Sequence[_Window], prefix: str) -> str | None:
+    def _parts_of(self, one: Violation, shown: Sequence[_Window], prefix: str) -> list[str]:
         at, lock = self.broken_at(one), self._lock_of(one)
-        for number, window in enumerate(shown, 1):
-            if window.lock == lock and window.begin <= at <= window.end:
-                return f"{prefix}part-{number}"
-        return None
+        return [
+            f"{prefix}part-{number}"
+            for number, window in enumerate(shown, 1)
+            if window.lock == lock and window.begin <= at <= window.end
+        ]
 
     def broken_at(self, violation: Violation) -> float:
         """Since when it is so."""
@@ -329,33 +350,35 @@ class _Reading:
         regular: list[_Window] = []
         for name in self.names:
             regular += self._stretches(name)
-        regular.sort(key=lambda window: (window.begin, window.lock))
+        regular.sort(key=lambda window: window.begin)
         return [*self._around(regular), *regular] if len(regular) > 1 else regular
 
-    def _marks(self, lock: str) -> list[float]:
-        """The moments by which a history is cut: the grants of a lock, or else all that is done."""
+    def _marks(self, lock: str) -> list[tuple[float, str]]:
+        """By what a history is cut: the grants of a lock, or else all that is done, with whose."""
         mine = [one for one in self.operations if one.client in self.clients]
         grants = sorted(
-            one.end
+            (one.end, one.client)
             for one in mine
             if one.verb == "acquire" and one.outcome == "ok" and lock in ("", one.name)
         )
-        return grants or sorted(one.begin for one in mine) or [0.0]
+        return grants or sorted((one.begin, one.client) for one in mine) or [(0.0, "")]
 
     def _stretches(self, lock: str) -> list[_Window]:
         marks = self._marks(lock)
         asked = [
             one.begin for one in self.operations if one.verb == "acquire" and lock in ("", one.name)
         ]
-        begin = max(0.0, min([*asked, marks[0]]) - 0.1)
-        edges, count = [begin], 0
-        for mark in marks:
-            if count >= GRANTS_MAX or (count and mark - edges[-1] > SECONDS_MAX):
+        begin = max(0.0, min([*asked, marks[0][0]]) - 0.1)
+        edges, count, holders = [begin], 0, set[str]()
+        for mark, client in marks:
+            is_full = count >= GRANTS_MAX or len(holders | {client}) > CLIENTS_MAX
+            if count and (is_full or mark - edges[-1] > SECONDS_MAX):
                 edges.append(mark)
-                count = 0
+                held = [span for span in self.spans if span.kind == "holds"
+                        and span.begin < mark < span.end and lock in ("", span.lock)]  # fmt: skip
+                count, holders = 0, {span.lane for span in held}
             count += 1
-        if len(edges) > 1 and count <= 2:
-            edges.pop()  # too little for a part of its own
+            holders.add(client)
         edges.append(max(self.end, begin + 0.1))
         return [_Window(lock, one, other) for one, other in pairwise(edges)]
 
@@ -371,7 +394,7 @@ class _Reading:
             near = [one for one in found if one.lock == lock and one.begin < at < one.end]
             if near or len(found) >= AROUND_MAX:
                 continue
-            marks = self._marks(lock)
+            marks = [mark for mark, _ in self._marks(lock)]
             here = sum(mark <= at for mark in marks)
             begin = marks[max(0, here - BEFORE)]
             seen = [self.report.history[index].at for index in violation.events]
@@ -407,7 +430,8 @@ class _Reading:
     def part(self, window: _Window) -> dict[str, Any]:
         """The trace of a window, without its digest."""
         begin, end = window.begin, window.end
-        spans = [span for span in self.spans if self._is_in(span, window)]
+        near = self.spans[: bisect_left(self.spans, end, key=lambda span: span.begin)]
+        spans = [span for span in near if span.end > begin and self._is_about(span.lock, window)]
         clients, missing = self._who(window, spans)
         registers = self._registers(window)
         servers = [name for name in self.report.servers if name in self.report.states] or [
@@ -425,10 +449,9 @@ class _Reading:
         spans = [span for span in spans if span.lane in shown]
         events = [
             {key: value for key, value in one.items() if key != "name"} | {"at": _time(one["at"])}
-            for one in self.events
-            if begin <= one["at"] <= end and one["lane"] in shown
-            and self._is_about(one["name"], window)
-        ]  # fmt: skip
+            for one in self._events_of(window)
+            if one["lane"] in shown and self._is_about(one["name"], window)
+        ]
         states = {name: self._client_states(name, spans, window) for name in clients}
         states |= {name: _cut(self.report.states.get(name, ()), window) for name in servers}
         states |= {lane: _cut(seen, window) for lane, seen in registers.items()}
@@ -471,14 +494,20 @@ class _Reading:
             },
         }
 
-    def _is_in(self, span: _Span, window: _Window) -> bool:
-        is_near = span.begin <= window.end and span.end >= window.begin
-        return is_near and self._is_about(span.lock, window)
-
     def _is_about(self, name: str, window: _Window) -> bool:
         """Whether what has a name belongs to the lock of a window: what has none does."""
         base = name.partition("#")[0]
         return not window.lock or not name or base == window.lock or base not in self.names
+
+    def _events_of(self, window: _Window) -> list[dict[str, Any]]:
+        """Those from its beginning until before its end, where the next may begin."""
+        places = [
+            bisect_left(self.events, at, key=lambda event: event["at"])
+            for at in (window.begin, window.end)
+        ]
+        if window.end >= self.end:
+            places[1] = len(self.events)
+        return self.events[places[0] : places[1]]
 
     def _who(self, window: _Window, spans: Sequence[_Span]) -> tuple[list[str], list[str]]:
         """The clients of a part, and what is said of those that are left out."""
@@ -498,12 +527,12 @@ class _Reading:
         took_part = [name for name in self.clients if ranks[name] < 9]
         chosen = sorted(took_part, key=lambda name: ranks[name])[:CLIENTS_MAX]
         missing = len(took_part) - len(chosen)
-        words = [f"{missing} more clients that took part here"] if missing else []
+        waited = all(ranks[name] == 3 for name in took_part if name not in chosen)
+        which = "that only waited here" if waited else "that took part here"
+        words = [f"{missing} more clients {which}"] if missing else []
         return [name for name in took_part if name in chosen] or self.clients[:1], words
 
-    def _client_states(
-        self, name: str, spans: Sequence[_Span], window: _Window
-    ) -> list[list[Any]]:
+    def _client_states(self, name: str, spans: Sequence[_Span], window: _Window) -> list[list[Any]]:
         mine = [one for one in spans if one.lane == name and one.kind in ("frozen", "down")]
         moments = {window.begin} | {at for one in mine for at in (one.begin, one.end)}
         found: list[list[Any]] = []
@@ -512,33 +541,40 @@ class _Reading:
             found.append([_time(at), {"up": "down" not in now, "frozen": "frozen" in now}])
         return found
 
-    def _registers(self, window: _Window) -> dict[str, list[tuple[float, dict[str, Any]]]]:
-        """The states of what the lock guards, by the names of their lanes."""
+    def _touched(self) -> tuple[dict[str, _States], dict[int, int]]:
+        """The states of each register; for each operation that it refused, the highest fence."""
         touched = sorted(
             (one for one in self.operations if one.verb in TOUCHES
              and one.client in self.clients and not math.isinf(one.end)),
             key=lambda one: one.end,
         )  # fmt: skip
-        names = [name for name in dict.fromkeys(one.name for one in touched)
-                 if self._is_about(name, window)][:REGISTERS_MAX]  # fmt: skip
-        found: dict[str, list[tuple[float, dict[str, Any]]]] = {}
-        for name in names:
-            now = {"value": "", "mark": 0, "writes": 0, "refused": 0}
-            seen = [(0.0, now)]
-            for one in touched:
-                if one.name == name and (after := _after(now, one)) != now:
-                    now = after
-                    seen.append((one.end, now))
-            found[self._lane("with a guard" if self.report.losses else "", name, names)] = seen
-        for name in dict.fromkeys(one.name for one in self.report.losses):
-            if self._is_about(name, window) and len(found) < 2 * REGISTERS_MAX:
-                now = {"value": "", "mark": 0, "writes": 0, "refused": 0, "lost": 0}
-                seen = [(0.0, now)]
-                for event in self.report.losses:
-                    if event.name == name:
-                        now = now | {"lost": int(now["lost"]) + 1}
-                        seen.append((event.at, now))
-                found[self._lane("no guard", name, names)] = seen
+        found: dict[str, _States] = {}
+        highest: dict[int, int] = {}
+        for one in touched:
+            seen = found.setdefault(one.name, [(0.0, dict(UNTOUCHED))])
+            after = _after(seen[-1][1], one)
+            if after != seen[-1][1]:
+                seen.append((one.end, after))
+            if one.outcome == "fail":
+                highest[one.op] = after["mark"]
+        return found, highest
+
+    def _unguarded(self) -> dict[str, _States]:
+        found: dict[str, _States] = {}
+        for event in self.report.losses:
+            seen = found.setdefault(event.name, [(0.0, UNTOUCHED | {"lost": 0})])
+            lost: int = seen[-1][1]["lost"]
+            seen.append((event.at, seen[-1][1] | {"lost": lost + 1, "by": event.client}))
+        return found
+
+    def _registers(self, window: _Window) -> dict[str, _States]:
+        """The states of what the lock guards, by the names of their lanes."""
+        guarded = "guarded" if self.report.losses else ""
+        found: dict[str, _States] = {}
+        for kind, known in ((guarded, self.registers), ("unguarded", self.unguarded)):
+            names = [name for name in sorted(known) if self._is_about(name, window)]
+            for name in names[:REGISTERS_MAX]:
+                found[self._lane(kind, name, names)] = known[name]
         return found
 
     def _lane(self, kind: str, name: str, names: Sequence[str]) -> str:
@@ -560,7 +596,9 @@ class _Reading:
             {"read": "to read", "write": "to write"}.get(span.role, ""),
         ]
         words = ", ".join(filter(None, about))
-        return found | ({"fence": span.fence} if span.fence else {}) | ({"of": words} if words else {})
+        return (
+            found | ({"fence": span.fence} if span.fence else {}) | ({"of": words} if words else {})
+        )
 
     def _has_many(self) -> bool:
         return len({lock.name for lock in self.locks}) > 1
@@ -569,13 +607,14 @@ class _Reading:
 def _after(state: Mapping[str, Any], one: Operation) -> dict[str, Any]:
     """A register after an operation."""
     if one.outcome == "fail":
-        return {**state, "refused": state["refused"] + 1}
+        return {**state, "refused": state["refused"] + 1, "by": one.client}
     if one.outcome != "ok":
         return dict(state)
     mark = max(state["mark"], one.fence)
     if one.verb != "write":
         return {**state, "mark": mark}
-    return {**state, "mark": mark, "writes": state["writes"] + 1, "value": str(one.value)}
+    return {**state, "mark": mark, "writes": state["writes"] + 1, "value": str(one.value),
+            "by": one.client}  # fmt: skip
 
 
 def _clients(history: History, servers: Sequence[str]) -> list[str]:

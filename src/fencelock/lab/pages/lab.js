@@ -2,17 +2,18 @@
 import { effect, html, render, useEffect, useRef } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
+import { Facts, Parts, RunVerdict } from "./run.js";
 import { Share, ShareButton } from "./share.js";
 import { fenceOf, seconds, spansAt, stateOf, worded } from "./moment.js";
-import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
+import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, run, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
 
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
 
 function Head() {
   return html`<header class="top">
     <span class="brand"><img src=${document.querySelector("link[rel=icon]").href} alt="" width="22" height="22" /> Fencelock lab</span>
-    ${all.value.length > 1 && html`<label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>`}
-    <span class="grow"></span><span class="quiet version">${version.value}</span><${ShareButton} /><${Theme} />
+    ${!run.value && all.value.length > 1 && html`<label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>`}
+    <span class="grow"></span><span class="quiet version">${version.value}</span>${!run.value && html`<${ShareButton} />`}<${Theme} />
   </header>`;
 }
 
@@ -38,14 +39,15 @@ function processNow(shown, lane) {
 
 function serverNow(played, lane) {
   const { holder, until, queue = [], clock = 0, up, frozen } = stateOf(played, lane.name, at.value);
-  const left = until === null ? Infinity : until - at.value, lasts = holder && left > 0;
-  const words = up === false ? "down" : lasts ? `lock of ${holder}${left === Infinity ? ", no end" : `, ${seconds(left, 1)} left`}` : "lock is free";
+  const left = until === null || until === undefined ? Infinity : until - at.value, lasts = holder && left > 0;
+  const words = up === false ? "down" : lasts ? `lock of ${holder}${until === undefined ? "" : left === Infinity ? ", no end" : `, ${seconds(left, 1)} left`}` : "lock is free";
   const more = [queue.length && `queue: ${queue.join(", ")}`, Math.abs(clock) > 0.005 && `clock ${clock > 0 ? "+" : ""}${Number(clock.toFixed(2))} s`, frozen && "frozen"];
   return [words, more.filter(Boolean).join(" · ")];
 }
 
 function resourceNow(played, lane) {
-  const { value, mark, refused } = stateOf(played, lane.name, at.value);
+  const { value, mark, refused, lost } = stateOf(played, lane.name, at.value);
+  if (lost !== undefined) return [lost ? `updates were lost ${lost} ${lost === 1 ? "time" : "times"}` : "nothing lost yet", ""];
   return [value ? `= ${value}` : "empty", [mark ? `highest fence ${fenceOf(played, mark)}` : "", refused ? `${refused} refused` : ""].filter(Boolean).join(" · ")];
 }
 
@@ -107,7 +109,7 @@ function Events() {
 function App() {
   return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value}</p>`}
     ${notice.value && html`<p class="banner" role="status">${notice.value} <button class="plain" onClick=${() => { notice.value = ""; }}>Close</button></p>`}
-    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Story} /><div class="below"><${Verdict} /><${Events} /></div></main>`}`;
+    ${trace.value && scenario.value && html`<main>${run.value ? html`<${Facts} /><${Parts} />` : html`<${Share} /><${Title} />`}<${Stage} /><${Chart} /><${Controls} />${!run.value && html`<${Story} />`}<div class="below">${run.value ? html`<${RunVerdict} />` : html`<${Verdict} />`}<${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };
@@ -123,7 +125,7 @@ addEventListener("keydown", (event) => {
   KEYS[event.key]();
 });
 
-effect(() => { document.title = scenario.value ? `${scenario.value.title} · Fencelock lab` : "Fencelock lab"; });
+effect(() => { document.title = scenario.value ? `${run.value ? trace.value.title : scenario.value.title} · Fencelock lab` : "Fencelock lab"; });
 begin();
 const root = document.getElementById("app");
 root.replaceChildren();
