@@ -25,7 +25,7 @@ FIRST_FENCE = 33
 LONG_NUMBER = re.compile(r"\d{8,}")
 CLIENTS_MAX = 8
 """Clients of one part, so many of whom hold the lock in it: each has a color of its own."""
-MESSAGES_MAX = 600
+MESSAGES_MAX = 1500
 REGISTERS_MAX = 3
 GRANTS_MAX = 24
 """Grants of one part."""
@@ -529,7 +529,7 @@ class _Reading:
         missing = len(took_part) - len(chosen)
         waited = all(ranks[name] == 3 for name in took_part if name not in chosen)
         which = "that only waited here" if waited else "that took part here"
-        words = [f"{missing} more clients {which}"] if missing else []
+        words = [f"{missing} more {'client' if missing == 1 else 'clients'} {which}"] if missing else []
         return [name for name in took_part if name in chosen] or self.clients[:1], words
 
     def _client_states(self, name: str, spans: Sequence[_Span], window: _Window) -> list[list[Any]]:

@@ -119,7 +119,7 @@ function Picture({ played, lanes, x, width, height }) {
   return html`
     ${ticks.map((tick) => html`<line class="grid" x1=${x(tick)} x2=${x(tick)} y1=${TOP} y2=${height - AXIS + 4} /><text class="tick" x=${x(tick)} y=${height - 10} text-anchor=${x(tick) < 14 ? "start" : "middle"}>${Number(tick.toFixed(2))}${tick === ticks[0] ? " s" : ""}</text>`)}
     ${lanes.map((lane) => html`<line class="base" x1="0" x2=${width} y1=${lane.y + lane.height - 1} y2=${lane.y + lane.height - 1} />`)}
-    ${played.messages.map((one) => html`<${Message} one=${one} lanes=${named} x=${x} />`)}
+    <g class=${played.messages.length > width / 4 ? "dense" : ""}>${played.messages.map((one) => html`<${Message} one=${one} lanes=${named} x=${x} />`)}</g>
     ${violations.value.map((one) => html`<g class="broken"><title>${worded(played, one.words)}</title><line x1=${x(one.at)} x2=${x(one.at)} y1="0" y2=${height - AXIS + 4} /><path d=${`M${x(one.at) - 6} 0h12l-6 9z`} /></g>`)}
     ${lanes.map((lane) => html`<${LANES[lane.kind]} key=${lane.name} lane=${lane} played=${played} x=${x} width=${width} />`)}`;
 }
