@@ -32,7 +32,8 @@ class ObservedRun(Run):
 
     def _network(self, simulation: Simulation) -> Network:
         self.recorder = Recorder(simulation)
-        return ObservedNetwork(simulation, self.plan.conditions, self.recorder, _described)
+        told = describe if self.name in ("redis", "redlock") else _measured
+        return ObservedNetwork(simulation, self.plan.conditions, self.recorder, told)
 
     def _watcher(self, observer: Observer) -> Callable[[], object]:
         def look() -> None:
@@ -64,12 +65,9 @@ class ObservedRun(Run):
         return next(filter(None, known), "somebody")
 
 
-def _described(what: object) -> str:
-    """What is sent, in words where there are some."""
-    try:
-        return describe(what)
-    except (ValueError, TypeError, AttributeError, IndexError):
-        return type(what).__name__
+def _measured(what: object) -> str:
+    """What is sent in a protocol that has no words here."""
+    return f"{len(what)} bytes" if isinstance(what, bytes) else type(what).__name__
 
 
 def parts_of(backend: str, plan: Plan, command: str, date: str, guarded: bool = True) -> list[Part]:
