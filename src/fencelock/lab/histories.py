@@ -88,6 +88,8 @@ class _Window(NamedTuple):
     end: float
     about: str = ""
     """The question whose answer was no here."""
+    at: float = 0.0
+    """And since when."""
 
 
 def parts(report: Report, bytes_max: int = BYTES_MAX, prefix: str = "") -> list[Part]:
@@ -105,7 +107,7 @@ def parts(report: Report, bytes_max: int = BYTES_MAX, prefix: str = "") -> list[
         if made and size > bytes_max:
             break
         made.append((window, data))
-    made.sort(key=lambda one: (not one[0].about, "" if one[0].about else one[0].lock))
+    made.sort(key=lambda one: (not one[0].about, _natural("" if one[0].about else one[0].lock)))
     shown = [window for window, _ in made]
     left_out, verdict = _left_out(shown, windows, bytes_max), reading.verdict(shown, prefix)
     found: list[Part] = []
@@ -163,6 +165,7 @@ class _Reading:
         self.operations = history.operations()
         self.clients = _clients(history, report.servers)
         self.locks = list(locks(history))
+        self.troubles = Troubles(history, EXACT)
         self.spells = list(self._spells())
         self.spans = sorted(self._spans(), key=lambda span: span.begin)
         seen = {one.fence for one in self.operations if one.verb == "acquire"} - {0}
@@ -185,12 +188,10 @@ class _Reading:
         return self.report.names.get(name, name)
 
     def _spans(self) -> Iterator[_Span]:
-        troubles = Troubles(self.report.history, EXACT)
         yield from self.spells
         for one in self.operations:
             if one.verb in WAITS and one.client in self.clients:
-                dead = troubles.crash_after(one.client, one.begin)
-                end = min(one.seen, dead, self.end)
+                end = min(one.seen, self._died(one), self.end)
                 yield _Span(one.client, "waits", one.begin, end, one.name)
         for lock in self.locks:
             for tenure in lock.tenures:
@@ -200,6 +201,10 @@ class _Reading:
                 wrong = max(self._gone(tenure, lock.tenures), tenure.granted_at)
                 if wrong < over:
                     yield _Span(tenure.client, "believes wrongly", wrong, over, *held)
+
+    def _died(self, one: Operation) -> float:
+        """When the client of an operation was killed after it had begun, if it was."""
+        return self.troubles.crash_after(one.client, one.begin)
 
     def _gone(self, tenure: Tenure, all_of_it: Sequence[Tenure]) -> float:
         """When a tenure had ended: by a word, or because another was granted what it excludes."""
@@ -235,7 +240,7 @@ class _Reading:
     def _events(self) -> Iterator[dict[str, Any]]:
         many = len({lock.name for lock in self.locks}) > 1
         for one in self.operations:
-            if one.client in self.clients:
+            if one.client in self.clients and one.seen <= self._died(one):
                 what = self._call(one.name) if many or not one.name else "the lock"
                 yield from self._told(one, what)
         known = {*self.clients, *self.report.servers}
@@ -401,28 +406,22 @@ class _Reading:
             begin = max(min([begin, *seen]), at - SECONDS_MAX / 2) - 0.05
             end = marks[min(len(marks) - 1, here + AFTER)]
             end = min(max(end, at + 0.5), at + SECONDS_MAX / 2, max(self.end, at + 0.1))
-            found.append(_Window(lock, max(0.0, begin), end, question))
+            found.append(_Window(lock, max(0.0, begin), end, question, at))
         return found
 
     def _lock_of(self, violation: Violation) -> str:
         if self.names == [""]:
             return ""
-        names = [self.report.history[index].name.partition("#")[0] for index in violation.events]
-        return next((name for name in names if name in self.names), self.names[0])
+        names = [self.report.history[index].name for index in violation.events]
+        names += [one.name for one in self.report.losses if one.at == violation.at]
+        bases = [name.partition("#")[0] for name in names]
+        return next((name for name in bases if name in self.names), self.names[0])
 
     def called(self, window: _Window) -> str:
         """What a part is called."""
         lock = f"{self._call(window.lock)}, " if window.lock else ""
         if window.about:
-            (at,) = [
-                self.broken_at(one)
-                for ruling in self.report.rulings
-                for one in ruling.violations
-                if ruling.question == window.about
-                and self._lock_of(one) == window.lock
-                and window.begin < self.broken_at(one) <= window.end
-            ][:1]
-            return f"{lock}around {at:.2f} s: {window.about}"
+            return f"{lock}around {window.at:.2f} s: {window.about}"
         return f"{lock}{window.begin:.1f} to {window.end:.1f} s"
 
     # Parts

@@ -64,7 +64,7 @@ function Server({ lane, played, x }) {
   return html`
     ${keepings(played, lane.name).map((one) => {
       const until = one.until === null ? "without an end" : one.until === undefined ? "" : `until ${seconds(one.until, 1)}`;
-      return html`<${Bar} x=${x(one.from)} to=${x(one.to)} y=${lane.y + 3} height=${20} look=${`keeps ${hue(played, one.holder)}`} words=${[`for ${one.holder}, ${until}`, `for ${one.holder}`, one.holder]} title=${`${lane.name} keeps the lock for ${one.holder} ${until}`} />`;
+      return html`<${Bar} x=${x(one.from)} to=${x(one.to)} y=${lane.y + 3} height=${20} look=${`keeps ${hue(played, one.holder)}`} words=${[...until ? [`for ${one.holder}, ${until}`] : [], `for ${one.holder}`, one.holder]} title=${`${lane.name} keeps the lock for ${one.holder} ${until}`} />`;
     })}
     ${mine.filter((one) => one.kind !== "cut").map((one) => html`<${Bar} x=${x(one.from)} to=${x(one.to)} y=${lane.y + 25} height=${13} look=${one.kind} words=${one.kind === "frozen" ? ["❄ frozen", "❄"] : ["✕ down", "✕"]} title=${`${lane.name} is ${one.kind}: ${seconds(one.from)} to ${seconds(one.to)}`} />`)}
     ${mine.filter((one) => one.kind === "cut").map((one) => html`<line class="cut" x1=${x(one.from)} x2=${x(one.to)} y1=${lane.y + 38} y2=${lane.y + 38}><title>cut off</title></line>`)}
