@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .SUFFIXES:
-.PHONY: help run servers test test-all torture check format bench build lock clean
+.PHONY: help run lab docs servers test test-all torture check format bench build lock clean
 
 
 help:  ## list the targets
@@ -36,6 +36,12 @@ help:  ## list the targets
 
 run: $(VENV)/.package  ## run the demo; UNSAFE=1 takes the fence away
 	$(PY) -m fencelock.demo $(if $(UNSAFE),--unsafe)
+
+lab: $(VENV)/.dev  ## open the lab: freeze processes, cut networks, and see what the lock does
+	$(PY) -m fencelock lab
+
+docs: $(VENV)/.dev  ## play the scenarios in docs/lab again, and take the picture of the README
+	$(PY) -m tests.lab.documents
 
 test: $(VENV)/.dev servers  ## run the tests; PYTEST_ARGS="..." is passed on, JOBS=1 runs one at a time
 	$(PY) -m tests.run -rs -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)

@@ -65,6 +65,7 @@ def test_the_store_refuses_the_late_write(start: Start, tmp_path: Path) -> None:
     workers = len({worker for _, _, worker, _ in sales})
     assert f"6 seats booked by {workers} workers, " in output
     assert ", no seat sold twice." in output
+    assert output.splitlines()[-1].endswith("in time: fencelock lab")
     assert re.search(rf"{late['worker']} +{late['fence']}  REFUSED: ", output)
     assert re.search(rf"{late['worker']} +{late['fence']}  its lease is lost: ", output)
     check_logs(kept, 4)

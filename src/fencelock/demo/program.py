@@ -25,6 +25,7 @@ from .worker import LOCK, TTL_S, create
 
 SEATS_MAX = 200
 WORKERS_MIN, WORKERS_MAX = 2, 32  # one is frozen, another takes over
+LAB = "Freeze a process yourself, and go back and forth in time: fencelock lab"
 COLORS: dict[Tone, str] = {
     "plain": "",
     "faint": "\033[2m",
@@ -140,5 +141,6 @@ def report(plan: Plan, verdict: Verdict, timeline: Timeline, file: Path | None) 
         timeline.say("This is NOT what the demo set out to show:", "bad")
         for what in verdict.missing:
             timeline.say(f"  {what}", "bad")
+    timeline.say(f"\n{LAB}", "faint")
     if file is not None:
         file.write_text(json.dumps(verdict.facts, indent=2) + "\n", encoding="utf-8")

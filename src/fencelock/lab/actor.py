@@ -266,8 +266,15 @@ class Process:
 
     def state(self) -> dict[str, Any]:
         """Where it is in its script, and what it believes."""
-        until = self.client.believed_until()
-        return {
+        until, voted = self.client.believed_until(), self.client.voted()
+        votes: dict[str, Any] = {}
+        if voted is not None:
+            valid = voted.valid_until
+            votes = {
+                "votes": voted.servers, "needed": voted.needed,
+                "valid_until": None if valid is None else round(valid, ROUND),
+            }  # fmt: skip
+        return votes | {
             "line": self.line,
             "believes_until": None if until is None or math.isinf(until) else round(until, ROUND),
             "believes": until is not None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._client.client import Core
 from .._client.hold_state import HoldState
@@ -20,6 +20,19 @@ from ..sim.network import Host
 from ..sim.world import SimWorld
 from .script import Statement
 from .servers import Servers
+
+if TYPE_CHECKING:
+    from ..sim.votes import Votes
+
+
+class Voted(NamedTuple):
+    """The votes of a round under way, or of what is held."""
+
+    servers: list[str]
+    """Those that have granted."""
+    needed: int
+    valid_until: float | None
+    """Until when, in true time, the client takes its votes for valid, once it has enough."""
 
 
 class Client(ABC):
@@ -48,6 +61,10 @@ class Client(ABC):
 
     def believed_until(self) -> float | None:
         """Until when, in true time, it believes that it holds the lock; None if it does not."""
+        return None
+
+    def voted(self) -> Voted | None:
+        """How its servers have voted; None where they do not."""
         return None
 
     def crash(self) -> Engine | None:
@@ -104,6 +121,7 @@ class FencelockClient(Client):
         self._host = host
         self._lost = lost
         self._hold: HoldState | None = None
+        self._votes: Votes | None = None
         self._core: Core[_Lease] = Core(world, self._engine, self._lease)
 
     def _engine(self) -> Engine:
@@ -116,10 +134,16 @@ class FencelockClient(Client):
             return answer
 
         engine.acquire = acquire
+        self._votes = self._servers.votes(self._world, engine)
         return engine  # type: ignore[no-any-return]
 
     def _lease(self, core: Core[_Lease], hold: HoldState) -> _Lease:
-        hold.hook = lambda: self._lost(hold.grant.fence)
+        def lost() -> None:
+            if self._votes is not None:
+                self._votes.forget()
+            self._lost(hold.grant.fence)
+
+        hold.hook = lost
         return _Lease(hold)
 
     async def open(self) -> None:
@@ -157,6 +181,14 @@ class FencelockClient(Client):
             return None
         until = self._world.true_time(hold.valid_until())
         return until if until > self._world.simulation.now else None
+
+    def voted(self) -> Voted | None:
+        votes = self._votes
+        if votes is None:
+            return None
+        until = votes.valid_until
+        until = None if until is None else self._world.true_time(until)
+        return Voted(votes.granted(), votes.needed, until)
 
     def crash(self) -> Engine | None:
         return self._core.engine if self._world.edge is not None else None

@@ -152,11 +152,12 @@ def read(raw: object) -> Document:
     top = _Value(chosen(top.mapping()), "")
     top.only(
         "v", "title", "about", "seed", "until", "engine", "actors", "resource", "network",
-        "faults", "steps", "expect",
+        "faults", "steps", "expect", "quiz",
     )  # fmt: skip
     if top.get("v").raw != 1:
         raise UsageError(f"v: this is version 1 of documents, not {top.get('v').raw!r}")
     top.get("about").text("")
+    _check_quiz(top.get("quiz"))
     until = top.get("until").number(0.001, TIME_MAX_S)
     kind, servers = _servers(top.get("engine"))
     resource, guard = _resource(top.get("resource"))
@@ -260,7 +261,7 @@ def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
                 "would be waited for"
             )
         held = {"acquire": number, "release": 0}.get(statement.verb, held)
-    if not any(one.verb == "acquire" for one in script) and client != "none":
+    if script and not any(one.verb == "acquire" for one in script) and client != "none":
         raise UsageError(f"{where}.script: nothing is acquired; say client none if that is meant")
     choices = {part: recipe.get(part).choice(*known) for part, known in RECIPES.items()}
     return Actor(name, cast("Client", client), script, choices)
@@ -348,6 +349,17 @@ def _step(step: _Value, actors: set[str], until: float) -> Step:
         if name not in actors or what != "fence":
             raise UsageError(f"{step.where}.say: {{{place}}} is unknown; {{A.fence}} is that of A")
     return Step(step.get("at").number(0.0, until), say)
+
+
+def _check_quiz(quiz: _Value) -> None:
+    """Check a riddle: the switch that is hidden, and for each of its choices what is said of it."""
+    quiz.only("switch", "answers")
+    if quiz.raw is not None:
+        quiz.get("switch").text()
+    for answer in quiz.get("answers").entries().values():
+        answer.only("say", "because")
+        answer.get("say").text()
+        answer.get("because").text()
 
 
 def _expect(expect: _Value) -> Mapping[str, Any] | None:

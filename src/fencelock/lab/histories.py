@@ -172,6 +172,12 @@ class _Reading:
         long = any(fence >= 10**7 for fence in seen)
         self.fences = {f: n for n, f in enumerate(sorted(seen), FIRST_FENCE)} if long else {}
         self.names = self._groups()
+        self.told_of = {
+            int(number)
+            for ruling in report.rulings
+            for one in sorted(ruling.violations, key=self.broken_at)[:VIOLATIONS_MAX]
+            for number in LONG_NUMBER.findall(one.message)
+        }
         self.registers, self.highest = self._touched()
         self.unguarded = self._unguarded()
         self.events = sorted(self._events(), key=lambda event: event["at"])
@@ -458,6 +464,7 @@ class _Reading:
         fences = {span.fence for span in spans} | {
             state.get("mark", 0) for lane in registers for _, state in states[lane]
         }
+        fences |= self.told_of
         messages = [
             dict(one)
             for one in self.report.messages

@@ -19,6 +19,7 @@ from .. import __version__
 from ..errors import FencelockError
 from ..web.files import File, of_page
 from . import scenarios as builtin
+from .palette import palette
 from .recorded import exported
 from .universe import played
 
@@ -42,7 +43,8 @@ class PageServer(ThreadingHTTPServer):
             {"name": name, "own": name not in known, "document": one}
             for name, one in scenarios.items()
         ]
-        self.scenarios = {"first": first, "version": __version__, "scenarios": listed}
+        facts: dict[str, Any] = {"first": first, "version": __version__, "faults": palette()}
+        self.scenarios = facts | {"scenarios": listed}
         self.playing = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -14,6 +14,7 @@ from .. import __version__
 from ..errors import FencelockError, UsageError
 from ..web.bundle import one_file
 from .document import combinations
+from .palette import palette
 from .universe import object_of, played
 
 SIZE_MAX = 400_000
@@ -40,7 +41,8 @@ def recorded_page(
             "most; set some of the switches first"
         )
     first = {"choices": dict(choices or {}), "edits": dict(edits or {})}
-    facts = {"name": name, "own": own, "version": __version__, "document": document, **first}
+    facts: dict[str, Any] = {"name": name, "own": own, "document": document, **first}
+    facts |= {"version": __version__, "faults": palette()}
     page = ""
     for with_variants in (True, False):
         plays = list(_plays(document, first["edits"], with_variants))
@@ -74,17 +76,19 @@ def _plays(
     document: Mapping[str, Any], edits: Mapping[str, Any], with_variants: bool
 ) -> Iterator[dict[str, Any]]:
     for choices in combinations(document):
-        for changed in ({}, edits) if edits else ({},):
-            call = {"document": document, "switches": choices, "edits": changed}
+        changes: list[Mapping[str, Any]] = [{}, edits] if edits else [{}]
+        for changed in changes:
+            call: dict[str, Any] = {"document": document, "switches": choices, "edits": changed}
             universe = {"choices": choices, "edits": changed}
             trace = played(call)
-            possible = trace["variants"] if with_variants else []
-            trace["variants"] = []
+            possible: list[dict[str, Any]] = trace["variants"] if with_variants else []
+            kept: list[dict[str, Any]] = []
+            trace["variants"] = kept
             yield {**universe, "variant": {}, "trace": trace}
             for one in possible:
                 try:
                     other = played({**call, "variant": one["variant"]})
                 except FencelockError:
                     continue  # more happens in it than may
-                trace["variants"].append(one)
+                kept.append(one)
                 yield {**universe, "variant": one["variant"], "trace": other}

@@ -17,6 +17,7 @@ from .recorder import ObservedNetwork
 
 if TYPE_CHECKING:
     from ..sim.model_redis import Sight
+    from ..sim.votes import Votes
 
 REQUEST_TIMEOUT_S = 3.0  # of a client of the store
 ROUND = 6
@@ -38,6 +39,10 @@ class Servers(ABC):
     @abstractmethod
     def engine(self, world: SimWorld, host: Host) -> Engine:
         """A new engine of the package, with the options it has when none are given."""
+
+    def votes(self, world: SimWorld, engine: Engine) -> Votes | None:
+        """What the engine of a process counts, where servers vote on a lock."""
+        return None
 
     @abstractmethod
     def kept(self, number: int) -> tuple[str, float | None, list[str]]:
@@ -111,6 +116,11 @@ class RedisServers(Servers):
         self.give_edge(world, host)
         hosts = tuple((node.name, PORT) for node in self.hosts)
         return find(self._kind)(world, Address(self._kind, hosts))
+
+    def votes(self, world: SimWorld, engine: Engine) -> Votes | None:
+        from ..sim.votes import Votes
+
+        return Votes(world.edge, engine) if self._kind == "redlock" else None
 
     def give_edge(self, world: SimWorld, host: Host) -> None:
         """Let the connections of a process go over the network of the play."""

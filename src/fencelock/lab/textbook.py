@@ -10,7 +10,7 @@ from ..sim.edge import SimConnection
 from ..sim.network import Host
 from ..sim.world import SimWorld
 from ..world import Job, sleep
-from .clients import Client
+from .clients import Client, Voted
 from .document import Actor
 from .script import Statement
 from .servers import PORT, RedisServers, Servers
@@ -41,6 +41,8 @@ class TextbookClient(Client):
         self._key = self._token = ""
         self._ttl: float | None = None
         self._until: float | None = None
+        self._won: list[str] = []
+        """The servers of several that have set the key in this round."""
         self._watchdog: Job | None = None
 
     async def open(self) -> None:
@@ -81,18 +83,20 @@ class TextbookClient(Client):
             granted = await self._set(nodes[0])
             self._until = float("inf") if granted else None
             return granted
-        began_us, won = self._world.wall_us(), 0
+        began_us, self._won = self._world.wall_us(), []
         for node in nodes:
             try:
-                won += await self._set(node)
+                if await self._set(node):
+                    self._won = [*self._won, node]
             except FencelockError:
                 pass  # as the page has it: the next one
         ttl = self._ttl or DEFAULT_TTL_S
         spent = (self._world.wall_us() - began_us) / 1e6
         validity = ttl - spent - (ttl * CLOCK_DRIFT + DRIFT_MIN_S)
-        if won > len(nodes) // 2 and validity > 0:
+        if len(self._won) > len(nodes) // 2 and validity > 0:
             self._until = self._world.simulation.now + validity
             return True
+        self._won = []
         await self._delete_everywhere()
         return False
 
@@ -132,7 +136,7 @@ class TextbookClient(Client):
             raise LeaseLost(f"{self._key!r} has another value by now")
 
     async def release(self) -> bool:
-        self._until = None
+        self._until, self._won = None, []
         return await self._delete_everywhere() > len(self._servers.hosts) // 2
 
     async def _delete_everywhere(self) -> int:
@@ -158,3 +162,7 @@ class TextbookClient(Client):
 
     def believed_until(self) -> float | None:
         return self._until
+
+    def voted(self) -> Voted | None:
+        nodes = len(self._servers.hosts)
+        return None if nodes == 1 else Voted(self._won, nodes // 2 + 1, self._until)

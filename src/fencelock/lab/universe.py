@@ -1,9 +1,9 @@
 """A universe: a document, how its switches stand, what was changed in it, and what is varied.
 
-A call is ``{"document": ..., "switches": {...}, "edits": {"faults": [...], "scripts": {"A": [...]}},
-"variant": {...}}``, and all but the document may be left out. Switches are set first. An edit
-replaces all faults, or the whole script of an actor. What a document says and expects is about the
-play without edits: it is left out then.
+A call is ``{"document": ..., "switches": {...}, "edits": {"faults": [...], "scripts": {"A":
+[...]}}, "variant": {...}}``, and all but the document may be left out. Switches are set first. An
+edit replaces all faults, or the whole script of an actor. What a document says and expects is about
+the play without edits: it is left out then.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, cast
 from ..errors import UsageError
 from .document import chosen
 from .player import play
-from .variant import varied, variants
+from .variant import variants, varied
 
 FIELDS = ("document", "switches", "edits", "variant")
 
 
 def played(call: object) -> dict[str, Any]:
-    """Play what is called for: the data of the trace, the document that was played, its variants."""
+    """Play what is called for: the data of the trace, what was played, and its variants."""
     fields = object_of(call, "", *FIELDS)
     raw = object_of(fields.get("document"), "document")
     switches = _texts(fields.get("switches", {}), "switches")

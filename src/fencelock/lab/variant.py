@@ -1,7 +1,7 @@
 """The same document with other clients, or over another engine, to be compared with it.
 
-A variant is ``{}``, ``{"clients": "textbook"}`` or ``{"engine": "zookeeper"}``. What a document says
-and expects is about the document itself: a variant has neither.
+A variant is ``{}``, ``{"clients": "textbook"}`` or ``{"engine": "zookeeper"}``. What a document
+says and expects is about the document itself: a variant has neither.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ class Edge:
         self.network = network
         self.host = host
         self.nodes = nodes
+        self.on_broadcast: Callable[[Broadcast], object] | None = None
+        """Told of each request to several nodes, if somebody looks on."""
 
 
 class SimNode(NodeConnection):
@@ -59,6 +61,8 @@ class SimFanout(Fanout[SimNode]):
         broadcast = Broadcast(len(self._nodes), request, cast, kept_until)
         settled = Flag()
         broadcast.wake = settled.set
+        if self._edge.on_broadcast is not None:
+            self._edge.on_broadcast(broadcast)
         try:
             self._begin(broadcast, only)
             if not broadcast.settled:

@@ -1,7 +1,10 @@
 // All lanes over one axis of time, which is the scrubber as well.
 import { effect, html, useEffect, useRef, useSignal } from "ui";
-import { fenceOf, keepings, marks, seconds, stateOf, touches, worded } from "./moment.js";
-import { add, at, go, playing, run, start, trace, violations } from "./store.js";
+import { Chips, rowsOf, target } from "./chips.js";
+import { second } from "./compare.js";
+import { fenceOf, TrueFences, worded } from "./fence.js";
+import { keepings, marks, seconds, stateOf, touches } from "./moment.js";
+import { add, at, brokenIn, go, here, playing, run, start, trace } from "./store.js";
 
 const HEIGHTS = { client: 56, server: 40, resource: 68 }, AXIS = 30, TOP = 6, END = 14;
 
@@ -94,6 +97,7 @@ function placedSigns(played, lane, x, width) {
     row.forEach((sign, index) => {
       const before = Math.max(free, (row[index - 1]?.here ?? -Infinity) + 9), after = (row[index + 1]?.here ?? Infinity) - 9;
       sign.fits = sign.left ? sign.here - sign.wide > before : sign.here + sign.wide < after && sign.here - 8 > free;
+      if (!sign.fits && sign.what === "refused") Object.assign(sign, { text: "refused", fits: sign.left ? sign.here - 72 > before : sign.here + 72 < after && sign.here - 8 > free });
       if (sign.fits && !sign.left) free = sign.here + sign.wide;
     });
   }
@@ -118,9 +122,10 @@ function Picture({ played, lanes, x, width, height }) {
   for (let tick = Math.ceil(begin / step - 1e-9) * step; tick <= played.until + 1e-9; tick += step) ticks.push(tick);
   return html`
     ${ticks.map((tick) => html`<line class="grid" x1=${x(tick)} x2=${x(tick)} y1=${TOP} y2=${height - AXIS + 4} /><text class="tick" x=${x(tick)} y=${height - 10} text-anchor=${x(tick) < 14 ? "start" : "middle"}>${Number(tick.toFixed(2))}${tick === ticks[0] ? " s" : ""}</text>`)}
+    <rect class="trouble" x="0" y=${lanes.at(-1).y + lanes.at(-1).height} width=${width} height=${height - AXIS - lanes.at(-1).y - lanes.at(-1).height} />
     ${lanes.map((lane) => html`<line class="base" x1="0" x2=${width} y1=${lane.y + lane.height - 1} y2=${lane.y + lane.height - 1} />`)}
     <g class=${played.messages.length > width / 4 ? "dense" : ""}>${played.messages.map((one) => html`<${Message} one=${one} lanes=${named} x=${x} />`)}</g>
-    ${violations.value.map((one) => html`<g class="broken"><title>${worded(played, one.words)}</title><line x1=${x(one.at)} x2=${x(one.at)} y1="0" y2=${height - AXIS + 4} /><path d=${`M${x(one.at) - 6} 0h12l-6 9z`} /></g>`)}
+    ${brokenIn(played).map((one) => html`<g class="broken"><title>${worded(played, one.words)}</title><line x1=${x(one.at)} x2=${x(one.at)} y1="0" y2=${height - AXIS + 4} /><path d=${`M${x(one.at) - 6} 0h12l-6 9z`} /></g>`)}
     ${lanes.map((lane) => html`<${LANES[lane.kind]} key=${lane.name} lane=${lane} played=${played} x=${x} width=${width} />`)}`;
 }
 
@@ -131,17 +136,37 @@ function Playhead({ x, width, height }) {
     <line x1=${here} x2=${here} y1="0" y2=${height - AXIS + 4} /><rect class="now" x=${left} y=${height - 24} width=${wide} height="20" rx="4" /><text x=${left + wide / 2} y=${height - 10} text-anchor="middle">${text}</text></g>`;
 }
 
+// Where the two universes part.
+function Fork({ x, height }) {
+  const { fork } = second.value ?? {};
+  return fork === undefined ? null : html`<line class="fork" x1=${x(fork)} x2=${x(fork)} y1="0" y2=${height - AXIS + 4} />`;
+}
+
+const bottom = (lanes) => lanes.at(-1).y + lanes.at(-1).height;
+
+function OtherNames() {
+  const played = second.value.trace;
+  return html`<div class="names twin">${placed(played).map((lane) => html`<div class="lane" style=${{ height: `${lane.height}px` }}><b class=${lane.kind === "client" ? `ink ${hue(played, lane.name)}` : ""}>${lane.name}</b><span class="quiet">${lane.kind === "client" ? lane.client : lane.kind}</span></div>`)}</div>`;
+}
+
+// The second universe, below the first and over the same time.
+function Twin({ x, width, inner, handlers }) {
+  const { trace: played, words, fork } = second.value, lanes = placed(played), height = bottom(lanes) + AXIS;
+  return html`<div class="head other">${words}${fork !== undefined && html`<span class="parts"><svg width="10" height="16" aria-hidden="true"><line class="fork" x1="5" x2="5" y1="0" y2="16" /></svg>parts at ${seconds(fork)}</span>`}</div><svg class="second" width=${width} height=${height} aria-hidden="true" ...${handlers}>
+    <${Fork} x=${x} height=${height} /><${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${width} height=${height} /></svg>`;
+}
+
 const ZOOMS = [1, 5, 20];
 const FREEZES = [[2, "2 s"], [5, "5 s"], [8, "8 s"], [0, "ever"]];
 
-function Names({ played, lanes, lasts }) {
-  const freeze = (whom) => add({ kind: "pause", whom, at: Number(at.value.toFixed(3)), ...(lasts.value ? { for: lasts.value } : {}) });
+function Names({ played, lanes, lasts, chips }) {
+  const freeze = (whom) => add({ kind: "pause", whom, at: here(), ...(lasts.value ? { for: lasts.value } : {}) });
   return html`<div class="names">${lanes.map((lane) => {
     const { frozen, up } = stateOf(played, lane.name, at.value), size = { height: `${lane.height}px` };
     if (run.value && lane.kind === "client") return html`<div class="lane" style=${size}><b class=${`ink ${hue(played, lane.name)}`}>${lane.name}</b><span class="quiet">${up === false ? "down" : frozen ? "❄ frozen" : "\u00a0"}</span></div>`;
     if (lane.kind !== "client") return html`<div class="lane" style=${size}><b>${lane.name}</b><span class="quiet">${lane.kind}</span></div>`;
     return html`<div class="lane" style=${size}><button class="process" disabled=${frozen || up === false} title=${`Freeze ${lane.name} at ${seconds(at.value)}`} onClick=${() => freeze(lane.name)}><b class=${`ink ${hue(played, lane.name)}`}>${lane.name}</b> <span class="quiet">${up === false ? "down" : frozen ? "❄ frozen" : "❄ freeze"}</span></button></div>`;
-  })}</div>`;
+  })}${!run.value && html`<div class="lane" style=${{ height: `${chips.height}px` }}><b>faults</b></div>`}</div>`;
 }
 
 export function Chart() {
@@ -151,31 +176,32 @@ export function Chart() {
     watcher.observe(box.current);
     return () => watcher.disconnect();
   }, []);
-  const lanes = placed(played), height = lanes.at(-1).y + lanes.at(-1).height + AXIS;
+  const total = width.value * zoom.value, inner = total - END, begin = played.from ?? 0, lasting = played.until - begin, x = (time) => 2 + (time - begin) / lasting * (inner - 2);
+  const lanes = placed(played), chips = run.value ? { height: 0, places: [] } : rowsOf(played, x, inner), below = lanes.at(-1).y + lanes.at(-1).height, height = below + chips.height + AXIS;
   const scroll = () => {
     if (!trace.value) return;
     const { until } = trace.value, here = (at.value - start.value) / (until - start.value) * width.value * zoom.value, left = box.current.scrollLeft;
     if (zoom.value > 1 && !drag.current && (here < left + 30 || here > left + width.value * 0.7)) box.current.scrollLeft = here - width.value * 0.3;
   };
   useEffect(() => effect(scroll), [zoom.value]);
-  const total = width.value * zoom.value, inner = total - END, begin = played.from ?? 0, x = (time) => 2 + (time - begin) / (played.until - begin) * (inner - 2);
-  const follow = (event) => go(begin + (event.clientX - event.currentTarget.getBoundingClientRect().left - 2) / (inner - 2) * (played.until - begin));
+  const follow = (event) => go(Number((begin + (event.clientX - event.currentTarget.getBoundingClientRect().left - 2) / (inner - 2) * lasting).toFixed(zoom.value > 1 ? 3 : 2)));
   const down = (event) => {
     drag.current = true;
     playing.value = false;
     event.currentTarget.setPointerCapture(event.pointerId);
     follow(event);
   };
+  const up = () => { drag.current = false; }, handlers = { onPointerDown: down, onPointerMove: (event) => drag.current && follow(event), onPointerUp: up, onPointerCancel: up };
   return html`<section class="card chart" aria-label="Lanes over time">
-    <div class="drawing"><${Names} played=${played} lanes=${lanes} lasts=${lasts} />
-      <div class="time" ref=${box}><${Scrubber} until=${played.until}>
-        ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" onPointerDown=${down} onPointerMove=${(event) => drag.current && follow(event)} onPointerUp=${() => { drag.current = false; }} onPointerCancel=${() => { drag.current = false; }}>
+    <div class="drawing"><div>${second.value && html`<div class="head" />`}<${Names} played=${played} lanes=${lanes} lasts=${lasts} chips=${chips} />${second.value && html`<${OtherNames} />`}</div>
+      <div class="time" ref=${box}>${second.value && html`<div class="head">${second.value.first}</div>`}<div class="sheet" style=${{ width: `${total}px` }}><${Scrubber} until=${played.until}>
+        ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" ref=${(node) => { target.value = node && { node, lanes, moment: (left) => Math.min(played.until, Math.max(begin, begin + (left - 2) / (inner - 2) * lasting)) }; }} ...${handlers}>
           <defs><pattern id="frozen" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" class="ice" /><line x1="0" x2="0" y1="0" y2="7" class="icy" /></pattern>
           <pattern id="wrong" width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="9" height="9" class="amber" /><line x1="0" x2="0" y1="0" y2="9" class="ambery" /></pattern></defs>
-          <${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} />
-        </svg>`}</${Scrubber}></div></div>
-    <${Legend} played=${played} />
-    <p class="hint quiet">Drag over the picture to travel in time. ${!run.value && html`Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. `}<label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label></p>
+          <${Fork} x=${x} height=${height} /><${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${total} height=${height} />
+        </svg>`}</${Scrubber}>${width.value > 0 && !run.value && html`<${Chips} played=${played} chips=${chips} top=${below} scale=${lasting / (inner - 2)} />`}</div>${second.value && width.value > 0 && html`<${Twin} x=${x} width=${total} inner=${inner} handlers=${handlers} />`}</div></div>
+    <${Legend} played=${second.value ? both(played, second.value.trace) : played} />
+    <p class="hint quiet">Drag over the picture to travel in time. ${!run.value && html`Click a process to freeze it from the playhead on, for <select aria-label="How long a click freezes" onChange=${(event) => { lasts.value = Number(event.currentTarget.value); }}>${FREEZES.map(([value, text]) => html`<option value=${value} selected=${value === lasts.value}>${text}</option>`)}</select>. `}<label class="inline">Zoom <select onChange=${(event) => { zoom.value = Number(event.currentTarget.value); }}>${ZOOMS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label> ${Object.keys(played.fences).length > 0 && html`<${TrueFences} />`}</p>
   </section>`;
 }
 
@@ -187,6 +213,13 @@ const KINDS = [
   ["waits", "waits"], ["holds", "holds the lock, with its fence"], ["wrong", "believes that it holds, and does not"], ["keeps", "a server keeps the lock for it"],
   ["frozen", "frozen"], ["down", "down"],
 ];
+
+// What is seen in either of two, for their legend.
+function both(one, other) {
+  const { writes, refused, broken } = other.outcome;
+  const outcome = { writes: one.outcome.writes + writes, refused: one.outcome.refused + refused, broken: [...one.outcome.broken, ...broken] };
+  return { ...one, outcome, spans: [...one.spans, ...other.spans], messages: [...one.messages, ...other.messages] };
+}
 
 function Legend({ played }) {
   const { spans } = played, has = (kind) => spans.some((one) => one.kind === kind);
@@ -200,7 +233,7 @@ function Legend({ played }) {
     ${played.outcome.writes > 0 && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch taken ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 8l2.2 2.6l4 -5" /></g></svg>write taken</li>`}
     ${played.outcome.refused > 0 && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch refused ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 5l6 6m0 -6l-6 6" /></g></svg>refused by its fence</li>`}
     ${played.events.some((one) => one.kind === "lost update") && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch lost ${color}`}><circle cx="9" cy="8" r="7" /><path transform="translate(9 8)" d=${SIGNS.lost} /></g></svg>updates of others lost</li>`}
-    ${violations.value.length > 0 && html`<li><svg width="18" height="14" aria-hidden="true"><g class="broken"><line x1="9" x2="9" y1="0" y2="14" /><path d="M3 0h12l-6 9z" /></g></svg>a promise breaks</li>`}
+    ${brokenIn(played).length > 0 && html`<li><svg width="18" height="14" aria-hidden="true"><g class="broken"><line x1="9" x2="9" y1="0" y2="14" /><path d="M3 0h12l-6 9z" /></g></svg>a promise breaks</li>`}
     <li><svg width="8" height="14" aria-hidden="true"><circle class="event" cx="4" cy="7" r="2.2" /></svg>event</li>
   </ul>`;
 }

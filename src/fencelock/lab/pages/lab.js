@@ -1,11 +1,19 @@
 // The page of the lab: it draws the trace of a play at a moment, and asks for another when something is changed.
-import { effect, html, render, useEffect, useRef } from "ui";
+import { effect, html, render, useEffect, useRef, useSignal } from "ui";
 import { Theme } from "../web/theme.js";
 import { Chart, hue } from "./chart.js";
+import { Clocks } from "./clocks.js";
+import { Compare, SideBySide } from "./compare.js";
+import { Fence, worded } from "./fence.js";
+import { seconds, spansAt, stateOf } from "./moment.js";
+import { Palette } from "./palette.js";
+import { isLive } from "./player.js";
+import { hidden, Quiz } from "./quiz.js";
+import { Meter, Unsafe } from "./redlock.js";
 import { Facts, Parts, RunVerdict } from "./run.js";
 import { Share, ShareButton } from "./share.js";
-import { fenceOf, seconds, spansAt, stateOf, worded } from "./moment.js";
 import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, run, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
+import { Turn } from "./turn.js";
 
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
 
@@ -20,21 +28,16 @@ function Head() {
 function Title() {
   const { title, about, engine, seed = 1 } = scenario.value;
   return html`<div class="title"><div class="grow"><h1>${title} <span class="quiet">${engine?.kind}${engine?.nodes ? `, ${engine.nodes} servers` : ""} · seed ${seed}</span></h1><p class="quiet">${about}</p></div>
-    ${switches.value.map(([one, known]) => html`<div class="switch" role="group" aria-label=${one}><span class="quiet">${one}</span>${Object.keys(known).map((choice) => html`<button aria-pressed=${choices.value[one] === choice ? "true" : "false"} onClick=${() => flip(one, choice)}>${choice}</button>`)}</div>`)}
-  </div>`;
+    ${switches.value.filter(([one]) => one !== hidden()).map(([one, known]) => html`<div class="switch" role="group" aria-label=${one}><span class="quiet">${one}</span>${Object.keys(known).map((choice) => html`<button aria-pressed=${choices.value[one] === choice ? "true" : "false"} onClick=${() => flip(one, choice)}>${choice}</button>`)}</div>`)}
+    <${Compare} /></div>`;
 }
 
 function processNow(shown, lane) {
   const moment = at.value, state = stateOf(shown, lane.name, moment), here = spansAt(shown, lane.name, moment);
   const has = (kind) => here.find((one) => one.kind === kind), fence = has("holds")?.fence;
-  const words = [];
-  if (state.up === false) words.push("down");
-  if (has("believes wrongly")) words.push(`believes wrongly${fence ? `, fence ${fenceOf(shown, fence)}` : ""}`);
-  else if (has("holds")) words.push(`holds${fence ? `, fence ${fenceOf(shown, fence)}` : " the lock"}`);
-  else if (has("waits")) words.push("waits");
-  if (state.frozen) words.push("frozen");
+  const words = [state.up === false && "down", has("believes wrongly") ? "believes wrongly" : has("holds") ? "holds" : has("waits") && "waits"].filter(Boolean).join(", ");
   const line = played.value.actors?.[lane.name]?.script?.[state.line - 1];
-  return [words.join(", ") || "–", line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
+  return [html`${words || (state.frozen ? "" : "–")}${fence ? html`, fence <${Fence} trace=${shown} fence=${fence} />` : has("holds") ? " the lock" : ""}${state.frozen ? `${words ? ", " : ""}frozen` : ""}`, line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
 }
 
 function serverNow(played, lane) {
@@ -48,7 +51,7 @@ function serverNow(played, lane) {
 function resourceNow(played, lane) {
   const { value, mark, refused, lost } = stateOf(played, lane.name, at.value);
   if (lost !== undefined) return [lost ? `updates were lost ${lost} ${lost === 1 ? "time" : "times"}` : "nothing lost yet", ""];
-  return [value ? `= ${value}` : "empty", [mark ? `highest fence ${fenceOf(played, mark)}` : "", refused ? `${refused} refused` : ""].filter(Boolean).join(" · ")];
+  return [value ? `= ${value}` : "empty", html`${mark ? html`highest fence <${Fence} trace=${played} fence=${mark} />` : ""}${mark && refused ? " · " : ""}${refused ? `${refused} refused` : ""}`];
 }
 
 const NOW = { client: processNow, server: serverNow, resource: resourceNow };
@@ -57,8 +60,8 @@ function Stage() {
   const played = trace.value;
   return html`<section class="stage" aria-label="Now"><dl>${played.lanes.map((lane) => {
     const [words, more] = NOW[lane.kind](played, lane);
-    return html`<div class=${`card ${lane.kind} ${lane.kind === "client" ? hue(played, lane.name) : ""}`}><dt class=${lane.kind === "client" ? "ink" : ""}>${lane.name}</dt><dd>${words}</dd><dd class="quiet">${more || "\u00a0"}</dd></div>`;
-  })}</dl></section>`;
+    return html`<div class=${`card ${lane.kind} ${lane.kind === "client" ? hue(played, lane.name) : ""}`}><dt class=${lane.kind === "client" ? "ink" : ""}>${lane.name}</dt><dd>${words}</dd><dd class="quiet">${more || "\u00a0"}</dd>${lane.kind === "client" && html`<${Meter} lane=${lane.name} />`}</div>`;
+  })}</dl><${Unsafe} /></section>`;
 }
 
 function Controls() {
@@ -80,7 +83,7 @@ function Story() {
       <button onClick=${undo}>Take back</button><button onClick=${reset}>Start over</button></section>`;
   }
   if (!steps.length) return null;
-  return html`<section class="card story" aria-label="What happens"><div class="grow"><h2>${number ? `Step ${number} of ${steps.length}` : `Before step 1 of ${steps.length}`}</h2><p aria-live="polite">${number ? steps[number - 1].say : "Press play, or go to the next step."}</p></div>
+  return html`<section class="card story" aria-label="What happens"><div class="grow"><h2>${number ? `Step ${number} of ${steps.length}` : `Before step 1 of ${steps.length}`}</h2><p aria-live="polite">${number ? worded(trace.value, steps[number - 1].say) : "Press play, or go to the next step."}</p></div>
     <button disabled=${number < 2} onClick=${() => go(steps[number - 2].at)}>Previous step</button>
     <button class="primary" disabled=${number === steps.length} onClick=${() => go(steps[number].at)}>Next step</button></section>`;
 }
@@ -97,27 +100,47 @@ function Verdict() {
     <p class="end">In the end: ${outcome.register ? html`<b>${outcome.register}</b> is written` : "nothing is written"}, ${outcome.writes} ${outcome.writes === 1 ? "write" : "writes"} taken, ${outcome.refused} refused.</p></section>`;
 }
 
-function Events() {
-  const { events } = trace.value, list = useRef(null), current = events.findLastIndex((one) => one.at <= at.value);
+function useFollowed(current) {
+  const list = useRef(null);
   useEffect(() => {
     const row = list.current?.children[Math.max(0, current)];
     if (row) list.current.scrollTop = row.offsetTop - list.current.clientHeight / 2;
   }, [current]);
-  return html`<section class="card events" aria-label="Events"><h2>Events</h2><ol ref=${list}>${events.map((one, index) => html`<li><button class="plain" aria-current=${index === current ? "true" : undefined} onClick=${() => go(one.at)}><span class="number quiet">${seconds(one.at, 3)}</span> <b class=${trace.value.lanes.some((lane) => lane.name === one.lane && lane.kind === "client") ? `ink ${hue(trace.value, one.lane)}` : ""}>${one.lane}</b> <span>${worded(trace.value, one.words)}</span></button></li>`)}</ol></section>`;
+  return list;
+}
+
+function Lane({ name }) {
+  return html`<b class=${trace.value.lanes.some((lane) => lane.name === name && lane.kind === "client") ? `ink ${hue(trace.value, name)}` : ""}>${name}</b>`;
+}
+
+function EventList() {
+  const { events } = trace.value, current = events.findLastIndex((one) => one.at <= at.value), list = useFollowed(current);
+  return html`<ol ref=${list}>${events.map((one, index) => html`<li><button class="plain" aria-current=${index === current ? "true" : undefined} onClick=${() => go(one.at)}><span class="number quiet">${seconds(one.at, 3)}</span> <${Lane} name=${one.lane} /> <span>${worded(trace.value, one.words)}</span></button></li>`)}</ol>`;
+}
+
+function MessageList() {
+  const { messages } = trace.value, current = messages.findLastIndex((one) => one.sent <= at.value), list = useFollowed(current);
+  return html`<ol class="messages" ref=${list}>${messages.map((one, index) => html`<li><button class="plain" aria-current=${index === current ? "true" : undefined} onClick=${() => go(one.sent)}><span class="number quiet">${seconds(one.sent, 3)}</span> <span><${Lane} name=${one.from} /> to <${Lane} name=${one.to} /></span> <span>${worded(trace.value, one.what)}${one.fate === "arrived" ? "" : html` <span class="quiet">(${one.fate})</span>`}</span></button></li>`)}</ol>`;
+}
+
+function Events() {
+  const messages = useSignal(false);
+  const tab = (which, words) => html`<button aria-pressed=${messages.value === which ? "true" : "false"} onClick=${() => { messages.value = which; }}>${words}</button>`;
+  return html`<section class="card events" aria-label="Events"><div class="switch"><h2>${messages.value && trace.value.messages.length ? "Messages" : "Events"}</h2>${trace.value.messages.length > 0 && html`${tab(false, "Events")}${tab(true, "Messages")}`}</div>${messages.value && trace.value.messages.length ? html`<${MessageList} />` : html`<${EventList} />`}</section>`;
 }
 
 function App() {
-  return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value}</p>`}
-    ${notice.value && html`<p class="banner" role="status">${notice.value} <button class="plain" onClick=${() => { notice.value = ""; }}>Close</button></p>`}
-    ${trace.value && scenario.value && html`<main>${run.value ? html`<${Facts} /><${Parts} />` : html`<${Share} /><${Title} />`}<${Stage} /><${Chart} /><${Controls} />${!run.value && html`<${Story} />`}<div class="below">${run.value ? html`<${RunVerdict} />` : html`<${Verdict} />`}<${Events} /></div></main>`}`;
+  return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value} <button class="plain" aria-label="Close this message" onClick=${() => { failed.value = ""; }}>✕</button></p>`}
+    ${notice.value && html`<p class="notice" role="status">${notice.value} <button class="plain" aria-label="Close this notice" onClick=${() => { notice.value = ""; }}>✕</button></p>`}
+    ${trace.value && scenario.value && html`<main>${run.value ? html`<${Facts} /><${Parts} />` : html`<${Share} /><${Title} />`}<${Stage} /><${Chart} /><${Controls} />${!run.value && html`<${Quiz} /><${Story} /><${SideBySide} />`}${isLive && html`<${Palette} /><div class="tools"><${Turn} /><${Clocks} /></div>`}<div class="below">${run.value ? html`<${RunVerdict} />` : html`<${Verdict} />`}<${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };
 
 addEventListener("keydown", (event) => {
   if (!trace.value || event.ctrlKey || event.altKey || event.metaKey || !(event.key in KEYS)) return;
-  const on = event.target.closest?.("button, select, input, textarea, a, .scrubber");
-  const typed = on?.matches("select, input, textarea"), pressed = event.key === " " && on?.matches("button, a");
+  const on = event.target.closest?.("button, select, input, textarea, summary, a, .scrubber");
+  const typed = on?.matches("select, input, textarea"), pressed = event.key === " " && on?.matches("button, summary, a");
   const scrolls = event.key.startsWith("Arrow") && ["ArrowUp", "ArrowDown"].includes(event.key) && !on?.matches(".scrubber");
   if (typed || pressed || scrolls) return;
   event.preventDefault();

@@ -5,8 +5,8 @@ const BROKEN = "This link is broken: a part of it is missing, or was changed. As
 const isObject = (one) => typeof one === "object" && one !== null && !Array.isArray(one);
 
 // A scenario of the package is named; a document of one's own goes with the link.
-export function encoded({ name, own, document, choices, edits }, { digest, versions }, at) {
-  const link = { v: VERSION, name, ...(own ? { document } : {}), choices, edits, at: Number(at.toFixed(3)), digest, version: versions.fencelock };
+export function encoded({ name, own, document, choices, edits }, { digest, versions }, at, beside) {
+  const link = { v: VERSION, name, ...(own ? { document } : {}), choices, edits, beside, at: Number(at.toFixed(3)), digest, version: versions.fencelock };
   const bytes = new TextEncoder().encode(JSON.stringify(link));
   const letters = Array.from(bytes, (one) => String.fromCharCode(one)).join("");
   return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
@@ -27,10 +27,10 @@ export function decoded(fragment, known) {
   const link = read(fragment);
   if (!isObject(link)) throw new Error(BROKEN);
   if (link.v !== VERSION) throw new Error(`This link is of version ${link.v} of links, and this is version ${VERSION}: open it with the version of fencelock that made it.`);
-  const { name, document, choices, edits, at, digest, version } = link;
-  const right = typeof name === "string" && [choices, edits].every(isObject) && Number.isFinite(at) && [digest, version].every((one) => typeof one === "string");
+  const { name, document, choices, edits, beside, at, digest, version } = link;
+  const right = typeof name === "string" && [choices, edits].every(isObject) && Number.isFinite(at) && [beside, digest, version].every((one) => typeof one === "string");
   if (!right || (document !== undefined && !isObject(document))) throw new Error(BROKEN);
-  const universe = { choices, edits }, rest = { universe, at, digest, version };
+  const universe = { choices, edits, beside }, rest = { universe, at, digest, version };
   if (document === undefined) {
     const scenario = known.find((one) => one.name === name);
     if (!scenario) throw new Error(`This link is about the scenario ${name}, which is not here.`);

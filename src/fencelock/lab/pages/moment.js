@@ -13,10 +13,6 @@ export function stateOf(trace, lane, moment) {
 
 export const spansAt = (trace, lane, moment) => trace.spans.filter((one) => one.lane === lane && one.from <= moment && (moment < one.to || one.to === trace.until));
 
-// Fences are shown as small numbers, in their order.
-export const fenceOf = (trace, fence) => trace.fences[fence] ?? fence;
-export const worded = (trace, words) => words.replace(/ \(fence 0\)/g, "").replace(/\d{8,}/g, (number) => fenceOf(trace, number));
-
 // What a server keeps, as stretches of time: for whom, from when, and until when at the most.
 export function keepings(trace, lane) {
   const seen = trace.states[lane] ?? [], found = [];

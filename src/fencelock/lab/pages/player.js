@@ -45,8 +45,8 @@ const recorded = {
   async scenarios() {
     const { parts } = await data;
     if (parts) return { first: parts[0].name, version: parts[0].trace.versions.fencelock, scenarios: parts.map(({ name, title }) => ({ name, document: { title } })) };
-    const { name, own, document, version, choices, edits } = await data;
-    return { first: name, version, start: { choices, edits }, scenarios: [{ name, own, document }] };
+    const { name, own, document, version, faults, choices, edits } = await data;
+    return { first: name, version, faults, start: { choices, edits }, scenarios: [{ name, own, document }] };
   },
   async play({ name, document, choices, edits, variant = {} }) {
     const all = await data;

@@ -1,5 +1,6 @@
 // What is told of a history: what was run and when, which part of it is shown, and what the judge says.
 import { html } from "ui";
+import { worded } from "./fence.js";
 import { seconds } from "./moment.js";
 import { all, choose, name, run, see, trace } from "./store.js";
 
@@ -19,7 +20,7 @@ export function Facts() {
 export function Parts() {
   const parts = all.value, index = parts.findIndex((one) => one.name === name.value), { left_out: missing } = run.value;
   if (parts.length < 2 && !missing.length) return null;
-  return html`<section class="parts" aria-label="Part of the run">
+  return html`<section class="stretch" aria-label="Part of the run">
     ${parts.length > 1 && html`<button disabled=${index < 1} onClick=${() => choose(parts[index - 1].name)}>‹ Part</button>
     <label class="inline">Part ${index + 1} of ${parts.length} <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${parts.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title}</option>`)}</select></label>
     <button disabled=${index === parts.length - 1} onClick=${() => choose(parts[index + 1].name)}>Part ›</button>`}
@@ -31,7 +32,7 @@ const HEADS = { held: "Held", "not judged": "Not judged", undecided: "Undecided"
 function Ruling({ ruling }) {
   const { question, outcome, violations, more = 0 } = ruling, hidden = violations.length - SHOWN + more;
   return html`<li class="red"><span class="lamp" aria-hidden="true"></span><b>${question}: ${outcome}</b>
-    <ol>${violations.slice(0, SHOWN).map((one) => html`<li><button class="plain" onClick=${() => see(one)}>${seconds(one.at)}: ${one.words}</button></li>`)}</ol>
+    <ol>${violations.slice(0, SHOWN).map((one) => html`<li><button class="plain" onClick=${() => see(one)}>${seconds(one.at)}: ${worded(trace.value, one.words)}</button></li>`)}</ol>
     ${hidden > 0 && html`<p>and ${hidden} more</p>`}</li>`;
 }
 

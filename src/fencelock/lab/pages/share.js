@@ -2,7 +2,7 @@
 import { html, signal } from "ui";
 import { encoded } from "./link.js";
 import { file, isLive } from "./player.js";
-import { at, failed, trace, universe } from "./store.js";
+import { at, beside, failed, trace, universe } from "./store.js";
 
 const open = signal(false);
 const said = signal("");
@@ -29,7 +29,7 @@ async function copy(what, words) {
 }
 
 function link() {
-  const fragment = encoded(universe.value, trace.value, at.value);
+  const fragment = encoded(universe.value, trace.value, at.value, beside.value);
   history.replaceState(null, "", `#${fragment}`);
   return copy(location.href, "The link");
 }

@@ -4,8 +4,10 @@ import { decoded } from "./link.js";
 import { play, scenarios } from "./player.js";
 
 export const all = signal([]);
-export const notice = signal("");
+export const notice = signal(""); // about the link that was opened
+export const beside = signal(""); // what a second universe differs in, in words
 export const version = signal("");
+export const kinds = signal([]); // of faults
 export const universe = signal({ name: "", document: null, choices: {}, edits: {} });
 export const trace = signal(null);
 export const failed = signal("");
@@ -22,11 +24,12 @@ export const played = computed(() => trace.value?.document ?? {});
 // A history was not played from a document: it has parts, and nothing in it can be changed.
 export const run = computed(() => trace.value?.run ?? null);
 export const start = computed(() => trace.value?.from ?? 0);
-export const violations = computed(() => (trace.value?.verdict ?? []).flatMap((one) => one.violations).filter((one) => !one.parts || one.parts.includes(name.value)));
+// What breaks in a trace; of a history, in the part that is shown.
+export const brokenIn = ({ verdict }) => verdict.flatMap((one) => one.violations).filter((one) => !one.parts || one.parts.includes(name.value));
 export const switches = computed(() => Object.entries(scenario.value?.switches ?? {}));
 export const moments = computed(() => {
   const { events = [], steps = [], until = 0 } = trace.value ?? {};
-  const times = [...events, ...steps, ...violations.value].map((one) => one.at);
+  const times = [...events, ...steps, ...(trace.value ? brokenIn(trace.value) : [])].map((one) => one.at);
   return [...new Set([start.value, ...times.filter((one) => one <= until), until])].sort((one, other) => one - other);
 });
 
@@ -34,23 +37,23 @@ let asked = 0, wanted = universe.value;
 const before = []; // the edits that can be gone back to
 
 // Play a universe, and show it once it is played. Of two plays under way the later one counts; of one that
-// cannot be played the reason is shown, and what was shown before stays.
+// cannot be played the reason is shown, and what was shown before stays: false is answered, and undefined if it was overtaken.
 async function show(next) {
   const mine = ++asked;
   wanted = next;
   try {
     const answer = await play(next);
-    if (mine !== asked) return false;
+    if (mine !== asked) return undefined;
     const arrives = answer.run && universe.value.name !== next.name;
     batch(() => {
       universe.value = next;
       trace.value = answer;
       failed.value = "";
-      go(arrives ? violations.value[0]?.at ?? answer.until : at.value);
+      go(arrives ? Math.min(...brokenIn(answer).map((one) => one.at), answer.until) : at.value);
     });
     return true;
   } catch (error) {
-    if (mine !== asked) return false;
+    if (mine !== asked) return undefined;
     wanted = universe.value;
     failed.value = error.message;
     return false;
@@ -65,6 +68,7 @@ export async function begin() {
     batch(() => {
       all.value = answer.scenarios;
       version.value = answer.version;
+      kinds.value = answer.faults ?? [];
     });
     beginning = answer;
     await follow();
@@ -97,7 +101,7 @@ async function follow() {
   if (trace.value.digest !== link.digest) notice.value = `This link was made with version ${link.version}, and here is ${version.value}: it plays otherwise here than where it was made.`;
 }
 
-export async function choose(name, { choices = {}, edits = {} } = {}, fragment = encodeURIComponent(name)) {
+export async function choose(name, { choices = {}, edits = {}, beside: also = "" } = {}, fragment = encodeURIComponent(name)) {
   const { document, own } = all.value.find((one) => one.name === name);
   const first = Object.entries(document.switches ?? {}).map(([one, known]) => [one, Object.keys(known)[0]]);
   const chosen = { name, own, document, choices: { ...Object.fromEntries(first), ...choices }, edits };
@@ -105,8 +109,9 @@ export async function choose(name, { choices = {}, edits = {} } = {}, fragment =
   playing.value = false;
   at.value = 0;
   notice.value = "";
+  beside.value = also;
   history.replaceState(null, "", `#${fragment}`);
-  if (!await show(chosen) && wanted === universe.value) batch(() => {
+  if (await show(chosen) === false) batch(() => {
     universe.value = wanted = chosen;
     trace.value = null;
   });
@@ -120,23 +125,39 @@ export async function see({ at: moment, parts = [] }) {
 
 export const flip = (one, choice) => show({ ...wanted, choices: { ...wanted.choices, [one]: choice } });
 
-// Lay edits over the scenario, besides those that it has.
-export async function edit(more) {
-  const back = wanted.edits, done = await show({ ...wanted, edits: { ...back, ...more } });
-  if (done) before.push(back);
+// Set switches, from the beginning and without edits.
+export function pose(chosen) {
+  before.length = 0;
+  playing.value = false;
+  at.value = 0;
+  return show({ ...wanted, choices: chosen, edits: {} });
+}
+
+// Lay edits over the scenario, besides those that it has; a sketch cannot be gone back to.
+export const sketch = (more) => show({ ...wanted, edits: { ...wanted.edits, ...more } });
+export async function edit(more, back = wanted.edits) {
+  before.push(back);
+  const done = await sketch(more);
+  if (done === false) before.splice(before.lastIndexOf(back), 1);
   return done;
 }
 
 export const faults = () => wanted.edits.faults ?? played.value.faults ?? [];
 export const add = (fault) => edit({ faults: [...faults(), fault] });
 export const undo = () => show({ ...wanted, edits: before.pop() ?? {} });
-export const reset = () => {
+export function reset() {
   before.length = 0;
   return show({ ...wanted, edits: {} });
-};
+}
 
 export function go(moment) {
   at.value = Math.min(Math.max(start.value, moment), trace.value?.until ?? 0);
+}
+
+// The moment at which something is changed: the playhead, which stays where it is to the millisecond.
+export function here() {
+  go(Number(at.value.toFixed(3)));
+  return at.value;
 }
 
 const TINY = 1e-9;
