@@ -64,6 +64,7 @@ SLOW = {
     "guards/test_claim.py": "frozen holders of every engine before every guard",
     "judge_torture/test_servers.py": "tortures of every engine",
     "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
+    "lab/test_history_page.py": "a browser, and tortures",
     "lab/test_page.py": "a browser",
     "service/test_dashboard.py": "a browser",
     "service/test_events.py::test_connections_that_never_read_are_cut_and_cost_no_memory": (

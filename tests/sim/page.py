@@ -89,7 +89,9 @@ def parts_of(backend: str, plan: Plan, command: str, date: str, guarded: bool = 
             ("command", command),
             ("digest", run.simulation.digest()),
         ],
-        figures=[f"{run.grants} grants", f"{len(plan.faults)} faults", f"{run.simulation.steps} steps"],
+        figures=[
+            f"{run.grants} grants", f"{len(plan.faults)} faults", f"{run.simulation.steps} steps",
+        ],
         conclusion="every promise that was judged held" if not broken else "a promise was broken",
         servers=[host.name for host in run.backend.hosts],
         states=run.states,

@@ -132,10 +132,12 @@ def _left_out(shown: Sequence[_Window], windows: Sequence[_Window], bytes_max: i
     if not missing:
         return []
     first, last = min(one.begin for one in missing), max(one.end for one in missing)
+    stretches = sum(not one.about for one in windows)
+    told = (
+        f"{len(missing)} of {stretches} stretches of time, between {first:.1f} s and {last:.1f} s"
+    )
     return [
-        f"{len(missing)} of {sum(not one.about for one in windows)} stretches of time, between "
-        f"{first:.1f} s and {last:.1f} s: a file holds {PARTS_MAX} parts and {bytes_max / 1e6:g} MB "
-        "of them at the most"
+        f"{told}: a file holds {PARTS_MAX} parts and {bytes_max / 1e6:g} MB of them at the most"
     ]
 
 
@@ -252,7 +254,7 @@ class _Reading:
         known = {*self.clients, *self.report.servers}
         begun = {(span.lane, span.kind, span.begin) for span in self.spells}
         ended = {(span.lane, span.kind, span.end) for span in self.spells}
-        ends = {verb: kind for verb, kind in BEGINS.values()}
+        ends = dict(BEGINS.values())
         for event in self.report.history:
             if event.kind != "note" or event.verb in SILENT or event.client not in known:
                 continue
@@ -535,7 +537,9 @@ class _Reading:
         missing = len(took_part) - len(chosen)
         waited = all(ranks[name] == 3 for name in took_part if name not in chosen)
         which = "that only waited here" if waited else "that took part here"
-        words = [f"{missing} more {'client' if missing == 1 else 'clients'} {which}"] if missing else []
+        words = (
+            [f"{missing} more {'client' if missing == 1 else 'clients'} {which}"] if missing else []
+        )
         return [name for name in took_part if name in chosen] or self.clients[:1], words
 
     def _client_states(self, name: str, spans: Sequence[_Span], window: _Window) -> list[list[Any]]:

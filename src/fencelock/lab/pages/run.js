@@ -21,9 +21,9 @@ export function Parts() {
   const parts = all.value, index = parts.findIndex((one) => one.name === name.value), { left_out: missing } = run.value;
   if (parts.length < 2 && !missing.length) return null;
   return html`<section class="stretch" aria-label="Part of the run">
-    ${parts.length > 1 && html`<button disabled=${index < 1} onClick=${() => choose(parts[index - 1].name)}>‹ Part</button>
+    ${parts.length > 1 && html`<button aria-label="Previous part" disabled=${index < 1} onClick=${() => choose(parts[index - 1].name)}>‹ Part</button>
     <label class="inline">Part ${index + 1} of ${parts.length} <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${parts.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title}</option>`)}</select></label>
-    <button disabled=${index === parts.length - 1} onClick=${() => choose(parts[index + 1].name)}>Part ›</button>`}
+    <button aria-label="Next part" disabled=${index === parts.length - 1} onClick=${() => choose(parts[index + 1].name)}>Part ›</button>`}
     ${missing.length > 0 && html`<span class="quiet">Left out: ${missing.join("; ")}.</span>`}</section>`;
 }
 
