@@ -437,7 +437,8 @@ class _Reading:
     def part(self, window: _Window) -> dict[str, Any]:
         """The trace of a window, without its digest."""
         begin, end = window.begin, window.end
-        near = self.spans[: bisect_left(self.spans, end, key=lambda span: span.begin)]
+        last = math.inf if end >= self.end else end
+        near = self.spans[: bisect_left(self.spans, last, key=lambda span: span.begin)]
         spans = [span for span in near if span.end > begin and self._is_about(span.lock, window)]
         clients, missing = self._who(window, spans)
         registers = self._registers(window)
