@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from .. import __version__
 from ..judge import Event, Ruling, Violation
 from ..judge.torture.peers import OURS, name_on_index
-from ..judge.torture.report import LEFT, conclusion, faults, outcome_of, updates, updates_in_words
+from ..judge.torture.report import LEFT, conclusion, faults, updates, updates_in_words
 from ..judge.torture.run import Run
 from ..judge.torture.runner import ENDED, PREFIX
 from .histories import BYTES_MAX, Part, Report, parts
@@ -21,15 +21,16 @@ LOST = "no acknowledged update is lost"
 def parts_of(runs: Sequence[Run], date: str) -> list[Part]:
     """The parts of one torture, or of two beside each other, each a trace."""
     found: list[Part] = []
+    again = command(runs[-1])
     for run in runs:
         prefix = f"{run.settings.library}-" if len(runs) > 1 else ""
-        made = parts(report_of(run, date), BYTES_MAX // len(runs), prefix)
+        made = parts(report_of(run, date, again), BYTES_MAX // len(runs), prefix)
         whose = f"{run.settings.library}: " if len(runs) > 1 else ""
         found += [part._replace(title=whose + part.title) for part in made]
     return found
 
 
-def report_of(run: Run, date: str) -> Report:
+def report_of(run: Run, date: str, again: str) -> Report:
     """A torture as a history, and what is to be read beside it."""
     settings = run.settings
     names = {event.name.partition("#")[0] for event in run.history if PREFIX in event.name}
@@ -42,7 +43,7 @@ def report_of(run: Run, date: str) -> Report:
             ("seed", str(settings.seed)),
             ("date", date),
             ("versions", _versions(settings.library)),
-            ("command", command(run)),
+            ("command", again),
         ],
         figures=[f"{run.tenures} grants", faults(run), *updates_in_words(run)]
         + ([run.remark] if run.remark else []),
@@ -115,4 +116,5 @@ def _deaths(run: Run) -> Ruling:
 
 
 def _said(run: Run) -> str:
-    return "happened" if outcome_of(run, "broken") == "happened" else "broken"
+    """Of another library no promise is known that it could have broken."""
+    return "broken" if run.traits is not None else "did not hold"

@@ -233,7 +233,7 @@ function Legend({ played }) {
     ${played.outcome.writes > 0 && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch taken ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 8l2.2 2.6l4 -5" /></g></svg>write taken</li>`}
     ${played.outcome.refused > 0 && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch refused ${color}`}><circle cx="9" cy="8" r="7" /><path d="M6 5l6 6m0 -6l-6 6" /></g></svg>refused by its fence</li>`}
     ${played.events.some((one) => one.kind === "lost update") && html`<li><svg width="18" height="16" aria-hidden="true"><g class=${`touch lost ${color}`}><circle cx="9" cy="8" r="7" /><path transform="translate(9 8)" d=${SIGNS.lost} /></g></svg>updates of others lost</li>`}
-    ${brokenIn(played).length > 0 && html`<li><svg width="18" height="14" aria-hidden="true"><g class="broken"><line x1="9" x2="9" y1="0" y2="14" /><path d="M3 0h12l-6 9z" /></g></svg>a promise breaks</li>`}
+    ${brokenIn(played).length > 0 && html`<li><svg width="18" height="14" aria-hidden="true"><g class="broken"><line x1="9" x2="9" y1="0" y2="14" /><path d="M3 0h12l-6 9z" /></g></svg>${run.value ? "the judge says no" : "a promise breaks"}</li>`}
     <li><svg width="8" height="14" aria-hidden="true"><circle class="event" cx="4" cy="7" r="2.2" /></svg>event</li>
   </ul>`;
 }

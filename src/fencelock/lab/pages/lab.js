@@ -37,7 +37,7 @@ function processNow(shown, lane) {
   const has = (kind) => here.find((one) => one.kind === kind), fence = has("holds")?.fence;
   const words = [state.up === false && "down", has("believes wrongly") ? "believes wrongly" : has("holds") ? "holds" : has("waits") && "waits"].filter(Boolean).join(", ");
   const line = played.value.actors?.[lane.name]?.script?.[state.line - 1];
-  return [html`${words || (state.frozen ? "" : "–")}${fence ? html`, fence <${Fence} trace=${shown} fence=${fence} />` : has("holds") ? " the lock" : ""}${state.frozen ? `${words ? ", " : ""}frozen` : ""}`, line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
+  return [html`${words || (state.frozen ? "" : "–")}${fence ? html`, fence <${Fence} trace=${shown} fence=${fence} />` : has("holds") && !has("believes wrongly") ? " the lock" : ""}${state.frozen ? `${words ? ", " : ""}frozen` : ""}`, line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
 }
 
 function serverNow(played, lane) {
