@@ -66,6 +66,8 @@ SLOW = {
     "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
     "lab/test_history_page.py": "a browser, and tortures",
     "lab/test_page.py": "a browser",
+    "lab/test_page_faults.py": "a browser",
+    "lab/test_page_turn.py": "a browser",
     "service/test_dashboard.py": "a browser",
     "service/test_events.py::test_connections_that_never_read_are_cut_and_cost_no_memory": (
         "thousands of locks, and the half minute of a client that does not read"

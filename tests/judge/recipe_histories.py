@@ -133,6 +133,10 @@ BAD: dict[str, tuple[str, list[Told]]] = {
     ),
     "a window is worked in twice": ("once_per_window", [DONE, run("bob", 4, 2.1, 2.3)]),
     "two work in a window at once": ("once_per_window", [DONE, run("bob", 4, 1.1, 1.9)]),
+    "work under one key is done twice": (
+        "once_per_window",
+        [run("ann", None, 1.0, 2.0), run("bob", None, 2.1, 2.3)],
+    ),
     "work is skipped that has failed": (
         "skipped_when_done",
         [run("ann", 4, 1.0, 2.0, "fail", "it raised"), run("bob", 4, 4.5, 4.6, "fail", "skipped")],

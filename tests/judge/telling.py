@@ -140,9 +140,14 @@ def look(client: str, epoch: int, begin: float, end: float) -> Told:
 
 
 def run(
-    client: str, window: int, begin: float, end: float | None, outcome: str = "ok", why: str = ""
+    client: str,
+    window: int | None,
+    begin: float,
+    end: float | None,
+    outcome: str = "ok",
+    why: str = "",
 ) -> Told:
-    """Do the work of a window, or skip it."""
+    """Do the work of a window, or of a key, which has none; or skip it."""
     told = operation("run", client, 0, begin, end, outcome, window, why)
     return [told[0]._replace(value=window), *told[1:]]
 

@@ -63,7 +63,7 @@ def test_a_plain_document_is_played() -> None:
         (changed("seed", 1.5), "seed: a whole number from 0 to"),
         (changed("seed", -1), "seed: a whole number from 0 to"),
         (changed("engine/kind", "mongo"), "engine.kind: there is no 'mongo', but store, redis,"),
-        (changed("engine/kind", "zookeeper"), "engine.kind: zookeeper cannot be played yet"),
+        (changed("engine", {"kind": "service", "nodes": 2}), "service is a store and two nodes"),
         (changed("engine/nodes", 3), "engine.nodes: store is one server"),
         (changed("engine", {"kind": "redlock", "nodes": 4}), "engine.nodes: 3, 5 or 7 servers"),
         (changed("engine", {"kind": "redlock", "nodes": 9}), "engine.nodes: a whole number from 3"),

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +18,10 @@ from playwright.sync_api import Browser, Page, expect
 from fencelock import lab
 from fencelock.lab.page import PageServer
 from tests.cli.program import Program, end
-from tests.service.browsers import Scheme, opened, started
+from tests.service.browsers import Scheme, opened
 
 PAGES = Path(lab.__file__).parent / "pages"
 UNSAFE = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started() as browser:
-        yield browser
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Iterator[Program]:
-    program = Program(tmp_path)
-    yield program
-    assert program.close() == [], "processes were left behind"
-
-
-@pytest.fixture
-def url(program: Program) -> Iterator[str]:
-    """Where the page is. Ctrl-C ends it without a word."""
-    process = program.start("lab", "--no-browser", "--json")
-    assert process.stdout is not None
-    yield str(json.loads(process.stdout.readline())["url"])
-    process.send_signal(signal.SIGINT)
-    ended = end(process)
-    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 def shown(page: Page) -> None:
@@ -83,9 +58,9 @@ def test_the_keyboard_alone_completes_the_ghost_writer(browser: Browser, url: st
         slider = page.get_by_role("slider", name="Moment")
         expect(slider).to_have_attribute("aria-valuenow", "0")
         page.keyboard.press("Space")
-        expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        expect(page.locator(".controls").get_by_role("button", name="Pause")).to_be_visible()
         page.keyboard.press("Space")
-        expect(page.get_by_role("button", name="Play")).to_be_visible()
+        expect(page.locator(".controls").get_by_role("button", name="Play")).to_be_visible()
         page.keyboard.press("End")
         expect(slider).to_have_attribute("aria-valuenow", "14")
         page.keyboard.press("ArrowLeft")

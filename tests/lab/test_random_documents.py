@@ -14,11 +14,14 @@ SERVERS = {
     "store": ["store"],
     "redis": ["redis"],
     "redlock": ["redis-1", "redis-2", "redis-3"],
+    "zookeeper": ["zookeeper-1", "zookeeper-2", "zookeeper-3"],
+    "service": ["store", "node-1", "node-2"],
 }
 VISITS = [
     ["acquire seat ttl 2", "read", "work 0.7", "append V", "release"],
     ["acquire seat ttl 1 renew off", "read", "work 2", "append V", "release"],
     ["acquire seat ttl 3 timeout 1", "stop on loss", "read", "check", "append V", "release"],
+    ["acquire seat ttl 2", "insert V once k", "read", "append V if unchanged", "release"],
     ["acquire seat timeout 0", "renew", "read", "work 0.2", "append V", "release", "again"],
 ]
 CALM = ("pause", "crash", "restart", "cancel", "freeze", "reboot", "cut", "slow", "revoke")
@@ -46,13 +49,19 @@ def fault(chance: random.Random, names: str, servers: list[str]) -> dict[str, An
     if kind in ("freeze", "reboot"):
         found["whom"] = chance.choice(servers)
     if kind in ("cut", "slow"):
-        found |= {"from": chance.choice(names), "to": chance.choice([*servers, "resource"])}
+        ends = [*names, *servers] if talk(servers) else list(names)
+        found |= {"from": chance.choice(ends), "to": chance.choice([*servers, "resource"])}
         found["one_way"] = chance.random() < 0.5
     if kind == "slow":
         found["by"] = chance.choice([0.1, 1.0])
     if kind not in ("crash", "cancel", "revoke"):
         found["for"] = round(chance.uniform(0, 4), 2)
     return found
+
+
+def talk(servers: list[str]) -> bool:
+    """Whether servers talk to each other, and can be cut off from each other."""
+    return servers[0] == "zookeeper-1" or "node-1" in servers
 
 
 @pytest.mark.parametrize("kind", SERVERS)

@@ -17,6 +17,8 @@ BYSTANDERS = {
     "Asleep": {"client": "fencelock", "script": ["at 599", "acquire seat ttl 10"]},
     "Busy": {"client": "none", "script": ["work 0.017", "again"]},
 }
+MEETS = {("zookeeper", "Asleep")}
+"""Who meets the others at a server, although it does nothing yet."""
 
 
 @pytest.mark.parametrize(("name", "switches"), CASES)
@@ -38,14 +40,16 @@ def test_a_scenario_says_what_comes_out_in_each_combination_and_no_other(name: s
 
 
 def test_the_scenarios_are_in_their_order() -> None:
-    assert lab.scenarios()[:3] == ["taking-turns", "double-booking", "local-lock"]
-    assert len(lab.scenarios()) >= 22
+    assert lab.scenarios()[:3] == ["taking-turns", "double-booking", "webhook-twice"]
+    assert len(lab.scenarios()) >= 27
 
 
 @pytest.mark.parametrize("bystander", BYSTANDERS)
 @pytest.mark.parametrize("name", lab.scenarios())
 def test_a_bystander_changes_nothing(name: str, bystander: str) -> None:
     document = lab.load(name)
+    if (document["engine"]["kind"], bystander) in MEETS:
+        pytest.skip("a session is a write of the ensemble: whoever begins one is no bystander")
     beside = document | {"actors": {**document["actors"], bystander: BYSTANDERS[bystander]}}
     alone, both = lab.play(document), lab.play(beside)
     assert alone.digest != both.digest

@@ -236,7 +236,7 @@ def test_a_link_carries_a_document_of_ones_own(
 ) -> None:
     document = lab.scenario("ghost-writer") | {"title": "Ünser ☃ 😀"}
     (tmp_path / "mine.json").write_text(json.dumps(document), encoding="utf-8")
-    process = program.start("lab", "mine.json", "--no-browser", "--json")
+    process = program.start("lab", str(tmp_path / "mine.json"), "--no-browser", "--json")
     assert process.stdout is not None
     with opened(browser, json.loads(process.stdout.readline())["url"]) as page:
         shown(page)
@@ -244,6 +244,8 @@ def test_a_link_carries_a_document_of_ones_own(
         link = clipboard(page, "Copy link")
     process.send_signal(signal.SIGTERM)
     assert end(process).stderr == ""
+    said = base64.urlsafe_b64decode(link.partition("#")[2] + "==")
+    assert json.loads(said)["name"] == "mine.json", "a link tells of folders"
     with opened(browser, f"{url}#{link.partition('#')[2]}") as page:
         shown(page)
         expect(page.get_by_role("heading", level=1)).to_contain_text("Ünser ☃ 😀")
@@ -365,6 +367,8 @@ def test_an_edit_is_made_in_both(browser: Browser, url: str) -> None:
         expect(page.locator(".names.twin")).to_contain_text("textbook")
         compare(page).select_option("engine: redlock")
         expect(page.locator(".names.twin")).to_contain_text("redis-5")
+        compare(page).select_option("engine: zookeeper")
+        expect(page.locator(".names.twin")).to_contain_text("zookeeper-3")
         expect(page.locator(".second .bar.frozen")).to_have_count(2)
 
 
@@ -426,6 +430,8 @@ def test_faults_of_servers_go_over_to_the_servers_of_another_engine() -> None:
         several | {"faults": [{**several["faults"][0], "whom": "redis-4"}]}, {"engine": "redis"}
     )
     assert few["faults"] == []
+    ensemble = varied(document, {"engine": "zookeeper"})
+    assert ensemble["engine"] == {"kind": "zookeeper", "session": 5}, "as long as the ttl"
     (words,) = [
         one["words"]
         for one in variants(lab.load("redlock-clock-jump"))
@@ -470,6 +476,42 @@ def test_what_cannot_be_exported_is_said_in_words(program: Program, tmp_path: Pa
     page = (tmp_path / "ghost-writer.html").read_text(encoding="utf-8")
     assert told["bytes"] == len(page.encode())
     assert cast("Any", held(page))["choices"] == {"fence": "no guard"}
+
+
+def test_a_file_of_ones_own_is_exported_without_its_folders(
+    browser: Browser, program: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "my#own.json").write_text(json.dumps(lab.scenario("server-dies") | {"seed": 2}))
+    ran = program.run("lab", "export", str(tmp_path / "my#own.json"))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    page = (tmp_path / "my#own.html").read_text(encoding="utf-8")
+    data = cast("Any", held(page))
+    assert (data["name"], data["own"], data["document"]["seed"]) == ("my#own.json", True, 2)
+    process = program.start("lab", "my#own.json", "--no-browser", "--json")
+    assert process.stdout is not None
+    assert "#" not in json.loads(process.stdout.readline())["url"], "a file is no link"
+    process.send_signal(signal.SIGTERM)
+    assert end(process).stderr == ""
+
+
+def test_a_damaged_file_says_so(browser: Browser, tmp_path: Path) -> None:
+    path = exported(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    start = text.index('id="recorded">') + 2000
+    path.write_text(text[:start] + text[start + 4000 :], encoding="utf-8")
+    with opened(browser, path.as_uri()) as page:
+        expect(page.get_by_role("alert")).to_contain_text("cannot be read: it is damaged")
+
+
+def test_a_browser_that_keeps_nothing_shows_it_as_well(browser: Browser, tmp_path: Path) -> None:
+    with opened(browser, exported(tmp_path).as_uri()) as page:
+        page.add_init_script(
+            "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
+        )
+        page.reload()
+        shown(page)
+        page.get_by_role("button", name="Colors: auto").click()
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
 def test_a_file_that_would_be_too_large_has_no_variants_or_is_refused(

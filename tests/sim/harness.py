@@ -26,6 +26,7 @@ from fencelock.service.tickets import KEEP_S
 from fencelock.sim.backends import Backend
 from fencelock.sim.network import Conditions, Network
 from fencelock.sim.resource import REGISTER, Register
+from fencelock.sim.service import ServiceBackend
 from fencelock.sim.tasks import Flag
 from fencelock.sim.world import Simulation, no_collection
 from fencelock.sim.zookeeper import ZooKeeperBackend
@@ -35,7 +36,6 @@ from tests.sim.client import Client
 from tests.sim.nemesis import FAULTS
 from tests.sim.observer import WITNESSED, Observer, SharesObserver
 from tests.sim.plan import CUTS, NAME, NAMES, TTLS, Fault, Plan, Visit
-from tests.sim.service import ServiceBackend
 
 PLAYED: dict[str, type[Backend]] = {
     **BACKENDS,

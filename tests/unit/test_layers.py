@@ -52,7 +52,7 @@ SIDES = {
         {"sync", "aio", "judge", "recipes", "service"},
     ),
     "sim": (
-        {"errors", "model", "world", "engine", REGISTRY, "guards", "judge", "worlds"},
+        {"errors", "model", "world", "engine", REGISTRY, "guards", "judge", "service", "worlds"},
         {"lab"},
     ),
     "wires": ({"errors", "model"}, set[str]()),

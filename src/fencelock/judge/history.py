@@ -33,8 +33,8 @@ class Event(NamedTuple):
     """invoke, ok, fail, unknown or note."""
     verb: str
     """Of an operation: acquire, renew, release, downgrade, of a writer that becomes a reader; look,
-    at who leads; run, of work for a window; meet, of a party at a barrier; count and await, of a
-    latch; enter, read, write. Of a note: pause, resume,
+    at who leads; run, of work for a window, or under a key, which is its name then; meet, of a
+    party at a barrier; count and await, of a latch; enter, read, write. Of a note: pause, resume,
     crash, restart, lost, told, partition, heal, clock, queued, withdrawn, expired; cancel, of an
     operation whose caller wants no more of it; kept, when the engine kept the lock for somebody at
     that moment; freed, when it had just given a lock up before its time was over."""

@@ -93,7 +93,7 @@ ARTICLES = (
     ),
     _Article(
         checkers.once_per_window,
-        "work is done once in a window at the most",
+        "work for one window, or under one key, is done once at the most",
         "once",
         frozenset({RUN}),
     ),

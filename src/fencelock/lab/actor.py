@@ -8,12 +8,12 @@ from typing import Any
 from ..errors import FencelockError, LeaseLost, StaleFence
 from ..judge import History
 from ..sim.network import Host, Network
-from ..sim.resource import Desk, Register
 from ..sim.world import Cancelled, SimWorld, Task
 from ..world import sleep
 from .clients import Client
 from .document import Actor
 from .recorder import Recorder
+from .resource import Clerk, Resource, Update, text_of, version_of
 from .script import Statement
 
 ROUND = 6
@@ -24,62 +24,8 @@ class Stopped(Exception):
     """The script goes no further, and not because of an error."""
 
 
-class Word(int):
-    """A number that stands for a text, and is shown as that: the judge compares numbers."""
-
-    text: str
-
-    def __new__(cls, number: int, text: str) -> Word:
-        word = super().__new__(cls, number)
-        word.text = text
-        return word
-
-    def __str__(self) -> str:
-        return self.text or "nothing"
-
-
-class Resource(Register):
-    """What the lock protects: a text, and the mark of the highest fence.
-
-    The check of the package is ``on``. Two mistakes can be played instead: with ``writes`` reads
-    are neither checked nor leave a mark; so they do with ``above``, which takes a fence only once.
-    """
-
-    def __init__(self, name: str, guard: str) -> None:
-        super().__init__(guard != "off", name)
-        self._guard = guard
-        self._words = {"": Word(0, "")}
-        self.value = self._words[""]
-        self.writes = self.refused = 0
-
-    def serve(self, fence: int, value: int | None, reading: bool = False) -> int:
-        if value is None and self._guard in ("writes", "above"):
-            return self.value
-        try:
-            if self._guard == "above" and fence == self.marks.highest:
-                raise StaleFence(name=self.name, offered=fence, highest=fence)
-            answer = super().serve(fence, value, reading)
-        except StaleFence:
-            self.refused += 1
-            raise
-        self.writes += value is not None
-        return answer
-
-    def number(self, text: str) -> int:
-        """The number that stands for a text."""
-        return self._words.setdefault(text, Word(len(self._words), text))
-
-    @property
-    def text(self) -> str:
-        """What it holds."""
-        return text_of(self.value)
-
-    def state(self) -> dict[str, Any]:
-        """Its value, its mark, and how many writes it took and refused."""
-        return {
-            "value": self.text, "mark": self.marks.highest, "writes": self.writes,
-            "refused": self.refused,
-        }  # fmt: skip
+class Changed(Exception):
+    """What was read is no longer so: it has to be read again."""
 
 
 class Process:
@@ -102,7 +48,7 @@ class Process:
         self.host = host
         self.client = client
         self._resource = resource
-        self._desk = Desk(network, resource, world, host, history)
+        self._desk = Clerk(network, resource, world, host, history)
         self._history = history
         self._recorder = recorder
         self._lock = ""
@@ -111,7 +57,9 @@ class Process:
         """The line of the script that it is at, counted from 1."""
         self.is_told = False
         self._stops_on_loss = False
-        self._read = ""
+        self._read, self._version = "", 0
+        self.retries = 0
+        """How often it had to read again, because what it had read was no longer so."""
         self.task: Task | None = None
 
     def begin(self) -> None:
@@ -142,6 +90,11 @@ class Process:
             except Stopped as why:
                 self._tell("stopped", str(why))
                 is_over = True
+            except Changed:
+                self.retries += 1
+                self._tell("conflict", f"{statement.text}: it has changed, and is read again")
+                at = max(n for n, one in enumerate(script[:at]) if one.verb == "read")
+                continue
             except StaleFence as error:
                 self._tell(
                     "refused",
@@ -179,12 +132,17 @@ class Process:
             case "release":
                 await self._release()
             case "read":
-                self._read = text_of(await self._desk.read(self.client.fence))
+                seen = await self._desk.read(self.client.fence)
+                self._read, self._version = text_of(seen), version_of(seen)
                 self._tell("read", f"reads {self._read or 'nothing'}", fence=self.client.fence)
             case "write":
-                await self._write(word)
+                await self._write(statement, word)
             case "append":
-                await self._write(f"{self._read} {word}".strip())
+                await self._write(statement, f"{self._read} {word}".strip())
+            case "insert":
+                await self._insert(statement)
+            case "take":
+                await self._take(statement.number)
             case "check":
                 await self._check()
             case "renew":
@@ -192,7 +150,7 @@ class Process:
             case "stop on loss":
                 self._stops_on_loss = True
             case "stop unless free" if self._read:
-                raise Stopped(f"stops: it is taken by {self._read}")
+                raise Stopped(f"stops: {self._read} is there already")
             case _:
                 pass
 
@@ -229,10 +187,32 @@ class Process:
         said = "releases it" if freed else "releases it: it was no longer its own"
         self._tell("released" if freed else "released late", said, fence=fence)
 
-    async def _write(self, text: str) -> None:
-        number = self._resource.number(text)
-        await self._desk.write(self.client.fence, number)
+    async def _write(self, statement: Statement, text: str) -> None:
+        if statement.unchanged:
+            await self._update(Update("write", text, version=self._version))
+        else:
+            await self._desk.write(self.client.fence, self._resource.word(text))
         self._tell("written", f"writes {text}", fence=self.client.fence)
+
+    async def _insert(self, statement: Statement) -> None:
+        word, key = statement.word, statement.key
+        if await self._update(Update("insert", word, key, once=statement.once)):
+            what = f"inserts {word} for {key}" if key else f"inserts {word}"
+            self._tell("written", what, fence=self.client.fence)
+        else:
+            self._tell("skipped", f"inserts nothing: {key} was done before")
+
+    async def _take(self, number: int) -> None:
+        if not await self._update(Update("take", number=number)):
+            raise Stopped("stops: there are too few left to take")
+        self._tell("written", f"takes {number}", fence=self.client.fence)
+
+    async def _update(self, update: Update) -> bool:
+        """Have the resource change itself; whether it did."""
+        answer = await self._desk.update(self._resource, self.client.fence, update)
+        if answer.outcome == "changed":
+            raise Changed
+        return answer.outcome == "done"
 
     async def _check(self) -> None:
         try:
@@ -283,8 +263,3 @@ class Process:
             "frozen": self.host.is_paused,
             "up": not self.host.is_down,
         }
-
-
-def text_of(number: int) -> str:
-    """What a number of the resource stands for."""
-    return number.text if isinstance(number, Word) else ""

@@ -129,7 +129,7 @@ class FencelockClient(Client):
         ask = engine.acquire
 
         def acquire(request: Request) -> Awaitable[Grant | Busy]:
-            self._servers.who[request.owner] = self._world.name
+            self._servers.introduce(request.owner, self._world.name)
             answer: Awaitable[Grant | Busy] = ask(request)
             return answer
 

@@ -24,8 +24,9 @@ FENCE_OF = re.compile(r"\{([^{}]*)\}")
 Client = Literal["fencelock", "textbook", "local", "none"]
 Guard = Literal["on", "off", "writes", "above"]
 GUARDS: dict[object, Guard] = {True: "on", False: "off", "writes": "writes", "above": "above"}
-SERVERS = {"store": 1, "redis": 1, "redlock": 5}
-PLANNED = ("zookeeper", "service")
+SERVERS = {"store": 1, "redis": 1, "redlock": 5, "zookeeper": 3, "service": 3}
+SERVICE = ("store", "node-1", "node-2")
+SESSION_MIN_S, SESSION_MAX_S = 1.0, 40.0  # what the members of a simulated ensemble grant
 RECIPES = {
     "acquire": ("set nx px", "get then set"),
     "release": ("lua", "del", "get then del"),
@@ -35,10 +36,17 @@ OF_ACTORS = ("pause", "crash", "restart", "cancel")
 OF_SERVERS = ("step", "pace", "freeze", "reboot", "amnesia")
 OF_WAYS = ("cut", "slow", "lose reply")
 FAULTS = (*OF_ACTORS, *OF_SERVERS, *OF_WAYS, "revoke")
+IMPOSSIBLE = {
+    ("store", "pace"): "no lease ends by the clock of the store",
+    ("service", "pace"): "no lease ends by the clock of the store or of a node",
+    ("zookeeper", "amnesia"): "a member writes its log before it answers, and is not played "
+    "without it; say reboot",
+}
 LASTING = ("pause", "freeze", "cut", "slow", "reboot", "amnesia")
-TOUCHES = ("read", "write", "append")
+TOUCHES = ("read", "write", "append", "insert", "take")
 EXPECTED = (
     "register", "refused", "broken", "granted", "told", "released", "writes", "stopped",
+    "woken", "retries",
 )  # fmt: skip
 
 
@@ -81,12 +89,16 @@ class Document(NamedTuple):
     seed: int
     until: float
     engine: str
+    options: Mapping[str, Any]
+    """Of the engine, where it is given some."""
     servers: tuple[str, ...]
     lock: str
     """The name of the lock, if the scripts have one."""
     actors: tuple[Actor, ...]
     resource: str
     guard: Guard
+    value: str
+    """What the resource holds at first."""
     delay: tuple[float, float]
     faults: tuple[Fault, ...]
     steps: tuple[Step, ...]
@@ -148,8 +160,8 @@ def _patched(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str,
 
 def read(raw: object) -> Document:
     """Check a document, with its switches at their first choices; UsageError says what is wrong."""
-    top = _Value(raw, "")
-    top = _Value(chosen(top.mapping()), "")
+    whole = _Value(raw, "")
+    top = _Value(chosen(whole.mapping()), "")
     top.only(
         "v", "title", "about", "seed", "until", "engine", "actors", "resource", "network",
         "faults", "steps", "expect", "quiz",
@@ -157,10 +169,10 @@ def read(raw: object) -> Document:
     if top.get("v").raw != 1:
         raise UsageError(f"v: this is version 1 of documents, not {top.get('v').raw!r}")
     top.get("about").text("")
-    _check_quiz(top.get("quiz"))
+    _check_quiz(whole.get("quiz"), whole.get("switches"))
     until = top.get("until").number(0.001, TIME_MAX_S)
-    kind, servers = _servers(top.get("engine"))
-    resource, guard = _resource(top.get("resource"))
+    kind, servers, options = _servers(top.get("engine"))
+    resource, guard, value = _resource(top.get("resource"))
     actors = _actors(top.get("actors"), kind, {*servers, resource})
     lock = _lock(actors)
     fenceless = [
@@ -176,6 +188,13 @@ def read(raw: object) -> Document:
     if guard != "off":
         for actor in actors:
             _check_fence(actor)
+    for actor in actors:
+        for number, line in enumerate(actor.script, 1):
+            if line.verb == "take" and not (value.isascii() and value.isdigit()):
+                raise UsageError(
+                    f"actors.{actor.name}.script line {number}: resource.value must be a whole "
+                    "number, of which something can be taken"
+                )
     names = {one.name for one in actors}
     faults = top.get("faults").items(FAULTS_MAX)
     steps = top.get("steps").items(STEPS_MAX)
@@ -184,42 +203,56 @@ def read(raw: object) -> Document:
         top.get("seed").whole(0, SEED_MAX, 1),
         until,
         kind,
+        options,
         servers,
         lock,
         actors,
         resource,
         guard,
+        value,
         _delay(top.get("network")),
-        tuple(_fault(one, names, servers, resource) for one in faults),
+        tuple(_fault(one, kind, names, servers, resource) for one in faults),
         tuple(_step(one, names, until) for one in steps),
         _expect(top.get("expect")),
     )
 
 
-def _servers(engine: _Value) -> tuple[str, tuple[str, ...]]:
-    engine.only("kind", "nodes")
+def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
+    engine.only("kind", "nodes", "session")
     kind = engine.get("kind").text()
-    if kind in PLANNED:
-        raise UsageError(f"{engine.where}.kind: {kind} cannot be played yet")
     if kind not in SERVERS:
         raise UsageError(f"{engine.where}.kind: there is no {kind!r}, but {', '.join(SERVERS)}")
-    if kind != "redlock":
-        if engine.get("nodes").raw is not None:
-            raise UsageError(f"{engine.where}.nodes: {kind} is one server")
-        return kind, (kind,)
-    nodes = engine.get("nodes").whole(3, SERVERS_MAX, SERVERS[kind])
-    if nodes % 2 == 0:
-        raise UsageError(f"{engine.where}.nodes: 3, 5 or 7 servers, not {nodes}")
-    return kind, tuple(f"redis-{number}" for number in range(1, nodes + 1))
+    nodes, session, options = engine.get("nodes"), engine.get("session"), dict[str, Any]()
+    count = SERVERS[kind]
+    if kind == "redlock":
+        count = nodes.whole(3, SERVERS_MAX, count)
+        if count % 2 == 0:
+            raise UsageError(f"{nodes.where}: 3, 5 or 7 servers, not {count}")
+    elif nodes.raw is not None:
+        what = "one server" if count == 1 else f"{count} servers"
+        what = "a store and two nodes" if kind == "service" else what
+        raise UsageError(f"{nodes.where}: {kind} is {what}")
+    if session.raw is not None:
+        if kind != "zookeeper":
+            raise UsageError(f"{session.where}: only zookeeper has sessions")
+        options["session"] = session.number(SESSION_MIN_S, SESSION_MAX_S)
+    if count == 1:
+        return kind, (kind,), options
+    if kind == "service":
+        return kind, SERVICE, options
+    one = "redis" if kind == "redlock" else kind
+    return kind, tuple(f"{one}-{number}" for number in range(1, count + 1)), options
 
 
-def _resource(resource: _Value) -> tuple[str, Guard]:
-    resource.only("name", "guard")
+def _resource(resource: _Value) -> tuple[str, Guard, str]:
+    resource.only("name", "guard", "value")
     guard: Any = resource.get("guard").raw
     guard = True if guard is None else guard
     if not isinstance(guard, bool | str) or guard not in GUARDS:
         raise UsageError(f"{resource.where}.guard: true, false, writes or above, not {guard!r}")
-    return resource.get("name").name("resource"), GUARDS[guard]
+    value = resource.get("value")
+    text = "" if value.raw is None else " ".join(value.text().split())
+    return resource.get("name").name("resource"), GUARDS[guard], text
 
 
 def _actors(actors: _Value, kind: str, taken: set[str]) -> tuple[Actor, ...]:
@@ -241,7 +274,7 @@ def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
         raise UsageError(f"{where}: {name} is already the name of a server or of the resource")
     actor.only("client", "script", "recipe")
     client = actor.get("client").choice("fencelock", "textbook", "local", "none")
-    if client == "textbook" and kind == "store":
+    if client == "textbook" and kind not in ("redis", "redlock"):
         raise UsageError(f"{where}.client: the textbook recipe is for redis and redlock")
     recipe = actor.get("recipe")
     recipe.only(*RECIPES)
@@ -252,8 +285,14 @@ def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
         read_statement(line.text(), f"{where}.script line {number}")
         for number, line in enumerate(lines, 1)
     )
-    held = 0
+    held = read = 0
     for number, statement in enumerate(script, 1):
+        read = number if statement.verb == "read" else read
+        if statement.unchanged and not read:
+            raise UsageError(
+                f"{where}.script line {number}: there is no read before it, and what was not read "
+                "cannot be unchanged"
+            )
         _check_statement(cast("Client", client), statement, f"{where}.script line {number}")
         if held and statement.verb in ("acquire", "again"):
             raise UsageError(
@@ -309,8 +348,12 @@ def _delay(network: _Value) -> tuple[float, float]:
     return bounds[0], bounds[1]
 
 
-def _fault(fault: _Value, actors: set[str], servers: Sequence[str], resource: str) -> Fault:
+def _fault(
+    fault: _Value, engine: str, actors: set[str], servers: Sequence[str], resource: str
+) -> Fault:
     kind = fault.get("kind").choice(*FAULTS, first_is_default=False)
+    if (engine, kind) in IMPOSSIBLE:
+        raise UsageError(f"{fault.where}.kind: {IMPOSSIBLE[engine, kind]}")
     at = fault.get("at").number(0.0, TIME_MAX_S)
     fields = ["kind", "at"]
     found = Fault(kind, at)
@@ -321,15 +364,20 @@ def _fault(fault: _Value, actors: set[str], servers: Sequence[str], resource: st
     if kind in OF_ACTORS or kind in OF_SERVERS:
         fields.append("whom")
         there = sorted(actors) if kind in OF_ACTORS else list(servers)
-        if kind == "pace" and there == ["store"]:
-            raise UsageError(f"{fault.where}.kind: no lease ends by the clock of the store")
         found = found._replace(whom=fault.get("whom").choice(*there, first_is_default=False))
+        if kind == "amnesia" and engine == "service" and found.whom != "store":
+            raise UsageError(f"{fault.where}.kind: a node remembers nothing anyway; say reboot")
     if kind in OF_WAYS:
         fields += ["from", "to"]
         known = {*actors, *servers, resource}
         found = found._replace(
             sources=fault.get("from").hosts(known), targets=fault.get("to").hosts(known)
         )
+        within = {*found.sources, *found.targets} <= {*servers}
+        if kind == "lose reply" and engine == "zookeeper" and within:
+            raise UsageError(
+                f"{fault.where}: members lose nothing that they say to each other; cut the way"
+            )
     if kind in ("cut", "slow"):
         fields.append("one_way")
         found = found._replace(one_way=fault.get("one_way").flag(False))
@@ -351,15 +399,19 @@ def _step(step: _Value, actors: set[str], until: float) -> Step:
     return Step(step.get("at").number(0.0, until), say)
 
 
-def _check_quiz(quiz: _Value) -> None:
+def _check_quiz(quiz: _Value, switches: _Value) -> None:
     """Check a riddle: the switch that is hidden, and for each of its choices what is said of it."""
     quiz.only("switch", "answers")
-    if quiz.raw is not None:
-        quiz.get("switch").text()
-    for answer in quiz.get("answers").entries().values():
+    answers = quiz.get("answers").entries()
+    for answer in answers.values():
         answer.only("say", "because")
         answer.get("say").text()
         answer.get("because").text()
+    if quiz.raw is not None and switches.raw is not None:  # they are gone when they are set
+        hidden = quiz.get("switch").choice(*switches.entries(), first_is_default=False)
+        missing = [one for one in switches.get(hidden).entries() if one not in answers]
+        if missing:
+            raise UsageError(f"quiz.answers: nothing is said about {missing[0]!r}")
 
 
 def _expect(expect: _Value) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .document import FAULTS, LASTING, OF_ACTORS, OF_SERVERS, OF_WAYS
+from .document import FAULTS, IMPOSSIBLE, LASTING, OF_ACTORS, OF_SERVERS, OF_WAYS
 
 SIGNS = {
     "pause": ("❄", "freeze a process"),
@@ -30,7 +30,10 @@ FIRST: dict[str, dict[str, Any]] = {
 
 
 def palette() -> list[dict[str, Any]]:
-    """Every kind of fault: whom it is of, its sign, its words, its fields, and first values."""
+    """Every kind of fault: whom it strikes, its sign, words, fields, and first values.
+
+    ``not_at`` are the engines at which it makes no sense.
+    """
     return [_entry(kind) for kind in FAULTS]
 
 
@@ -48,4 +51,5 @@ def _entry(kind: str) -> dict[str, Any]:
     return {
         "kind": kind, "of": of[0] if of else "lock", "sign": sign, "words": words,
         "fields": fields, "first": FIRST.get(kind, {}),
+        "not_at": [engine for engine, impossible in IMPOSSIBLE if impossible == kind],
     }  # fmt: skip

@@ -17,20 +17,27 @@ from ..sim import faults
 from ..sim.network import Conditions, Host, Way
 from ..sim.world import Endless, Simulation, SimWorld, no_collection
 from . import document as documents
-from .actor import Process, Resource
+from .actor import Process
 from .clients import Client, FencelockClient, LocalClient, NoClient
 from .document import Actor, Document, Fault
 from .recorder import ObservedNetwork, Recorder
+from .resource import Resource
 from .servers import Servers, start
 from .spans import spans_of
 from .trace import VERSION, Trace, digest_of
-from .words import describe
+from .words import WATCH, describe
 
 STEPS_MAX = 200_000
 OPERATOR = "operator"
 FIRST_FENCE = 33
-LIGHTS = ("one_holder", "no_lost_update", "fences_grow", "told_in_time")
+LIGHTS = (
+    "one_holder", "no_lost_update", "fences_grow", "told_in_time", "once_per_window",
+    "skipped_when_done",
+)  # fmt: skip
 """The checkers of the judge that a play is held to."""
+UNSOUND = {"store": {"amnesia"}, "service": {"amnesia"}, "zookeeper": {"pace"}}
+"""Faults under which an engine promises less; what is not here has leases that end by wall clocks.
+"""
 SLACK_S = 1e-6
 
 
@@ -53,10 +60,10 @@ class _Play:
         conditions = Conditions(delay_max=most, delay_min=least)
         self._network = ObservedNetwork(self._simulation, conditions, self._recorder, describe)
         self._servers: Servers = start(
-            document.engine, self._network, document.servers, document.lock
+            document.engine, self._network, document.servers, document.lock, document.options
         )
         self._servers.on_revoked = self._taken
-        self._resource = Resource(document.resource, document.guard)
+        self._resource = Resource(document.resource, document.guard, document.value)
         self._processes = {actor.name: self._process(actor) for actor in document.actors}
         self._operator: FencelockClient | None = None
         sources = self._recorder.sources
@@ -185,8 +192,9 @@ class _Play:
         self._crash(fault)
 
         def restart() -> None:
-            process = self._process(self._processes[fault.whom].actor)
-            self._processes[fault.whom] = process
+            before = self._processes[fault.whom]
+            process = self._processes[fault.whom] = self._process(before.actor)
+            process.retries = before.retries
             self._note(process.name, "restart", "begins anew")
             process.begin()
 
@@ -293,8 +301,7 @@ class _Play:
 
     def _promises(self) -> Promises:
         document, kinds = self._document, {fault.kind for fault in self._document.faults}
-        steady = document.engine == "store"  # whose leases end by a clock that does not step
-        sane = not kinds & ({"amnesia"} if steady else {"amnesia", "step", "pace"})
+        sane = not kinds & UNSOUND.get(document.engine, {"amnesia", "step", "pace"})
         own = all(actor.client in ("fencelock", "none") for actor in document.actors)
         calls = 8 * document.delay[1]
         calm = sane and "revoke" not in kinds
@@ -323,7 +330,9 @@ class _Play:
                 for one in recorder.messages
             ],
             "states": states,
-            "spans": spans_of(self._history, document, states, self._marked),
+            "spans": spans_of(
+                self._history, document, states, self._servers.keepers(), self._marked
+            ),
             "events": events,
             "steps": [{"at": one.at, "say": self._filled(one.say, one.at, shown)}
                       for one in document.steps],
@@ -337,11 +346,16 @@ class _Play:
             | {"digest": digest_of(data), "versions": {"trace": VERSION, "fencelock": __version__}}
         )
 
-    def _lanes(self) -> list[dict[str, str]]:
+    def _lanes(self) -> list[dict[str, Any]]:
         document = self._document
-        lanes = [{"name": one.name, "kind": "client", "client": one.client}
-                 for one in document.actors]  # fmt: skip
-        lanes += [{"name": name, "kind": "server"} for name in document.servers]
+        lanes: list[dict[str, Any]] = [
+            {"name": one.name, "kind": "client", "client": one.client} for one in document.actors
+        ]
+        kept = self._servers.keepers()
+        lanes += [
+            {"name": name, "kind": "server"} | ({} if name in kept else {"keeps": False})
+            for name in document.servers
+        ]
         return [*lanes, {"name": document.resource, "kind": "resource"}]
 
     def _shown(self) -> dict[int, int]:
@@ -403,6 +417,8 @@ class _Play:
             "told": who("told"),
             "released": freed,
             "stopped": who("stopped", "error", "refused", "cancelled"),
+            "retries": {one.name: one.retries for one in self._processes.values() if one.retries},
+            "woken": [one["to"] for one in self._recorder.messages if WATCH in one["what"]],
         }
 
 

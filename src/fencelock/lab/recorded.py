@@ -41,7 +41,8 @@ def recorded_page(
             "most; set some of the switches first"
         )
     first = {"choices": dict(choices or {}), "edits": dict(edits or {})}
-    facts: dict[str, Any] = {"name": name, "own": own, "document": document, **first}
+    file = name.replace("\\", "/").rpartition("/")[2]  # its folders are nobody's business
+    facts: dict[str, Any] = {"name": file, "own": own, "document": document, **first}
     facts |= {"version": __version__, "faults": palette()}
     page = ""
     for with_variants in (True, False):

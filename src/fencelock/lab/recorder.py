@@ -9,8 +9,8 @@ from typing import Any
 from ..sim.network import Action, Conditions, Host, Network, Pipe, Way
 from ..sim.world import Simulation
 
-Describe = Callable[[object], str]
-"""What is carried on a connection, in words."""
+Describe = Callable[[object], str | None]
+"""What is carried on a connection, in words; None for what is left out of the trace."""
 CALLS = {
     "accept": "connect", "established": "connected", "lost": "connection closed",
     "leave": "close",
@@ -51,13 +51,14 @@ class Recorder:
         """Add an event; ``{fence}`` and ``{highest}`` in its words stand for fences."""
         self.events.append({"at": self.now, "lane": lane, "kind": kind, "words": words, **more})
 
-    def sent(self, way: Way, what: str) -> dict[str, Any]:
-        """Add a message that is under way."""
+    def sent(self, way: Way, what: str | None) -> dict[str, Any]:
+        """Add a message that is under way, unless nothing is said of it."""
         message: dict[str, Any] = {
             "from": way[0], "to": way[1], "sent": self.now, "arrived": None, "fate": "under way",
             "what": what,
         }  # fmt: skip
-        self.messages.append(message)
+        if what is not None:
+            self.messages.append(message)
         return message
 
     def arrived(self, message: dict[str, Any], target: Host) -> None:
@@ -93,7 +94,8 @@ class ObservedNetwork(Network):
     ) -> None:
         super().__init__(simulation, conditions)
         self.recorder = recorder
-        self.describe = describe
+        self.describer: Callable[[str, str], Describe] = lambda source, target: describe
+        """Says what is carried on one direction of a new connection, from one host to another."""
         self.losing: dict[Way, int] = {}
         """How many messages of a way are still to be lost."""
 
@@ -138,10 +140,11 @@ class ObservedPipe(Pipe):
         super().__init__(network, source, target, take)
         self._observed = network
         self._to = target
+        self._describe = network.describer(source.name, target.name)
         self._sent: deque[dict[str, Any]] = deque()
 
     def carry(self, what: object) -> None:
-        message = self._observed.recorder.sent(self._way, self._observed.describe(what))
+        message = self._observed.recorder.sent(self._way, self._describe(what))
         if self._observed.loses(self._way):
             message["fate"] = "lost"
             self.broken = True  # what comes after it on this connection does not arrive either
@@ -165,8 +168,12 @@ class ObservedPipe(Pipe):
             if self._sent and self._sent[0]["fate"] == "under way":
                 self._sent.popleft()["fate"] = "lost"
             return
-        if not self._held and self._way not in self._observed.cuts:
-            self._observed.recorder.arrived(self._sent.popleft(), self._to)
+        if self._held or self._way in self._observed.cuts:
+            super()._arrive(_)
+            self._see_held()
+            return
+        message = self._sent.popleft()
+        self._observed.recorder.arrived(message, self._to)
         super()._arrive(_)
-        self._see_held()
-        self._observed.recorder.look(self._to.name)
+        if message["what"] is not None:
+            self._observed.recorder.look(self._to.name)

@@ -19,9 +19,11 @@ from .._client.validation import TTL_MIN_S
 from ..errors import UsageError
 
 TIME_MAX_S = 600.0
+COUNT_MAX = 1_000_000
 STATEMENTS = (
     "at T", "acquire NAME [ttl T] [timeout T] [renew off] [forever]", "read", "check", "work T",
-    "write V", "append V", "renew", "release", "again", "stop on loss", "stop unless free",
+    "write V [if unchanged]", "append V [if unchanged]", "insert V [for KEY | once KEY]", "take N",
+    "renew", "release", "again", "stop on loss", "stop unless free",
 )  # fmt: skip
 
 
@@ -39,6 +41,14 @@ class Statement(NamedTuple):
     renews: bool = True
     forever: bool = False
     """Without an end, as ``SET NX`` alone is."""
+    unchanged: bool = False
+    """The resource takes it only if it has not changed since it was read."""
+    key: str = ""
+    """Which work an ``insert`` is."""
+    once: bool = False
+    """The resource takes a key only once."""
+    number: int = 0
+    """Of ``take``."""
 
 
 def read_statement(text: str, where: str) -> Statement:
@@ -49,8 +59,19 @@ def read_statement(text: str, where: str) -> Statement:
             return Statement(verb, text, seconds=_seconds(seconds, where))
         case ["read" | "check" | "renew" | "release" | "again" as verb]:
             return Statement(verb, text)
+        case ["write" | "append" as verb, _, *_, "if", "unchanged"]:
+            return Statement(verb, text, word=" ".join(words[1:-2]), unchanged=True)
         case ["write" | "append" as verb, _, *_]:
             return Statement(verb, text, word=" ".join(words[1:]))
+        case ["insert", *_, "for" | "once"]:
+            raise UsageError(f"{where}: a key is wanted after {words[-1]!r}")
+        case ["insert", _, *_, "for" | "once" as how, key]:
+            word = " ".join(words[1:-2])
+            return Statement("insert", text, word=word, key=key, once=how == "once")
+        case ["insert", _, *_]:
+            return Statement("insert", text, word=" ".join(words[1:]))
+        case ["take", count]:
+            return Statement("take", text, number=_whole(count, where))
         case ["stop", "on", "loss"]:
             return Statement("stop on loss", text)
         case ["stop", "unless", "free"]:
@@ -84,6 +105,12 @@ def _acquire(text: str, name: str, options: list[str], where: str) -> Statement:
     if statement.forever and statement.ttl is not None:
         raise UsageError(f"{where}: a lock that is held forever has no ttl: leave one of them out")
     return statement
+
+
+def _whole(word: str, where: str) -> int:
+    if not (word.isascii() and word.isdigit() and 1 <= int(word[:9]) <= COUNT_MAX):
+        raise UsageError(f"{where}: {word!r} is not a whole number from 1 to {COUNT_MAX}")
+    return int(word)
 
 
 def _seconds(word: str, where: str, least: float = 0.0) -> float:

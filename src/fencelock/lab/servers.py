@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..engine import Address, Engine
 from ..engines import find
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 REQUEST_TIMEOUT_S = 3.0  # of a client of the store
 ROUND = 6
-PORT = 6379
+PORT, ZOOKEEPER_PORT = 6379, 2181
+
+Options: TypeAlias = Mapping[str, Any]
+"""Of an engine, where a document gives it some."""
 
 
 class Servers(ABC):
@@ -31,7 +35,7 @@ class Servers(ABC):
         self.network = network
         self.hosts: list[Any] = []
         self.who: dict[str, str] = {}
-        """The actor of each owner."""
+        """The actor of each owner, by what the servers know it by."""
         self.on_revoked: Callable[[str], object] = str
         """Told the actor from whom the lock was taken, when a server is seen to have done so."""
         self._revoked: set[str] = set()
@@ -40,6 +44,10 @@ class Servers(ABC):
     def engine(self, world: SimWorld, host: Host) -> Engine:
         """A new engine of the package, with the options it has when none are given."""
 
+    def introduce(self, owner: str, actor: str) -> None:
+        """Say which actor an owner is."""
+        self.who[owner] = actor
+
     def votes(self, world: SimWorld, engine: Engine) -> Votes | None:
         """What the engine of a process counts, where servers vote on a lock."""
         return None
@@ -47,6 +55,10 @@ class Servers(ABC):
     @abstractmethod
     def kept(self, number: int) -> tuple[str, float | None, list[str]]:
         """Of one server: the owner that it keeps the lock for, until when, and who waits."""
+
+    def keepers(self) -> list[str]:
+        """The servers that keep the lock, of which a majority decides."""
+        return [host.name for host in self.hosts]
 
     @abstractmethod
     def revoked(self, number: int) -> Collection[str]:
@@ -64,7 +76,7 @@ class Servers(ABC):
             "holder": self.who.get(owner, "somebody") if owner else None,
             "until": None if until is None or not owner else round(until, ROUND),
             "queue": [self.who.get(one, "somebody") for one in queue],
-            "clock": round(self.clock(number), ROUND),
+            "clock": round(self.clock(number), ROUND) + 0.0,  # and no minus before a zero
             "up": not host.is_down,
             "frozen": host.is_paused,
         }
@@ -78,7 +90,9 @@ class Servers(ABC):
 class StoreServers(Servers):
     """The linearizable store."""
 
-    def __init__(self, network: ObservedNetwork, names: tuple[str, ...], lock: str) -> None:
+    def __init__(
+        self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
+    ) -> None:
         super().__init__(network)
         self._backend = StoreBackend(network, REQUEST_TIMEOUT_S, "lock", lock or "none")
         self.hosts = self._backend.hosts
@@ -95,10 +109,114 @@ class StoreServers(Servers):
         return self._backend.revoked()
 
 
+class ServiceServers(Servers):
+    """The store, and the nodes of the lock service before it, over which clients reach it."""
+
+    def __init__(
+        self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
+    ) -> None:
+        from ..sim.service import PORT, SteadyBackend
+        from .words_service import describe
+
+        super().__init__(network)
+        network.describer = lambda source, target: describe
+        self._backend = SteadyBackend(network, REQUEST_TIMEOUT_S, "lock", lock or "none")
+        self._addresses = tuple((node, PORT) for node in self._backend.names)
+        self._first: dict[str, int] = {}
+        """At which node each process begins: they take turns."""
+        self.hosts = self._backend.hosts
+
+    def keepers(self) -> list[str]:
+        return [self.hosts[0].name]
+
+    def introduce(self, owner: str, actor: str) -> None:
+        self.who[self._backend.owner(owner)] = actor
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        self._backend.reach(world, host)
+        first = self._first.setdefault(world.name, len(self._first) % len(self._addresses))
+        nodes = self._addresses[first:] + self._addresses[:first]
+        # A token, or else the environment would be asked for one; these nodes want none.
+        return find("http")(world, Address("http", nodes, options={"token": "none"}))
+
+    def kept(self, number: int) -> tuple[str, float | None, list[str]]:
+        if number:
+            return "", None, []
+        backend = self._backend
+        (owner,) = backend.owners()
+        return owner, backend.kept_until() if owner else None, list(backend.queue())
+
+    def revoked(self, number: int) -> Collection[str]:
+        return () if number else self._backend.revoked()
+
+    def state(self, number: int) -> dict[str, Any]:
+        state = super().state(number)
+        return state | {"calls": self.hosts[number].waiting()} if number else state
+
+
+class ZooKeeperServers(Servers):
+    """The members of an ensemble that has a leader."""
+
+    def __init__(
+        self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
+    ) -> None:
+        from ..sim.zookeeper import ZooKeeperBackend
+        from ..sim.zookeeper_member import Member, begin_together
+        from .words_zookeeper import Words
+
+        super().__init__(network)
+        network.describer = Words(self._named).describer
+        self.hosts = [Member(network, n, 0.0, 1.0, name) for n, name in enumerate(names)]
+        for member in self.hosts:
+            member.on_role = partial(network.recorder.look, member.name)
+        begin_together(self.hosts)
+        self._backend = ZooKeeperBackend(network, 0.0, "lock", lock or "none", self.hosts)
+        self._options = options
+        self._sessions: dict[int, str] = {}
+        """The actor of each session that has contended for the lock, until it ends."""
+
+    def _named(self, prefix: str) -> str:
+        return next((name for owner, name in self.who.items() if owner.startswith(prefix)), "…")
+
+    def introduce(self, owner: str, actor: str) -> None:
+        self.who[self._backend.owner(owner)] = actor
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        self._backend.reach(world, host)
+        members = tuple((member.name, ZOOKEEPER_PORT) for member in self.hosts)
+        return find("zookeeper")(world, Address("zookeeper", members, options=self._options))
+
+    def kept(self, number: int) -> tuple[str, float | None, list[str]]:
+        member = self.hosts[number]
+        contenders = self._backend.contenders(member)
+        for owner, session in contenders:
+            self._sessions.setdefault(session, self.who.get(owner, "somebody"))
+        if not contenders:
+            return "", None, []
+        (owner, session), *queue = contenders
+        return owner, member.session_end(session), [one for one, _ in queue]
+
+    def revoked(self, number: int) -> Collection[str]:
+        return self._backend.revoked_at(self.hosts[number])
+
+    def clock(self, number: int) -> float:
+        return _clock(self.hosts[number], self.network)
+
+    def state(self, number: int) -> dict[str, Any]:
+        member, state = self.hosts[number], super().state(number)
+        for session in [*self._sessions] if member.role == "leading" else ():
+            if session not in member.tree.sessions:
+                words = f"the session of {self._sessions.pop(session)} has ended"
+                self.network.recorder.tell(member.name, "session ended", words)
+        return state | {"leader": member.leader or None, "role": member.role}
+
+
 class RedisServers(Servers):
     """One Redis server, or several under Redlock."""
 
-    def __init__(self, network: ObservedNetwork, names: tuple[str, ...], lock: str) -> None:
+    def __init__(
+        self, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
+    ) -> None:
         from ..sim.edge import install
         from ..sim.model_redis import Sight
         from ..sim.nodes import Node
@@ -141,21 +259,29 @@ class RedisServers(Servers):
         return self._sights[number].revoked
 
     def clock(self, number: int) -> float:
-        wall_s: float = self.hosts[number].wall_us() / 1e6
-        return wall_s - WALL_S - self.network.simulation.now
+        return _clock(self.hosts[number], self.network)
 
 
-KINDS: Mapping[str, Callable[[ObservedNetwork, tuple[str, ...], str], Servers]] = {
+def _clock(host: Any, network: ObservedNetwork) -> float:
+    wall_s: float = host.wall_us() / 1e6
+    return wall_s - WALL_S - network.simulation.now
+
+
+KINDS: Mapping[str, Callable[[ObservedNetwork, tuple[str, ...], str, Options], Servers]] = {
     "store": StoreServers,
     "redis": RedisServers,
     "redlock": RedisServers,
+    "zookeeper": ZooKeeperServers,
+    "service": ServiceServers,
 }
 
 
-def start(kind: str, network: ObservedNetwork, names: tuple[str, ...], lock: str) -> Servers:
+def start(
+    kind: str, network: ObservedNetwork, names: tuple[str, ...], lock: str, options: Options
+) -> Servers:
     """Start the servers of a kind; Misconfigured names the package that is missing."""
     try:
-        return KINDS[kind](network, names, lock)
+        return KINDS[kind](network, names, lock, options)
     except ModuleNotFoundError as error:
         raise Misconfigured(
             f'a simulated {kind} needs the package {error.name}: pip install "fencelock[lab]"'

@@ -17,10 +17,11 @@ def spans_of(
     history: History,
     document: Document,
     states: Mapping[str, Sequence[Sequence[Any]]],
+    keeping: Sequence[str],
     marked: Sequence[tuple[str, str, float, float]],
 ) -> list[dict[str, Any]]:
-    """All spans, in the order of their beginnings."""
-    until, keepers = document.until, _Keepers(document.servers, states)
+    """All spans, in the order of their beginnings; with the servers that keep the lock."""
+    until, keepers = document.until, _Keepers(keeping, states)
     found = [_span(lane, kind, begin, end) for lane, kind, begin, end in marked]
     for one in history.operations("acquire"):
         found.append(_span(one.client, "waits", one.begin, min(one.seen, until)))

@@ -67,7 +67,7 @@ class TextbookClient(Client):
         give_up = None if wanted.timeout is None else world.now() + wanted.timeout
         while True:
             self._token = world.owner()
-            self._servers.who[self._token] = world.name
+            self._servers.introduce(self._token, world.name)
             if await self._try():
                 break
             if give_up is not None and world.now() + RETRY_S > give_up:

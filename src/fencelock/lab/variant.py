@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import UsageError
-from .document import SERVERS, read
+from .document import SERVERS, SESSION_MAX_S, SESSION_MIN_S, read
 
 CLIENTS = ("fencelock", "textbook")
 
@@ -67,11 +67,18 @@ def _with_clients(document: dict[str, Any], client: str) -> dict[str, Any]:
 
 
 def _over_engine(document: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Another engine; what befell a server befalls the one in its place, if there is one."""
+    """Another engine; what befell a server befalls the one in its place, if there is one.
+
+    A session of ZooKeeper lasts as long as the longest ttl, so that a lock is free as soon.
+    """
     before = read(document)
     if before.engine == kind:
         return document
-    other = document | {"engine": {"kind": kind}}
+    engine: dict[str, Any] = {"kind": kind}
+    ttls = [line.ttl for actor in before.actors for line in actor.script if line.ttl]
+    if kind == "zookeeper" and ttls:
+        engine["session"] = min(max(*ttls, SESSION_MIN_S), SESSION_MAX_S)
+    other = document | {"engine": engine}
     after = read({name: one for name, one in other.items() if name != "faults"})
     moved = (_moved(one, before.servers, after.servers) for one in _faults(document))
     return other | {"faults": [one for one in moved if one is not None]}

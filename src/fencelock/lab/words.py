@@ -8,6 +8,8 @@ from typing import Any, cast
 
 from .document import is_list
 
+WATCH = "watch fires"
+"""What a server tells whoever asked to be told of a change."""
 WORDS_MAX = 5
 LONG = 24
 

@@ -21,7 +21,7 @@ class Server(Host):
         """Somebody connects: tell that it is established, or lost."""
 
     @abstractmethod
-    def receive(self, connection: Connection, payload: bytes) -> None:
+    def receive(self, connection: Connection, payload: Any) -> None:
         """Serve what was sent on a connection."""
 
     @abstractmethod
@@ -40,7 +40,7 @@ class Connection:
         self._client = client
         self.up = network.pipe(client, node, partial(node.receive, self))
         self.down = network.pipe(node, client, heard)
-        self.send: Callable[[bytes], None] = self.up.carry
+        self.send: Callable[[Any], None] = self.up.carry
         """Sends requests; the replies come by themselves, or the end does."""
         if network.conditions.breaks:
             self.send = self._carry_or_break
@@ -48,6 +48,11 @@ class Connection:
         self.is_open = True
         self.is_established = False
         self.on_established: Callable[[], object] = bool
+
+    @property
+    def client(self) -> str:
+        """The name of the host that made it."""
+        return self._client.name
 
     def dial(self, established: Callable[[], object]) -> None:
         """Begin to connect; it ends in a call of one or the other."""
@@ -59,7 +64,7 @@ class Connection:
             self.is_established = True
             self.on_established()
 
-    def _carry_or_break(self, payload: bytes) -> None:
+    def _carry_or_break(self, payload: object) -> None:
         way = (self._client.name, self._node.name)
         if self._network.happens(self._network.conditions.breaks, way):
             if self._network.happens(0.5, way):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import Any
 
 from ..engine import Address, Engine
@@ -18,6 +19,9 @@ from .zookeeper_member import Member, ensemble
 
 install()
 
+ROOT = DEFAULT_ROOT
+"""The folder of all locks."""
+
 
 class ZooKeeperBackend(Backend):
     """Three members. What is kept is what the furthest of them has applied."""
@@ -30,8 +34,16 @@ class ZooKeeperBackend(Backend):
     def _hosts(self) -> list[Any]:
         return list(ensemble(self.network))
 
-    def engine(self, world: SimWorld, host: Host) -> Engine:
+    @cached_property
+    def _folder(self) -> str:
+        return f"{ROOT}/{paths.encode(self.name)}"
+
+    def reach(self, world: SimWorld, host: Host) -> None:
+        """Let the connections of a process go over the network."""
         world.edge = ZooKeeperEdge(self.network, host, {one.name: one for one in self.hosts})
+
+    def engine(self, world: SimWorld, host: Host) -> Engine:
+        self.reach(world, host)
         members = tuple((member.name, PORT) for member in self.hosts)
         options = {"session": self.session_s or 4 * self.request_timeout}
         return ZooKeeperEngine(world, Address("zookeeper", members, options=options))
@@ -39,10 +51,16 @@ class ZooKeeperBackend(Backend):
     def owner(self, owner: str) -> str:
         return paths.protected(owner, "kazoo")
 
-    def _order(self, member: Member) -> list[str]:
-        folder = member.tree.nodes.get(f"{DEFAULT_ROOT}/{paths.encode(self.name)}")
+    def contenders(self, member: Member) -> list[tuple[str, int]]:
+        """By what a member knows those that contend for the lock, the holder first, and the session
+        that each of them lives with."""
+        path, nodes = self._folder, member.tree.nodes
+        folder = nodes.get(path)
         found = [] if folder is None else paths.contenders(folder.children)
-        return [child[:-10] for child in found]
+        return [(child[:-10], nodes[f"{path}/{child}"].session) for child in found]
+
+    def _order(self, member: Member) -> list[str]:
+        return [owner for owner, _ in self.contenders(member)]
 
     def owners(self) -> list[str]:
         return [next(iter(self._order(member)), "") for member in self.hosts]
@@ -54,7 +72,11 @@ class ZooKeeperBackend(Backend):
         return self._order(self._furthest())[1:]
 
     def revoked(self) -> Collection[str]:
-        node = self._furthest().tree.nodes.get(f"{DEFAULT_ROOT}/{paths.REVOKED}")
+        return self.revoked_at(self._furthest())
+
+    def revoked_at(self, member: Member) -> Collection[str]:
+        """Owners from whom the lock was taken, as one member has them."""
+        node = member.tree.nodes.get(f"{ROOT}/{paths.REVOKED}")
         reasons: dict[str, str] = json.loads(node.data) if node is not None and node.data else {}
         return [child[:-10] for child in reasons]
 

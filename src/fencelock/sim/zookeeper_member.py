@@ -61,8 +61,13 @@ class Client:
 class Member(Server):
     """One server of an ensemble, with a clock of its own."""
 
-    def __init__(self, network: Network, number: int, ahead: float, pace: float) -> None:
-        super().__init__(f"node-{number}")
+    on_role: Callable[[], object] | None = None
+    """Called when it begins to look for a leader, to follow or to lead, if somebody looks on."""
+
+    def __init__(
+        self, network: Network, number: int, ahead: float, pace: float, name: str = ""
+    ) -> None:
+        super().__init__(name or f"node-{number}")
         self.number = number
         self.ahead = ahead
         """Seconds by which its wall clock is wrong; set it to make that clock step."""
@@ -105,6 +110,8 @@ class Member(Server):
         self._owners: dict[int, str] = {}
         self._syncs: list[tuple[int, str, int]] = []
         self._containers_at = self.now() + CONTAINERS_S
+        if self.on_role is not None:
+            self.on_role()
 
     def join(self, members: Sequence[Member]) -> None:
         """Be one of these from now on."""
@@ -124,6 +131,16 @@ class Member(Server):
         else:
             self._on_lead(leader.name, 1, ())
             self.serves = True
+
+    @property
+    def leader(self) -> str:
+        """The name of the leader that it has, itself included; nothing while it has none."""
+        return self._leader
+
+    def session_end(self, session: int) -> float | None:
+        """When, in true time, a leader ends a session unless it hears of it; else None."""
+        end = self._ends.get(session)
+        return None if end is None else (end - self._offset) / self._pace
 
     # Time
 
@@ -521,9 +538,14 @@ def ensemble(network: Network, count: int = 3) -> list[Member]:
         random = network.simulation.stream(f"clock node-{number}")
         ahead, pace = random() * 2.0, 1 + (random() - 0.5) * 0.006
         members.append(Member(network, number, ahead, pace))
+    begin_together(members)
+    return members
+
+
+def begin_together(members: Sequence[Member]) -> None:
+    """Let members be an ensemble that has a leader already: the last one."""
     for member in members:
         member.join(members)
     for member in members[:-1]:
         member.begin(members[-1])
     members[-1].begin(members[-1])
-    return members

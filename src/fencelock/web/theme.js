@@ -2,10 +2,25 @@
 import { effect, html, signal } from "ui";
 
 const THEMES = { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" };
-const theme = signal(localStorage.getItem("fencelock-theme") ?? "auto");
+const NAME = "fencelock-theme";
+
+// Some browsers keep nothing for a page, and say so by an error.
+function kept() {
+  try {
+    return localStorage.getItem(NAME);
+  } catch {
+    return null;
+  }
+}
+
+const theme = signal(kept() ?? "auto");
 effect(() => {
   document.documentElement.dataset.theme = theme.value;
-  localStorage.setItem("fencelock-theme", theme.value);
+  try {
+    localStorage.setItem(NAME, theme.value);
+  } catch {
+    // it lasts as long as the page
+  }
 });
 
 export function Theme() {

@@ -99,9 +99,10 @@ def _serve(options: argparse.Namespace) -> int:
         raise BadArguments("--set is for play and export: the page has its switches as buttons")
     observe.redirect(_unsaid)
     scenarios = {name: lab.scenario(name) for name in lab.scenarios()}
-    first, mark, fragment = (options.action or FIRST).partition("#")
-    if mark:
-        first = FIRST  # a link: what stands before its mark is where another lab was
+    first, fragment = options.action or FIRST, ""
+    if "#" in first and not Path(first).is_file():
+        fragment = first[first.index("#") :]  # a link; what stands before is where another lab was
+        first = FIRST
     if first not in scenarios:
         scenarios[first] = _document(first)
         lab.play(scenarios[first])  # or say now what is wrong with it
@@ -113,7 +114,7 @@ def _serve(options: argparse.Namespace) -> int:
             "Without --port, a free one is taken"
         ) from None
     with server:
-        url = server.url + mark + fragment
+        url = server.url + fragment
         if options.json:
             terminal.emit({"event": "listening", "url": url})
         else:
@@ -129,10 +130,9 @@ def _serve(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     """Write the page with its plays as one file."""
-    name: str = options.document
-    stem = "document" if name == "-" else Path(name).stem
-    path = Path(options.output or f"{stem}.html")
-    lab.export(_document(name), path, name=name, **_switches(options.set))
+    name = "" if options.document == "-" else Path(options.document).name
+    path = Path(options.output or f"{Path(name or 'document').stem}.html")
+    lab.export(_document(options.document), path, name=name, **_switches(options.set))
     size = path.stat().st_size
     if options.json:
         terminal.emit({"event": "exported", "path": str(path), "bytes": size})

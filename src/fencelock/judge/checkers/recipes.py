@@ -38,7 +38,7 @@ def one_leader(history: History, promises: Promises) -> list[Violation]:
 
 
 def once_per_window(history: History, promises: Promises) -> list[Violation]:
-    """At most one run of a window ends well.
+    """At most one run of a window ends well; without a window, at most one run of a name.
 
     A run whose end is not known accuses nobody: who did not hear that its work was remembered was
     told that another may do it again.
@@ -51,8 +51,8 @@ def once_per_window(history: History, promises: Promises) -> list[Violation]:
         other = first.setdefault((run.name, run.value), run)
         if other is not run:
             message = (
-                f"the work of {run.name!r} for window {run.value} was done by {other.client} and, "
-                f"at {run.end:.6f} s, by {run.client}"
+                f"the work of {_which(run)} was done by {other.client} and, at {run.end:.6f} s, by "
+                f"{run.client}"
             )
             found.append(Violation("once_per_window", message, other.events + run.events))
     return found
@@ -72,11 +72,15 @@ def skipped_when_done(history: History, promises: Promises) -> list[Violation]:
         others = [run for run in runs if run is not one and run.name == one.name]
         if not any(_explains(run, one, troubles, promises) for run in others):
             message = (
-                f"{one.client} skipped the work of {one.name!r} for window {one.value} at "
-                f"{one.end:.6f} s, which nobody had done or was doing"
+                f"{one.client} skipped the work of {_which(one)} at {one.end:.6f} s, which nobody "
+                "had done or was doing"
             )
             found.append(Violation("skipped_when_done", message, one.events))
     return found
+
+
+def _which(run: Operation) -> str:
+    return repr(run.name) if run.value is None else f"{run.name!r} for window {run.value}"
 
 
 def _explains(run: Operation, skipped: Operation, troubles: Troubles, promises: Promises) -> bool:

@@ -152,7 +152,7 @@ function OtherNames() {
 // The second universe, below the first and over the same time.
 function Twin({ x, width, inner, handlers }) {
   const { trace: played, words, fork } = second.value, lanes = placed(played), height = bottom(lanes) + AXIS;
-  return html`<div class="head other">${words}${fork !== undefined && html`<span class="parts"><svg width="10" height="16" aria-hidden="true"><line class="fork" x1="5" x2="5" y1="0" y2="16" /></svg>parts at ${seconds(fork)}</span>`}</div><svg class="second" width=${width} height=${height} aria-hidden="true" ...${handlers}>
+  return html`<div class="head other"><span class="which">${words}</span>${fork !== undefined && html`<span class="parts"><svg width="10" height="16" aria-hidden="true"><line class="fork" x1="5" x2="5" y1="0" y2="16" /></svg>parts at ${seconds(fork)}</span>`}</div><svg class="second" width=${width} height=${height} aria-hidden="true" ...${handlers}>
     <${Fork} x=${x} height=${height} /><${Picture} played=${played} lanes=${lanes} x=${x} width=${inner} height=${height} /><${Playhead} x=${x} width=${width} height=${height} /></svg>`;
 }
 
@@ -194,7 +194,7 @@ export function Chart() {
   const up = () => { drag.current = false; }, handlers = { onPointerDown: down, onPointerMove: (event) => drag.current && follow(event), onPointerUp: up, onPointerCancel: up };
   return html`<section class="card chart" aria-label="Lanes over time">
     <div class="drawing"><div>${second.value && html`<div class="head" />`}<${Names} played=${played} lanes=${lanes} lasts=${lasts} chips=${chips} />${second.value && html`<${OtherNames} />`}</div>
-      <div class="time" ref=${box}>${second.value && html`<div class="head">${second.value.first}</div>`}<div class="sheet" style=${{ width: `${total}px` }}><${Scrubber} until=${played.until}>
+      <div class="time" ref=${box}>${second.value && html`<div class="head"><span class="which">${second.value.first}</span></div>`}<div class="sheet" style=${{ width: `${total}px` }}><${Scrubber} until=${played.until}>
         ${width.value > 0 && html`<svg width=${total} height=${height} aria-hidden="true" ref=${(node) => { target.value = node && { node, lanes, moment: (left) => Math.min(played.until, Math.max(begin, begin + (left - 2) / (inner - 2) * lasting)) }; }} ...${handlers}>
           <defs><pattern id="frozen" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="7" height="7" class="ice" /><line x1="0" x2="0" y1="0" y2="7" class="icy" /></pattern>
           <pattern id="wrong" width="9" height="9" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="9" height="9" class="amber" /><line x1="0" x2="0" y1="0" y2="9" class="ambery" /></pattern></defs>

@@ -67,10 +67,10 @@ function Chip({ fault, index, place, scale }) {
     if (!isLive || !way && event.key !== "Delete" && event.key !== "Backspace") return;
     event.preventDefault();
     event.stopPropagation();
-    if (!way) remove(index);
+    if (!way) remove(index).then(() => (document.querySelector(".chip") ?? document.querySelector(".scrubber")).focus());
     else if (!event.shiftKey || lasts(fault)) change(index, pulled(faults()[index], way * (event.ctrlKey ? 1 : 0.1), event.shiftKey, until));
   };
-  return html`<button class=${`chip ${place.inside ? "" : place.turned ? "outside turned" : "outside"}`} style=${{ left: `${place.left}px`, top: `${place.row * ROW + 4}px`, width: `${place.wide}px` }} aria-pressed=${chosen ? "true" : "false"} aria-label=${said(fault)} title=${said(fault)} onClick=${() => { form.value = { index }; }} onKeyDown=${keys} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}>
+  return html`<button class=${`chip ${place.inside ? "" : place.turned ? "outside turned" : "outside"}`} style=${{ left: `${place.left}px`, top: `${place.row * ROW + 4}px`, width: `${place.wide}px` }} aria-pressed=${chosen ? "true" : "false"} aria-label=${said(fault)} title=${said(fault)} onClick=${(event) => { form.value = { index, byKey: event.detail === 0 }; }} onKeyDown=${keys} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}>
     <span class="words">${brief(fault)}</span>${isLive && lasts(fault) && html`<span class="grip"></span>`}</button>`;
 }
 

@@ -11,8 +11,8 @@ const names = (...wanted) => (trace.value?.lanes ?? []).filter((one) => wanted.i
 export const actors = computed(() => names("client"));
 export const servers = computed(() => names("server"));
 export const everybody = computed(() => names("client", "server", "resource"));
-// What is said in a document about a fault of a kind; the store's leases end by no clock whose pace could change.
-export const offered = computed(() => kinds.value.filter(({ kind, of }) => (of !== "server" || servers.value.length) && !(kind === "pace" && played.value.engine?.kind === "store")));
+// The kinds that make sense at the engine of the document.
+export const offered = computed(() => kinds.value.filter((one) => !one.not_at.includes(played.value.engine?.kind)));
 
 export const list = (one) => (Array.isArray(one) ? one : one === undefined ? [] : [one]);
 export const whom = (fault) => fault.whom ?? [fault.from, fault.to].map((one) => list(one).join(", ")).filter(Boolean).join(fault.one_way || fault.kind === "lose reply" ? " → " : " ⇄ ");

@@ -43,7 +43,7 @@ function processNow(shown, lane) {
 function serverNow(played, lane) {
   const { holder, until, queue = [], clock = 0, up, frozen } = stateOf(played, lane.name, at.value);
   const left = until === null || until === undefined ? Infinity : until - at.value, lasts = holder && left > 0;
-  const words = up === false ? "down" : lasts ? `lock of ${holder}${until === undefined ? "" : left === Infinity ? ", no end" : `, ${seconds(left, 1)} left`}` : "lock is free";
+  const words = up === false ? "down" : lasts ? `lock of ${holder}${until === undefined ? "" : left === Infinity ? ", no end" : `, ${seconds(left, 1)} left`}` : lane.keeps === false ? "up" : "lock is free";
   const more = [queue.length && `queue: ${queue.join(", ")}`, Math.abs(clock) > 0.005 && `clock ${clock > 0 ? "+" : ""}${Number(clock.toFixed(2))} s`, frozen && "frozen"];
   return [words, more.filter(Boolean).join(" · ")];
 }

@@ -6,7 +6,8 @@ const isObject = (one) => typeof one === "object" && one !== null && !Array.isAr
 
 // A scenario of the package is named; a document of one's own goes with the link.
 export function encoded({ name, own, document, choices, edits }, { digest, versions }, at, beside) {
-  const link = { v: VERSION, name, ...(own ? { document } : {}), choices, edits, beside, at: Number(at.toFixed(3)), digest, version: versions.fencelock };
+  const file = name.replace(/^.*[\\/]/, ""); // its folders are nobody's business
+  const link = { v: VERSION, name: file, ...(own ? { document } : {}), choices, edits, beside, at: Number(at.toFixed(3)), digest, version: versions.fencelock };
   const bytes = new TextEncoder().encode(JSON.stringify(link));
   const letters = Array.from(bytes, (one) => String.fromCharCode(one)).join("");
   return btoa(letters).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");

@@ -33,12 +33,12 @@ function Kind({ one }) {
     const here = carried.value;
     carried.value = null;
     if (!drag.current?.moved || event.type === "pointercancel" || !here?.place) return;
-    if (here.ok) put(fresh(one.kind, here.place.moment, here.place.lane?.name));
+    if (here.ok) put(fresh(one.kind, Number(here.place.moment.toFixed(2)), here.place.lane?.name));
     else failed.value = `${one.kind} is a fault of ${{ actor: `a process: drop it on ${actors.value.join(" or ")}`, server: `a server: drop it on ${servers.value.join(" or ")}`, way: "a network way: drop it on a process or a server" }[one.of]}.`;
   };
-  const click = () => {
+  const click = (event) => {
     if (drag.current?.moved) drag.current = null;
-    else form.value = { index: -1, draft: fresh(one.kind, here()) };
+    else form.value = { index: -1, draft: fresh(one.kind, here()), byKey: event.detail === 0 };
   };
   return html`<button class="kind" title=${one.words} onClick=${click} onPointerDown=${down} onPointerMove=${move} onPointerUp=${up} onPointerCancel=${up}><span aria-hidden="true">${one.sign}</span> ${one.kind}</button>`;
 }
@@ -85,9 +85,12 @@ function read(node, kind) {
 }
 
 function Form() {
-  const { index, draft } = form.value, isNew = index < 0, fault = draft ?? list(played.value.faults)[index];
+  const { index, draft, byKey } = form.value, isNew = index < 0, fault = draft ?? list(played.value.faults)[index];
   const node = useRef(null);
-  useEffect(() => node.current?.scrollIntoView({ block: "nearest" }), [index, isNew]);
+  useEffect(() => {
+    node.current?.scrollIntoView({ block: "nearest" });
+    if (byKey) node.current?.elements.at.focus();
+  }, [index, byKey]);
   if (!fault) return null;
   const apply = async (event) => {
     event.preventDefault();
@@ -95,14 +98,18 @@ function Form() {
     if (isNew) await put(wanted);
     else if (await change(index, wanted)) form.value = { index };
   };
+  const close = () => {
+    form.value = null;
+    document.querySelectorAll(".chip")[index]?.focus();
+  };
   const turn = (event) => {
     const kind = event.currentTarget.value, same = named(kind).of === named(fault.kind).of;
     form.value = { index, draft: { ...fresh(kind, fault.at), ...(same ? { whom: fault.whom, from: fault.from, to: fault.to } : {}) } };
   };
-  return html`<form class="fault" ref=${node} aria-label=${isNew ? "A new fault" : `Fault: ${said(fault)}`} onSubmit=${apply}>
+  return html`<form class="fault" ref=${node} aria-label=${isNew ? "A new fault" : `Fault: ${said(fault)}`} onSubmit=${apply} onKeyDown=${(event) => event.key === "Escape" && close()}>
     <label class="inline">kind <select name="kind" onChange=${turn}>${offered.value.map((one) => html`<option value=${one.kind} selected=${one.kind === fault.kind}>${one.kind}</option>`)}</select></label>
     <${Fields} key=${`${index} ${JSON.stringify(fault)}`} fault=${fault} />
-    <span class="buttons"><button class="primary" type="submit">${isNew ? "Add" : "Apply"}</button>${!isNew && html`<button type="button" onClick=${() => remove(index)}>Delete</button>`}<button type="button" class="plain" onClick=${() => { form.value = null; }}>Close</button></span></form>`;
+    <span class="buttons"><button class="primary" type="submit">${isNew ? "Add" : "Apply"}</button>${!isNew && html`<button type="button" onClick=${() => remove(index)}>Delete</button>`}<button type="button" class="plain" onClick=${close}>Close</button></span></form>`;
 }
 
 export function Palette() {

@@ -34,9 +34,13 @@ function equal(one, other) {
 }
 
 async function unpacked() {
-  const bytes = Uint8Array.from(atob(held.textContent), (letter) => letter.charCodeAt(0));
-  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(plain).text());
+  try {
+    const bytes = Uint8Array.from(atob(held.textContent), (letter) => letter.charCodeAt(0));
+    const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(plain).text());
+  } catch {
+    throw new Error("What this file holds cannot be read: it is damaged, or this browser is older than 2023.");
+  }
 }
 
 const data = held ? unpacked() : null;

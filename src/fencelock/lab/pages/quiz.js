@@ -30,7 +30,7 @@ function Riddle({ quiz, posed, actual }) {
 
 export function Quiz() {
   const { quiz, switches = {} } = scenario.value;
-  if (!quiz) return null;
+  if (!switches[quiz?.switch]) return null;
   const actual = choices.value[quiz.switch];
   return html`<${Riddle} key=${actual} quiz=${quiz} posed=${Object.keys(switches[quiz.switch])} actual=${actual} />`;
 }

@@ -142,6 +142,8 @@ export async function edit(more, back = wanted.edits) {
   return done;
 }
 
+// What is edited next: also what was asked for and is not played yet.
+export const scripts = () => wanted.edits.scripts ?? {};
 export const faults = () => wanted.edits.faults ?? played.value.faults ?? [];
 export const add = (fault) => edit({ faults: [...faults(), fault] });
 export const undo = () => show({ ...wanted, edits: before.pop() ?? {} });

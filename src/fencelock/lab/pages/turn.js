@@ -2,16 +2,16 @@
 import { html, useSignal } from "ui";
 import { hue } from "./chart.js";
 import { seconds, stateOf } from "./moment.js";
-import { add, at, edit, edits, failed, here, played, trace } from "./store.js";
+import { add, at, edit, edits, failed, here, played, scripts, trace } from "./store.js";
 
 const TTL_S = 5, FREEZE_S = 8;
 const lock = () => Object.values(played.value.actors).flatMap((one) => one.script ?? []).map((line) => /^\s*acquire\s+(\S+)/.exec(line)?.[1]).find(Boolean) ?? "seat";
-const scriptOf = (actor) => edits.value.scripts?.[actor] ?? played.value.actors[actor].script ?? [];
-const write = (actor, script) => edit({ scripts: { ...edits.value.scripts, [actor]: script } });
+const scriptOf = (actor) => played.value.actors[actor].script ?? [];
+const write = (actor, script) => edit({ scripts: { ...scripts(), [actor]: script } });
 
 // Lines at the playhead: before the first that waits for a later moment, or at the end.
 function insert(actor, ...lines) {
-  const script = scriptOf(actor), now = here(), place = script.findIndex((line) => Number(/^\s*at\s+(\S+)/.exec(line)?.[1]) > now);
+  const script = scripts()[actor] ?? scriptOf(actor), now = here(), place = script.findIndex((line) => Number(/^\s*at\s+(\S+)/.exec(line)?.[1]) > now);
   return write(actor, script.toSpliced(place < 0 ? script.length : place, 0, `at ${now}`, ...lines));
 }
 
@@ -20,8 +20,9 @@ const written = (actor) => insert(actor, `write ${actor}${1 + scriptOf(actor).fi
 
 function Buttons({ actor }) {
   const { frozen, up } = stateOf(trace.value, actor, at.value), holds = played.value.actors[actor].client !== "none";
+  const early = holds && !scriptOf(actor).some((line) => /^\s*acquire\s/.test(line)), why = early ? "Acquire first" : undefined;
   return html`<div class="turns" role="group" aria-label=${`${actor} at the playhead`}><b class=${`ink ${hue(trace.value, actor)}`}>${actor}</b>
-    ${holds && html`<button onClick=${() => acquire(actor)}>Acquire</button>`}<button onClick=${() => written(actor)}>Write</button>${holds && html`<button onClick=${() => insert(actor, "release")}>Release</button>`}
+    ${holds && html`<button onClick=${() => acquire(actor)}>Acquire</button>`}<button disabled=${early} title=${why} onClick=${() => written(actor)}>Write</button>${holds && html`<button disabled=${early} title=${why} onClick=${() => insert(actor, "release")}>Release</button>`}
     <button disabled=${frozen || up === false} onClick=${() => add({ kind: "pause", whom: actor, at: here(), for: FREEZE_S })}>Freeze</button></div>`;
 }
 

@@ -1,4 +1,4 @@
-"""The lock service in the simulation: clients, two nodes that know nothing of each other, a store.
+"""The lock service, simulated: clients, two nodes that know nothing of each other, a store.
 
 The client engine is the package's own, and so are the handlers, tickets and all else of a node; in
 between is a simulated wire, which carries calls and answers. Sockets and the ASGI application are
@@ -19,32 +19,31 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from fencelock.engine import Address, Engine
-from fencelock.engines.http import wire
-from fencelock.engines.http.engine import HttpEngine
-from fencelock.engines.http.errors import silent, unreachable
-from fencelock.engines.http.messages import id_of
-from fencelock.engines.http.wire.connection import Connect
-from fencelock.engines.http.wire.connection import Node as Address_
-from fencelock.engines.http.wire.http1 import Response
-from fencelock.engines.memory import MemoryEngine
-from fencelock.service import calls
-from fencelock.service.access import ANONYMOUS, Access
-from fencelock.service.events import Events
-from fencelock.service.handlers import Service
-from fencelock.service.messages import Answer, Call
-from fencelock.service.node import Limits, Node, owner_of
-from fencelock.service.problems import Problem
-from fencelock.service.tickets import Tickets
-from fencelock.sim.connection import Connection
-from fencelock.sim.network import Action, Host, Network
-from fencelock.sim.store import Remote, StoreBackend
-from fencelock.sim.tasks import Flag
-from fencelock.sim.world import SimWorld
-from fencelock.world import World
-from tests.sim.plan import NAME
+from ..engine import Address, Engine
+from ..engines.http import wire
+from ..engines.http.engine import HttpEngine
+from ..engines.http.errors import silent, unreachable
+from ..engines.http.messages import id_of
+from ..engines.http.wire.connection import Connect
+from ..engines.http.wire.connection import Node as Address_
+from ..engines.http.wire.http1 import Response
+from ..engines.memory import MemoryEngine
+from ..service import calls
+from ..service.access import ANONYMOUS, Access
+from ..service.events import Events
+from ..service.handlers import Service
+from ..service.messages import Answer, Call
+from ..service.node import Limits, Node, owner_of
+from ..service.problems import Problem
+from ..service.tickets import Tickets
+from ..world import World
+from .connection import Connection, Server
+from .network import Action, Host, Network
+from .store import Remote, StoreBackend
+from .tasks import Flag
+from .world import SimWorld
 
-NODES = 2
+PORT = 80
 COPY_S = 2.0  # a copy of a call comes up to so much later
 _encode = msgspec.json.Encoder().encode
 
@@ -73,7 +72,7 @@ class _Reached(Remote):
     traits = MemoryEngine.traits._replace(scope="network", portable=True)
 
 
-class ServiceNode(Host):
+class ServiceNode(Server):
     """One process of the service."""
 
     def __init__(self, backend: ServiceBackend, name: str) -> None:
@@ -82,7 +81,7 @@ class ServiceNode(Host):
         self._starts = 0
         self.world: SimWorld = self._simulation.world(name)
         super().__init__(name)
-        self._connections: dict[Any, Call | None] = {}
+        self._connections: dict[Connection, Call | None] = {}
         """With the call that each of them waits for."""
         self.watchers: list[Action] = []
         self.restart(forgets=True)
@@ -107,10 +106,9 @@ class ServiceNode(Host):
 
     def restart(self, forgets: bool) -> None:
         """Begin anew, and remember nothing: a node never does."""
-        random, self._starts = self._simulation.random, self._starts + 1
-        pace = 1 + (random() - 0.5) * 0.006
-        name = f"{self.name}.{self._starts}"
-        self.world = self._simulation.world(name, ahead=random() * 1e5, pace=pace)
+        self._starts += 1
+        name, (ahead, pace) = f"{self.name}.{self._starts}", self._backend.clock(self.name)
+        self.world = self._simulation.world(name, ahead=ahead, pace=pace)
         self.is_down = False
         engine = _Reached(self._backend, self.world, self)
         node = Node(self.world, engine, Access(None), _Audit(), Limits())
@@ -134,22 +132,26 @@ class ServiceNode(Host):
         else:
             action()
 
+    def waiting(self) -> list[str]:
+        """Who has a call here that may wait, as a poll does."""
+        return [connection.client for connection, call in self._connections.items() if call]
+
     # What a connection needs of its other end.
 
-    def accept(self, connection: Any) -> None:
+    def accept(self, connection: Connection) -> None:
         if self.is_down:
             connection.down.send(partial(connection.lost, "refused"))
             return
         self._connections[connection] = None
         connection.down.send(connection.established)
 
-    def receive(self, connection: Any, sent: Sent) -> None:
+    def receive(self, connection: Connection, payload: Sent) -> None:
         if connection not in self._connections:
             connection.down.send(partial(connection.lost, "reset by the node"))
             return
-        self._simulation.start(self._serve(connection, sent), self.world, "serve")
+        self._simulation.start(self._serve(connection, payload), self.world, "serve")
 
-    def leave(self, connection: Any) -> None:
+    def leave(self, connection: Connection) -> None:
         """The other end has closed: a call that waits is told."""
         call = self._connections.pop(connection, None)
         if call is not None:
@@ -160,7 +162,7 @@ class ServiceNode(Host):
         if not self.is_down:
             self._simulation.start(self._serve(None, sent), self.world, "copy")
 
-    async def _serve(self, connection: Any, sent: Sent) -> None:
+    async def _serve(self, connection: Connection | None, sent: Sent) -> None:
         """As the application does: see ``service/app.py``."""
         node = self.service.node
         path, _, query = sent.target.partition("?")
@@ -171,7 +173,7 @@ class ServiceNode(Host):
         call = Call(ANONYMOUS, "peer", words, now, wake, exact=exact, resolves=resolves)
         try:
             entry = calls.find(path, sent.method)
-            if entry.waits and connection in self._connections:
+            if entry.waits and connection is not None and connection in self._connections:
                 self._connections[connection] = call
             answer = await calls.answer(self.service, entry, call, sent.body or b"")
         except Problem as problem:
@@ -224,7 +226,7 @@ class SimConnection:
         self.is_closed = False
         self.number = world.simulation.steps
         network = self._edge.network
-        self._link = Connection(network, self._edge.host, node, self._heard, self._ended)  # type: ignore[arg-type]
+        self._link = Connection(network, self._edge.host, node, self._heard, self._ended)
 
     async def dial(self, timeout: float) -> None:
         world = self._world
@@ -242,7 +244,7 @@ class SimConnection:
         self.changed.clear()
         try:
             await world.simulation.turn()
-            self._link.send(sent)  # type: ignore[arg-type]
+            self._link.send(sent)
             self._double(sent)
             await world.wait(self.changed, world.now() + timeout)
         except BaseException:
@@ -267,7 +269,7 @@ class SimConnection:
         conditions = network.conditions
         way = (self._edge.host.name, node.name)
         if network.happens(conditions.copied or conditions.doubled, way):
-            later = network.simulation.now + latest * network.simulation.random() ** 2
+            later = network.simulation.now + latest * network.stream(way)() ** 2
             network.simulation.at(later, lambda: node.deliver(partial(node.copy, sent)))
 
     def _heard(self, response: Any) -> None:
@@ -308,31 +310,56 @@ async def _connect(
 class ServiceBackend(StoreBackend):
     """Two nodes before the store."""
 
+    names: tuple[str, ...] = ("node-0", "node-1")
+    """Of the nodes."""
     looks_within = 1.5
     is_tiered = True
 
     def _hosts(self) -> list[Any]:
         store = super()._hosts()
         self.hosts = store  # which the nodes begin with
-        return [*store, *(ServiceNode(self, f"node-{number}") for number in range(NODES))]
+        return [*store, *(ServiceNode(self, name) for name in self.names)]
+
+    def clock(self, name: str) -> tuple[float, float]:
+        """By how much the clock of a node that begins is ahead, and its pace."""
+        random = self.network.simulation.stream(f"clock {name}")
+        pace = 1 + (random() - 0.5) * 0.006
+        return random() * 1e5, pace
 
     def watch(self, changed: Action) -> None:
         self.node.watchers.append(changed)
 
     def owner(self, owner: str) -> str:
-        return owner_of(ANONYMOUS.name, id_of(owner), NAME, None)
+        return owner_of(ANONYMOUS.name, id_of(owner), self.name, None)
+
+    def reach(self, world: SimWorld, host: Host) -> None:
+        """Let the connections of a process go over the network."""
+        world.edge = Edge(self.network, host, {node.name: node for node in self.hosts[1:]})
 
     def engine(self, world: SimWorld, host: Host) -> Engine:
-        nodes = {node.name: node for node in self.hosts[1:]}
-        world.edge = Edge(self.network, host, nodes)
-        first = int(self.network.simulation.random() * NODES)
-        names = [*nodes][first:] + [*nodes][:first]
+        self.reach(world, host)
+        first = int(world.random() * len(self.names))
+        names = self.names[first:] + self.names[:first]
         options = {"request_timeout": self.request_timeout, "connect_timeout": self.request_timeout}
-        return HttpEngine(world, Address("http", tuple((n, 80) for n in names), options=options))
+        return HttpEngine(world, Address("http", tuple((n, PORT) for n in names), options=options))
+
+
+class SteadyBackend(ServiceBackend):
+    """The same with nodes that are counted from 1, and whose clocks are right."""
+
+    names = ("node-1", "node-2")
+
+    def clock(self, name: str) -> tuple[float, float]:
+        return 0.0, 1.0
 
 
 def _simulated() -> Connect:
     return _connect
 
 
-wire.CONNECTS["sim"] = _simulated
+def install() -> None:
+    """Let the engine find its connections in the simulator."""
+    wire.CONNECTS["sim"] = _simulated
+
+
+install()
