@@ -64,6 +64,7 @@ SLOW = {
     "guards/test_claim.py": "frozen holders of every engine before every guard",
     "judge_torture/test_servers.py": "tortures of every engine",
     "sim/test_recipes.py::test_every_promise_of_a_recipe_holds_for_many_seeds": "many seeds",
+    "lab/test_history_page.py": "a browser, and tortures",
     "lab/test_page.py": "a browser",
     "lab/test_page_faults.py": "a browser",
     "lab/test_page_turn.py": "a browser",

@@ -6,14 +6,15 @@ import json
 import os
 import re
 import signal
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fencelock.judge import History
+from fencelock.web.bundle import held
 from tests.cli.program import Program, children, eventually
+from tests.cli.stealing import stealing
 
 SAFE = {
     "never two holders",
@@ -24,49 +25,15 @@ SAFE = {
 QUICK = ("--seconds", "3", "--ttl", "500ms", "--clients", "3")
 LONGER = ("--seconds", "6", "--ttl", "2s", "--clients", "4", "--faults", "pause")
 
-# An engine that takes a held lock away for whoever asks, and tells nobody: by somebody else, as it
-# would be found, in a package of its own.
-STEALING = """
-from fencelock.engines.sqlite.engine import SqliteEngine
-
-class Stealing(SqliteEngine):
-    schemes = ("stealing",)
-
-    async def acquire(self, request):
-        await self.revoke(request.name, "stolen")
-        return await super().acquire(request)
-
-    async def renew(self, grants):
-        return [grant._replace(valid_until=grant.valid_until + 1) for grant in grants]
-"""
-
 
 def outcomes(facts: dict[str, Any]) -> dict[str, str]:
     return {row["question"]: row["outcome"] for row in facts["verdict"]}
 
 
-class Page(HTMLParser):
-    """What a browser would find."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.outside: list[str] = []
-        self.open: list[str] = []
-        self.texts: dict[str, str] = {}
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.outside += [str(given[key]) for key in ("src", "href") if key in given]
-        if tag not in ("meta", "link", "br"):
-            self.open.append(given.get("id") or tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if self.open:
-            self.texts[self.open[-1]] = self.texts.get(self.open[-1], "") + data
+def shown(page: Path) -> list[dict[str, Any]]:
+    """The traces that a page holds."""
+    kept: Any = held(page.read_text(encoding="utf-8"))
+    return [part["trace"] for part in kept["parts"]]
 
 
 def test_a_torture_of_sqlite_keeps_its_promises_and_leaves_nothing(program: Program) -> None:
@@ -83,13 +50,15 @@ def test_a_torture_of_sqlite_keeps_its_promises_and_leaves_nothing(program: Prog
     history = History.load(program.folder / "run.jsonl")
     grants = [one for one in history.operations("acquire") if one.outcome == "ok"]
     assert len(grants) == facts["tenures"]
-    page = Page((program.folder / "page.html").read_text())
-    assert page.open == []
-    assert page.outside == []
-    (run,) = json.loads(page.texts["data"])["runs"]
-    assert run["clients"] == ["client 1", "client 2", "client 3"]
-    assert {bar[4] for bar in run["tenures"]} <= {grant.fence for grant in grants}
-    assert run["violations"] == []
+    traces = shown(program.folder / "page.html")
+    holds = [span for trace in traces for span in trace["spans"] if span["kind"] == "holds"]
+    assert {span["fence"] for span in holds} == {grant.fence for grant in grants}
+    assert {one["outcome"] for one in traces[0]["verdict"]} <= {"held", "not judged", "undecided"}
+    told = dict(traces[0]["run"]["facts"])
+    assert told["command"] == (
+        f"fencelock torture {told['engine']} --seconds 3 --faults pause,kill,lose,partition "
+        "--clients 3 --ttl 0.5 --seed 1"
+    )
 
 
 def test_a_file_that_was_there_stays_with_the_locks_that_are_in_it(program: Program) -> None:
@@ -99,19 +68,6 @@ def test_a_file_that_was_there_stays_with_the_locks_that_are_in_it(program: Prog
         assert [holding.name for holding in client.scan()] == ["theirs"]
         lease.check()
     assert program.file.exists()
-
-
-def stealing(program: Program) -> str:
-    """The address of an engine that steals, as another package brings it."""
-    (program.folder / "stealing.py").write_text(STEALING)
-    metadata = program.folder / "stealing-1.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: stealing\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text(
-        "[fencelock.engines]\nstealing = stealing:Stealing\n"
-    )
-    program.add_to_path(program.folder)
-    return f"stealing:///{program.folder}/stolen.db"
 
 
 @pytest.mark.parametrize(
@@ -146,11 +102,11 @@ def test_a_lock_that_is_stolen_is_a_broken_promise(program: Program) -> None:
     assert (ran.returncode, facts["passed"]) == (80, False), ran.stderr
     assert outcomes(facts)["never two holders"] == "violated"
     assert facts["violations"]
-    text = (program.folder / "page.html").read_text()
-    (run,) = json.loads(Page(text).texts["data"])["runs"]
-    stolen = [one for one in run["violations"] if one[0] == "one_holder"]
-    assert {*stolen[0][4]} <= {*run["clients"]}, "the page frames whom a violation is about"
-    assert "a promise was broken" in text
+    first = shown(program.folder / "page.html")[0]
+    assert first["run"]["conclusion"] == "a promise was broken"
+    (stolen,) = [one for one in first["verdict"] if one["checker"] == "one_holder"]
+    assert stolen["outcome"] == "broken"
+    assert all(one["parts"] for one in stolen["violations"]), "each can be gone to"
     told = program.run("torture", url, *LONGER)
     assert told.returncode == 80
     assert re.search(r"(?m)^  violated +never two holders", told.stdout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fencelock.judge import Promises
-from tests.judge.telling import Told, acquire, note, read, release, renew, write
+from tests.judge.telling import Told, acquire, lasting, note, read, release, renew, write
 
 PROMISES = Promises(
     ttl=2.0,
@@ -22,6 +22,23 @@ ANN_FAILS = acquire("ann", 0, 0.5, 0.9, "fail")
 ANN_WAITS = acquire("ann", 5, 1.0, 4.0)
 ANN_WAKES = [*note("ann", "pause", 1.2), *note("ann", "resume", 6.0)]
 BAD: dict[str, tuple[str, list[Told]]] = {
+    "a lease without renewal that is given away before its end": (
+        "one_holder",
+        [
+            lasting(3.0, acquire("ann", 5, 1.0, 1.1)),
+            acquire("bob", 7, 2.0, 2.5),
+            release("bob", 7, 5.0, 5.1),
+            release("ann", 5, 4.9, 5.2, "fail"),
+        ],
+    ),
+    "a lease without renewal that is there long after its end": (
+        "no_orphan",
+        [
+            lasting(3.0, acquire("ann", 5, 1.0, 1.1)),
+            acquire("bob", 0, 4.5, 5.0, "fail"),
+            release("ann", 5, 9.0, 9.1, "unknown"),
+        ],
+    ),
     "two hold it": ("one_holder", [ANN_HOLDS, acquire("bob", 7, 1.2, 1.3)]),
     "two hold it, without fences": (
         "one_holder",
@@ -201,6 +218,26 @@ BAD: dict[str, tuple[str, list[Told]]] = {
 }
 GOOD: dict[str, list[Told]] = {
     "nothing": [],
+    "a lease without renewal that is over, whose holder works on": [
+        lasting(3.0, acquire("ann", 5, 1.0, 1.1)),
+        acquire("bob", 7, 2.0, 3.05),
+        release("bob", 7, 5.0, 5.1),
+        release("ann", 5, 4.9, 5.2, "fail"),
+    ],
+    "a lease without renewal that is over, whose holder is killed at work": [
+        lasting(3.0, acquire("ann", 5, 1.0, 1.1)),
+        acquire("bob", 7, 2.0, 3.05),
+        note("ann", "crash", 4.5),
+        release("bob", 7, 5.0, 5.1),
+    ],
+    "a lease without renewal whose answer came when it was over": [
+        note("ann", "pause", 1.01),
+        note("ann", "resume", 3.5),
+        lasting(3.0, acquire("ann", 5, 1.0, 3.6)),
+        acquire("bob", 7, 2.0, 3.05),
+        release("bob", 7, 5.0, 5.1),
+        release("ann", 5, 4.9, 5.2, "fail"),
+    ],
     "one after the other": [TENURE, NEXT],
     "a waiter is served at once": [TENURE, acquire("bob", 7, 1.5, 2.15)],
     "a release that is answered late": [

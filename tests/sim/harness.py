@@ -61,7 +61,7 @@ class Run:
         self.plan = plan
         self.simulation = Simulation(plan.seed, steps_max=STEPS_MAX)
         self.history = History(clock=lambda: self.simulation.now)
-        self.network = Network(self.simulation, plan.conditions)
+        self.network = self._network(self.simulation)
         kind = KINDS.get(plan.recipe, "lock")
         name = slots_name(NAME, self.limit) if plan.recipe == "barrier" else NAME
         self.backend: Backend = PLAYED[backend](self.network, plan.request_timeout, kind, name)
@@ -83,10 +83,17 @@ class Run:
         for name, visits in plan.clients.items():
             self.enter(name, visits)
 
+    def _network(self, simulation: Simulation) -> Network:
+        return Network(simulation, self.plan.conditions)
+
     def _observer(self, backend: Backend) -> Observer:
         observer = (Observer if backend.kind == "lock" else SharesObserver)(self, backend)
-        backend.watch(observer.look)
+        backend.watch(self._watcher(observer))
         return observer
+
+    def _watcher(self, observer: Observer) -> Callable[[], object]:
+        """What is called when a server has served something."""
+        return observer.look
 
     @property
     def grants(self) -> int:

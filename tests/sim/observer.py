@@ -47,6 +47,10 @@ class Observer:
         self._asked.setdefault(owner, (client, op))
         self._owners[op] = owner
 
+    def client_of(self, owner: str) -> str:
+        """Whose attempt an owner id belongs to, or nothing."""
+        return self._asked.get(owner, ("", 0))[0]
+
     def look(self) -> None:
         """A server has served something, and what it keeps may have changed."""
         self._look_at_owners()

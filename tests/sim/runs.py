@@ -1,17 +1,23 @@
 """Play runs and judge them: `PYTHONPATH=src python -m tests.sim.runs BACKEND CLIMATE SEED`.
 
-Prints the history and the verdict. A run that fails is made smaller first, and what it raises names
-the command that plays the small one again.
+Prints the history and the verdict; `--html FILE` writes a page that shows it. A run that fails is
+made smaller first, and what it raises names the command that plays the small one again, and a page
+of it in the folder for temporary files.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
+import time
 from contextlib import ExitStack
+from pathlib import Path
 
 from fencelock.judge import Event
 from tests.sim.harness import PLAYED, Run
+from tests.sim.page import page
 from tests.sim.plan import CLIMATES, OF_SERVICE, RECIPES, Plan, draw_plan, shrink
 
 
@@ -31,7 +37,21 @@ def examine(
     small = shrink(plan, lambda fewer: bool(wanted & faults(backend, fewer, guarded)))
     found = Run(backend, small, guarded).play().verdict().violations
     lines = [f"{violation.checker}: {violation.message}" for violation in found]
+    lines.append(f"page: {written(backend, small, guarded)}")
     raise Broken("\n".join([*lines, f"replay: {command(backend, small, guarded)}"]))
+
+
+def written(
+    backend: str, plan: Plan, guarded: bool, path: Path | None = None, defect: str = ""
+) -> Path:
+    """Write the page of a plan, by default where its name says which it is; return its path."""
+    if path is None:
+        name = f"{backend}-{plan.climate}-{plan.seed}-{plan.recipe}-{os.getpid()}.html"
+        path = Path(tempfile.gettempdir(), f"fencelock-{name}")
+    date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    again = command(backend, plan, guarded) + (f" --defect {defect}" if defect else "")
+    path.write_text(page(backend, plan, again, date, guarded), encoding="utf-8")
+    return path
 
 
 def faults(backend: str, plan: Plan, guarded: bool = True) -> set[str]:
@@ -71,6 +91,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--digest", action="store_true", help="print only the name of the trace")
     parser.add_argument("--save", metavar="FILE", help="write the history as JSON lines")
+    parser.add_argument("--html", metavar="FILE", help="write a page that shows what happened")
     options = parser.parse_args(arguments)
     plan = draw_plan(options.climate, options.seed, options.recipe)
     if options.only:
@@ -86,6 +107,9 @@ def main(arguments: list[str]) -> int:
             known = flaws.FLAWS | recipe_flaws.RECIPE_FLAWS | service_flaws.SERVICE_FLAWS
             stack.enter_context(flaws.planting(known[options.defect]))
         run = Run(options.backend, plan, guarded=not options.unguarded).play()
+        if options.html:
+            file, defect = Path(options.html), options.defect or ""
+            written(options.backend, plan, not options.unguarded, file, defect)
     if options.save:
         run.history.save(options.save)
     found = run.verdict()

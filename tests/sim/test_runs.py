@@ -10,15 +10,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fencelock.judge import History, verdict
 from fencelock.sim.network import Conditions, Network, Way
+from fencelock.web.bundle import held
 from tests.sim import survey
 from tests.sim.backends import BACKENDS
 from tests.sim.flaws import FLAWS, planted
-from tests.sim.harness import Run
+from tests.sim.harness import PLAYED, Run
+from tests.sim.page import ObservedRun
 from tests.sim.plan import CLIMATES, CUTS, Plan, Visit, draw_plan
 from tests.sim.runs import Broken, command, examine, faults, main
 
@@ -126,6 +129,13 @@ def test_a_failure_is_made_smaller_and_says_how_to_play_it_again() -> None:
             examine("redlock", "storm", seed)
     replay = str(caught.value).splitlines()[-1]
     assert replay.startswith("replay: PYTHONPATH=src python -m tests.sim.runs redlock storm ")
+    (page,) = [line for line in str(caught.value).splitlines() if line.startswith("page: ")]
+    path = Path(page.removeprefix("page: "))
+    kept: Any = held(path.read_text(encoding="utf-8"))
+    path.unlink()
+    trace = kept["parts"][0]["trace"]
+    assert "one_holder" in {one["checker"] for one in trace["verdict"] if one["violations"]}
+    assert dict(trace["run"]["facts"])["command"] == replay.removeprefix("replay: ")
     words = replay.split()
     seed, only = int(words[7]), words[9].split(",")
     full = draw_plan("storm", seed)
@@ -147,6 +157,12 @@ def test_a_replay_prints_the_history_and_the_verdict(
     assert "steps" in printed
     run = Run("redis", draw_plan("pauses", 3)).play()
     assert History.load(saved).events == run.history.events
+    seen = tmp_path / "page.html"
+    assert main(["redis", "pauses", "3", "--html", str(seen)]) == 0
+    kept: Any = held(seen.read_text(encoding="utf-8"))
+    facts = dict(kept["parts"][0]["trace"]["run"]["facts"])
+    assert facts["digest"] == run.simulation.digest()
+    assert facts["command"] == "PYTHONPATH=src python -m tests.sim.runs redis pauses 3"
     flaw = FLAWS["half_is_enough"]
     assert main([flaw.backend, flaw.climate, "0", "--defect", "half_is_enough"]) == 1
     assert "! one_holder" in capsys.readouterr().out
@@ -161,6 +177,19 @@ def test_a_survey_counts_what_it_played_and_names_what_failed(
     with planted("half_is_enough"):
         assert survey.main(["redlock", "--seeds", "0", "1"]) == 1
     assert "replay: PYTHONPATH=src python -m tests.sim.runs redlock" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("backend", PLAYED)
+def test_a_run_that_is_observed_is_the_same_run(backend: str) -> None:
+    """Its messages and servers are seen, and nothing else happens for it."""
+    for climate in ("naps", "flaky", "reboots"):
+        run, seen = Run(backend, draw_plan(climate, 1)), ObservedRun(backend, draw_plan(climate, 1))
+        assert run.play().history.events == seen.play().history.events
+        assert run.simulation.digest() == seen.simulation.digest()
+        assert seen.recorder.messages
+        holders = {state["holder"] for states in seen.states.values() for _, state in states}
+        assert holders - {None, "somebody"} <= {client.name for client in seen.clients}
+        assert len(holders) > 2
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

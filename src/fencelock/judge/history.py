@@ -70,6 +70,9 @@ class Event(NamedTuple):
     an await, how many counts."""
     slot: int | None = None
     """Of an acquire that succeeded: which slot of a semaphore it got."""
+    until: float = 0.0
+    """Of an acquire that succeeded: the moment from which on the lease may be over, where nobody
+    renews it. Its holder was told so with the lock: from then on it holds nothing."""
 
 
 # A run makes many: as the plain tuple that it is, an event is made in half the time.
@@ -101,6 +104,8 @@ class Operation(NamedTuple):
     units: int = 1
     limit: int = 1
     slot: int | None = None
+    until: float = math.inf
+    """When the lease ends, where nobody renews it."""
 
 
 class Violation(NamedTuple):
@@ -155,7 +160,7 @@ class History:
         """Record that an operation begins, now; returns its number."""
         op, now = next(self._ops), self.now()
         words = (now, client, "invoke", verb, op, name, fence, value, "", 0.0, deadline)
-        self.events.append(_make_event(Event, (*words, role, units, limit, None)))
+        self.events.append(_make_event(Event, (*words, role, units, limit, None, 0.0)))
         return op
 
     def end(
@@ -173,7 +178,7 @@ class History:
     ) -> None:
         """Record how an operation ends, now."""
         words = (self.now(), client, kind, verb, op, name, fence, value, detail, ttl, 0.0)
-        self.events.append(_make_event(Event, (*words, "", 0, 0, slot)))
+        self.events.append(_make_event(Event, (*words, "", 0, 0, slot, 0.0)))
 
     def note(
         self, client: str, verb: str, name: str = "", fence: int = 0, detail: str = "", op: int = 0
@@ -229,6 +234,7 @@ class History:
             begin.units or begin.limit or 1,
             begin.limit or 1,
             end.slot,
+            end.until or math.inf,
         )
 
     def save(self, path: str | Path) -> None:

@@ -220,9 +220,11 @@ def _write(runs: list[Run], history: Path | None, html: Path | None) -> None:
     if history is not None:
         runs[0].history.save(history)
     if html is not None:
-        from ...judge.torture.page import page
+        from ...lab.histories import page_of
+        from ...lab.tortures import parts_of
 
-        html.write_text(page(runs), encoding="utf-8")
+        date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        html.write_text(page_of(parts_of(runs, date)), encoding="utf-8")
 
 
 def _would_make(url: str) -> str:

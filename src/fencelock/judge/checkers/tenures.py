@@ -54,6 +54,8 @@ class Tenure(NamedTuple):
     slot: int | None = None
     downgraded_at: float = NEVER
     """When a writer was content to read: from before it said so."""
+    until: float = NEVER
+    """When it ends without a word, because nobody renews it."""
 
     @property
     def believed_until(self) -> float:
@@ -64,6 +66,8 @@ class Tenure(NamedTuple):
         """Until when the engine may have kept the lock for it."""
         if self.released:
             return self.freed_at
+        if self.until < NEVER:
+            return self.granted_at + promises.ttl + promises.slack
         heard_of = min(self.left_at, self.lost_at, self.told_at, self.crashed_at)
         return heard_of + promises.ttl + promises.slack
 
@@ -202,7 +206,7 @@ def _hold(
     ours = [change for change in about if change.verb == "release"]
     downgrades = [change.begin for change in about if change.verb == "downgrade"]
     sure = [release.end for release in ours if release.outcome == "ok" or is_too_late(release)]
-    lost, told, crashed = NEVER, NEVER, NEVER
+    lost, told, crashed = one.until, one.until, NEVER
     for note in notes:
         if note.verb == "crash":
             if note.client == one.client and note.at >= one.begin:
@@ -235,6 +239,7 @@ def _hold(
         one.limit,
         one.slot,
         min(downgrades, default=NEVER),
+        one.until,
     )
 
 

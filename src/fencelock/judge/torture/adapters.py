@@ -63,6 +63,8 @@ class Hold(ABC):
     """For how long the engine keeps the lock for a holder that sends nothing."""
     slot: int | None = None
     """Which slot of a semaphore it is."""
+    until: float = 0.0
+    """On the clock that all processes share: when it ends, where nobody renews it, or 0."""
 
     @abstractmethod
     def check(self) -> str:

@@ -97,7 +97,8 @@ class SharedCounters:
             if fence is not None:
                 self._record(client, asked_at, verb, name, fence, answer, role)
             elif counter.lost > before:
-                text = f"{counter.lost - before} updates of others are lost"
+                lost = counter.lost - before
+                text = f"{lost} updates of others are lost" if lost > 1 else "an update is lost"
                 at = self._now()
                 self.losses.append(Event(at, client, "note", "write", 0, name, 0, None, text))
             return answer

@@ -64,11 +64,8 @@ class RedisPyHold(Hold):
     def __init__(self, lock: Any, ttl: float, errors: Any, until: float) -> None:
         self._lock = lock
         self._errors = errors
-        self._until = until
+        self.until = until
         self.ttl = ttl
-
-    def lost_at(self) -> float | None:
-        return self._until if clock.now() >= self._until else None
 
     def check(self) -> str:
         try:

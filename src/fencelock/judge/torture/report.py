@@ -132,7 +132,7 @@ def words(run: Run) -> list[tuple[str, str]]:
     lines = [
         ("", f"{settings.library} over {run.url}{_what(run)}"),
         ("", f"  {told}, seed {settings.seed}: {run.tenures} tenures"),
-        ("", f"  faults: {_faults(run)}"),
+        ("", f"  faults: {faults(run)}"),
     ]
     if run.remark:
         lines.append(("", f"  {run.remark}"))
@@ -145,14 +145,15 @@ def words(run: Run) -> list[tuple[str, str]]:
         outcome = outcome_of(run, "broken")
         lines += [(outcome, f"    {checker}: {message}") for message in messages[:SHOWN]]
         lines += [(outcome, f"    {checker}: and {more} more")] if more > 0 else []
-    return [*lines, *(("", line) for line in _updates(run))]
+    return [*lines, *(("", f"  {line}") for line in updates_in_words(run))]
 
 
 def _what(run: Run) -> str:
     return f", {run.settings.lock}" if run.settings.semaphore or run.settings.rw else ""
 
 
-def _faults(run: Run) -> str:
+def faults(run: Run) -> str:
+    """How often what happened, in words."""
     said: list[str] = []
     for fault in run.settings.faults:
         one, many = _COUNTED[fault]
@@ -171,7 +172,8 @@ def _violations(run: Run) -> dict[str, list[str]]:
     return found
 
 
-def _updates(run: Run) -> list[str]:
+def updates_in_words(run: Run) -> list[str]:
+    """What became of the counters."""
     plain = updates(run.counters.plain.values())
     share = 100 * plain.lost / plain.acknowledged if plain.acknowledged else 0.0
     without = (
@@ -185,4 +187,4 @@ def _updates(run: Run) -> list[str]:
             f"{guarded.acknowledged} updates acknowledged, {guarded.lost} of them lost, "
             f"{guarded.refused} stale operations refused"
         )
-    return [f"  without a guard: {without}", f"  with a guard: {guard}"]
+    return [f"without a guard: {without}", f"with a guard: {guard}"]

@@ -45,6 +45,7 @@ CLIENTS_PER_NAME = 4
 TICK_S = 0.02
 TICK_OF_SESSION_S = 2.0  # sessions end at a tick of the server's, two seconds by default
 PREFIX = "fencelock-torture-"
+ENDED = "it ended by itself"
 
 
 def torture(settings: Settings, watch: Callable[[Progress], None] = lambda _: None) -> Run:
@@ -164,7 +165,7 @@ class _Torture:
             if client.died():
                 self._deaths.append(f"{client.name}: {client.trouble()}")
                 client.kill()
-                self._note(client.name, "crash", "it ended by itself")
+                self._note(client.name, "crash", ENDED)
                 self._note(client.name, "restart")
                 client.start()
 
@@ -201,7 +202,9 @@ class _Torture:
             kind, detail = "unknown", str(error)
         ended = Event(self._now(), "auditor", kind, "acquire", 1, name, fence, None, detail)
         if hold is not None:
+            until = hold.until and hold.until - self._origin
             ended = ended._replace(kind="ok", fence=hold.fence, detail="", slot=hold.slot)
+            ended = ended._replace(until=until)
         self._audits.append(History([begun, ended]))
         return hold
 

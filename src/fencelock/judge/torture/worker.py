@@ -50,7 +50,7 @@ class ParentChannel:
         self._ops += 1
         now = self.now()
         deadline = 0.0 if timeout is None else now + timeout
-        share = (wish.role, *wish.units, None)
+        share = (wish.role, *wish.units, None, 0.0)
         self._event(now, "invoke", verb, self._ops, name, fence, "", deadline, share)
         return self._ops
 
@@ -63,8 +63,10 @@ class ParentChannel:
         fence: int = 0,
         detail: str = "",
         slot: int | None = None,
+        until: float = 0.0,
     ) -> None:
-        self._event(self.now(), kind, verb, op, name, fence, detail, share=("", 0, 0, slot))
+        share = ("", 0, 0, slot, round(until, 6))
+        self._event(self.now(), kind, verb, op, name, fence, detail, share=share)
 
     def note(self, verb: str, name: str, fence: int, at: float, detail: str) -> None:
         self._event(at, "note", verb, 0, name, fence, detail)
@@ -110,7 +112,7 @@ class ParentChannel:
         fence: int,
         detail: str,
         deadline: float = 0.0,
-        share: tuple[str, int, int, int | None] = ("", 0, 0, None),
+        share: tuple[str, int, int, int | None, float] = ("", 0, 0, None, 0.0),
     ) -> None:
         words = (kind, verb, op, name, fence, detail, round(deadline, 6), *share)
         send(event=[round(at, 6), *words])

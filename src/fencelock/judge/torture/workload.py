@@ -64,6 +64,7 @@ class Recorder(Protocol):
         fence: int = 0,
         detail: str = "",
         slot: int | None = None,
+        until: float = 0.0,
     ) -> None: ...
     def note(self, verb: str, name: str, fence: int, at: float, detail: str) -> None: ...
     def checked(self) -> None: ...
@@ -117,7 +118,8 @@ class Client:
         if hold is None:
             recorder.end("fail", "acquire", op, name, detail="not in time")
             return None
-        recorder.end("ok", "acquire", op, name, hold.fence, slot=hold.slot)
+        until = hold.until and hold.until - plan.origin
+        recorder.end("ok", "acquire", op, name, hold.fence, slot=hold.slot, until=until)
         recorder.held(hold.ttl)
         return hold
 

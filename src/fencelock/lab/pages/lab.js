@@ -10,8 +10,9 @@ import { Palette } from "./palette.js";
 import { isLive } from "./player.js";
 import { hidden, Quiz } from "./quiz.js";
 import { Meter, Unsafe } from "./redlock.js";
+import { Facts, Parts, RunVerdict } from "./run.js";
 import { Share, ShareButton } from "./share.js";
-import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
+import { all, at, begin, changed, choices, choose, failed, flip, go, name, next, notice, played, playing, previous, reset, run, scenario, speed, switches, toggle, trace, undo, version } from "./store.js";
 import { Turn } from "./turn.js";
 
 const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
@@ -19,8 +20,8 @@ const SPEEDS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20];
 function Head() {
   return html`<header class="top">
     <span class="brand"><img src=${document.querySelector("link[rel=icon]").href} alt="" width="22" height="22" /> Fencelock lab</span>
-    ${all.value.length > 1 && html`<label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>`}
-    <span class="grow"></span><span class="quiet version">${version.value}</span><${ShareButton} /><${Theme} />
+    ${!run.value && all.value.length > 1 && html`<label class="inline">Scenario <select value=${name.value} onChange=${(event) => choose(event.currentTarget.value)}>${all.value.map((one) => html`<option value=${one.name} selected=${one.name === name.value}>${one.document.title ?? one.name}</option>`)}</select></label>`}
+    <span class="grow"></span><span class="quiet version">${version.value}</span>${!run.value && html`<${ShareButton} />`}<${Theme} />
   </header>`;
 }
 
@@ -36,19 +37,20 @@ function processNow(shown, lane) {
   const has = (kind) => here.find((one) => one.kind === kind), fence = has("holds")?.fence;
   const words = [state.up === false && "down", has("believes wrongly") ? "believes wrongly" : has("holds") ? "holds" : has("waits") && "waits"].filter(Boolean).join(", ");
   const line = played.value.actors?.[lane.name]?.script?.[state.line - 1];
-  return [html`${words || (state.frozen ? "" : "–")}${fence ? html`, fence <${Fence} trace=${shown} fence=${fence} />` : has("holds") ? " the lock" : ""}${state.frozen ? `${words ? ", " : ""}frozen` : ""}`, line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
+  return [html`${words || (state.frozen ? "" : "–")}${fence ? html`, fence <${Fence} trace=${shown} fence=${fence} />` : has("holds") && !has("believes wrongly") ? " the lock" : ""}${state.frozen ? `${words ? ", " : ""}frozen` : ""}`, line ? html`<code>${line}</code>` : state.told ? "told of its loss" : ""];
 }
 
 function serverNow(played, lane) {
   const { holder, until, queue = [], clock = 0, up, frozen } = stateOf(played, lane.name, at.value);
-  const left = until === null ? Infinity : until - at.value, lasts = holder && left > 0;
-  const words = up === false ? "down" : lasts ? `lock of ${holder}${left === Infinity ? ", no end" : `, ${seconds(left, 1)} left`}` : lane.keeps === false ? "up" : "lock is free";
+  const left = until === null || until === undefined ? Infinity : until - at.value, lasts = holder && left > 0;
+  const words = up === false ? "down" : lasts ? `lock of ${holder}${until === undefined ? "" : left === Infinity ? ", no end" : `, ${seconds(left, 1)} left`}` : lane.keeps === false ? "up" : "lock is free";
   const more = [queue.length && `queue: ${queue.join(", ")}`, Math.abs(clock) > 0.005 && `clock ${clock > 0 ? "+" : ""}${Number(clock.toFixed(2))} s`, frozen && "frozen"];
   return [words, more.filter(Boolean).join(" · ")];
 }
 
 function resourceNow(played, lane) {
-  const { value, mark, refused } = stateOf(played, lane.name, at.value);
+  const { value, mark, refused, lost } = stateOf(played, lane.name, at.value);
+  if (lost !== undefined) return [lost ? `updates were lost ${lost} ${lost === 1 ? "time" : "times"}` : "nothing lost yet", ""];
   return [value ? `= ${value}` : "empty", html`${mark ? html`highest fence <${Fence} trace=${played} fence=${mark} />` : ""}${mark && refused ? " · " : ""}${refused ? `${refused} refused` : ""}`];
 }
 
@@ -124,13 +126,13 @@ function MessageList() {
 function Events() {
   const messages = useSignal(false);
   const tab = (which, words) => html`<button aria-pressed=${messages.value === which ? "true" : "false"} onClick=${() => { messages.value = which; }}>${words}</button>`;
-  return html`<section class="card events" aria-label="Events"><div class="switch"><h2>${messages.value ? "Messages" : "Events"}</h2>${tab(false, "Events")}${tab(true, "Messages")}</div>${messages.value ? html`<${MessageList} />` : html`<${EventList} />`}</section>`;
+  return html`<section class="card events" aria-label="Events"><div class="switch"><h2>${messages.value && trace.value.messages.length ? "Messages" : "Events"}</h2>${trace.value.messages.length > 0 && html`${tab(false, "Events")}${tab(true, "Messages")}`}</div>${messages.value && trace.value.messages.length ? html`<${MessageList} />` : html`<${EventList} />`}</section>`;
 }
 
 function App() {
   return html`<${Head} />${failed.value && html`<p class="banner bad" role="alert">${failed.value} <button class="plain" aria-label="Close this message" onClick=${() => { failed.value = ""; }}>✕</button></p>`}
     ${notice.value && html`<p class="notice" role="status">${notice.value} <button class="plain" aria-label="Close this notice" onClick=${() => { notice.value = ""; }}>✕</button></p>`}
-    ${trace.value && scenario.value && html`<main><${Share} /><${Title} /><${Stage} /><${Chart} /><${Controls} /><${Quiz} /><${Story} /><${SideBySide} />${isLive && html`<${Palette} /><div class="tools"><${Turn} /><${Clocks} /></div>`}<div class="below"><${Verdict} /><${Events} /></div></main>`}`;
+    ${trace.value && scenario.value && html`<main>${run.value ? html`<${Facts} /><${Parts} />` : html`<${Share} /><${Title} />`}<${Stage} /><${Chart} /><${Controls} />${!run.value && html`<${Quiz} /><${Story} /><${SideBySide} />`}${isLive && html`<${Palette} /><div class="tools"><${Turn} /><${Clocks} /></div>`}<div class="below">${run.value ? html`<${RunVerdict} />` : html`<${Verdict} />`}<${Events} /></div></main>`}`;
 }
 
 const KEYS = { ArrowLeft: previous, ArrowRight: next, ArrowDown: previous, ArrowUp: next, Home: () => go(0), End: () => go(trace.value.until), " ": toggle };
@@ -146,7 +148,7 @@ addEventListener("keydown", (event) => {
   KEYS[event.key]();
 });
 
-effect(() => { document.title = scenario.value ? `${scenario.value.title} · Fencelock lab` : "Fencelock lab"; });
+effect(() => { document.title = scenario.value ? `${run.value ? trace.value.title : scenario.value.title} · Fencelock lab` : "Fencelock lab"; });
 begin();
 const root = document.getElementById("app");
 root.replaceChildren();

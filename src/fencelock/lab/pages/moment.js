@@ -11,7 +11,7 @@ export function stateOf(trace, lane, moment) {
   return found ?? {};
 }
 
-export const spansAt = (trace, lane, moment) => trace.spans.filter((one) => one.lane === lane && one.from <= moment && moment < one.to);
+export const spansAt = (trace, lane, moment) => trace.spans.filter((one) => one.lane === lane && one.from <= moment && (moment < one.to || one.to === trace.until));
 
 // What a server keeps, as stretches of time: for whom, from when, and until when at the most.
 export function keepings(trace, lane) {
@@ -26,17 +26,19 @@ export function keepings(trace, lane) {
   return found;
 }
 
-// Writes that the resource took or refused, each with the event in which its process tells of it.
+const TOLD = { writes: "written", refused: "refused", lost: "lost update" };
+
+// What the resource took, refused, or lost without a guard, each with the event in which its process tells of it.
 export function touches(trace, lane) {
   const seen = trace.states[lane] ?? [], found = [];
-  const told = { writes: trace.events.filter((one) => one.kind === "written"), refused: trace.events.filter((one) => one.kind === "refused") };
+  const told = Object.fromEntries(Object.entries(TOLD).map(([what, kind]) => [what, trace.events.filter((one) => one.kind === kind)]));
   seen.forEach(([since, state], index) => {
     const before = seen[index - 1]?.[1];
-    for (const what of ["writes", "refused"]) {
-      if (!before || state[what] <= before[what]) continue;
-      const event = told[what].find((one) => one.at >= since);
+    for (const what of Object.keys(TOLD)) {
+      if (!before || !(state[what] > before[what])) continue;
+      const event = told[what].find((one) => state.by ? one.at === since && one.lane === state.by : one.at >= since);
       if (event) told[what].splice(told[what].indexOf(event), 1);
-      found.push({ at: since, taken: what === "writes", state, event });
+      found.push({ at: since, what, state, event: event ?? (state.by && { lane: state.by, words: TOLD[what] }) });
     }
   });
   return found;

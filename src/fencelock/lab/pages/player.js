@@ -2,7 +2,7 @@
 //
 // A universe is {name, document, choices, edits, variant}: a scenario, how its switches stand, what was changed in it,
 // and the variant of it that is compared with it. Edits are {} or {faults: [all of them], scripts: {actor: [its whole script]}};
-// a variant may be left out. The trace has the document that was played.
+// a variant may be left out. The trace has the document that was played; that of a history has none.
 const held = document.getElementById("recorded");
 
 async function call(path, body) {
@@ -47,11 +47,14 @@ const data = held ? unpacked() : null;
 
 const recorded = {
   async scenarios() {
+    const { parts } = await data;
+    if (parts) return { first: parts[0].name, version: parts[0].trace.versions.fencelock, scenarios: parts.map(({ name, title }) => ({ name, document: { title } })) };
     const { name, own, document, version, faults, choices, edits } = await data;
     return { first: name, version, faults, start: { choices, edits }, scenarios: [{ name, own, document }] };
   },
   async play({ name, document, choices, edits, variant = {} }) {
     const all = await data;
+    if (all.parts) return all.parts.find((one) => one.name === name).trace;
     const found = equal(document, all.document) && all.plays.find((one) => equal(one.choices, choices) && equal(one.edits, edits) && equal(one.variant, variant));
     if (!found) throw new Error(`This file holds what was played before. Another play needs the live lab: fencelock lab ${name}`);
     return found.trace;

@@ -21,11 +21,16 @@ export const edits = computed(() => universe.value.edits);
 export const changed = computed(() => Object.keys(edits.value).length > 0);
 export const scenario = computed(() => universe.value.document);
 export const played = computed(() => trace.value?.document ?? {});
+// A history was not played from a document: it has parts, and nothing in it can be changed.
+export const run = computed(() => trace.value?.run ?? null);
+export const start = computed(() => trace.value?.from ?? 0);
+// What breaks in a trace; of a history, in the part that is shown.
+export const brokenIn = ({ verdict }) => verdict.flatMap((one) => one.violations).filter((one) => !one.parts || one.parts.includes(name.value));
 export const switches = computed(() => Object.entries(scenario.value?.switches ?? {}));
 export const moments = computed(() => {
-  const { events = [], steps = [], verdict = [], until = 0 } = trace.value ?? {};
-  const times = [...events, ...steps, ...verdict.flatMap((one) => one.violations)].map((one) => one.at);
-  return [...new Set([0, ...times.filter((one) => one <= until), until])].sort((one, other) => one - other);
+  const { events = [], steps = [], until = 0 } = trace.value ?? {};
+  const times = [...events, ...steps, ...(trace.value ? brokenIn(trace.value) : [])].map((one) => one.at);
+  return [...new Set([start.value, ...times.filter((one) => one <= until), until])].sort((one, other) => one - other);
 });
 
 let asked = 0, wanted = universe.value;
@@ -39,11 +44,12 @@ async function show(next) {
   try {
     const answer = await play(next);
     if (mine !== asked) return undefined;
+    const arrives = answer.run && universe.value.name !== next.name;
     batch(() => {
       universe.value = next;
       trace.value = answer;
       failed.value = "";
-      at.value = Math.min(at.value, answer.until);
+      go(arrives ? Math.min(...brokenIn(answer).map((one) => one.at), answer.until) : at.value);
     });
     return true;
   } catch (error) {
@@ -111,6 +117,12 @@ export async function choose(name, { choices = {}, edits = {}, beside: also = ""
   });
 }
 
+// Go to what went wrong, in a part that shows it.
+export async function see({ at: moment, parts = [] }) {
+  if (parts.length && !parts.includes(name.value)) await choose(parts[0]);
+  go(moment);
+}
+
 export const flip = (one, choice) => show({ ...wanted, choices: { ...wanted.choices, [one]: choice } });
 
 // Set switches, from the beginning and without edits.
@@ -141,7 +153,7 @@ export function reset() {
 }
 
 export function go(moment) {
-  at.value = Math.min(Math.max(0, moment), trace.value?.until ?? 0);
+  at.value = Math.min(Math.max(start.value, moment), trace.value?.until ?? 0);
 }
 
 // The moment at which something is changed: the playhead, which stays where it is to the millisecond.
@@ -152,10 +164,10 @@ export function here() {
 
 const TINY = 1e-9;
 export const next = () => go(moments.value.find((one) => one > at.value + TINY) ?? at.value);
-export const previous = () => go(moments.value.findLast((one) => one < at.value - TINY) ?? 0);
+export const previous = () => go(moments.value.findLast((one) => one < at.value - TINY) ?? start.value);
 
 export function toggle() {
-  if (!playing.value && at.value >= trace.value?.until) at.value = 0;
+  if (!playing.value && at.value >= trace.value?.until) at.value = start.value;
   playing.value = !playing.value;
 }
 
