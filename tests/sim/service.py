@@ -20,13 +20,13 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from fencelock.engine import Address, Engine
-from fencelock.engines.http import wire
+from fencelock.engines._http import wire
+from fencelock.engines._http.errors import silent, unreachable
+from fencelock.engines._http.wire.connection import Connect
+from fencelock.engines._http.wire.connection import Node as Address_
+from fencelock.engines._http.wire.http1 import Response
 from fencelock.engines.http.engine import HttpEngine
-from fencelock.engines.http.errors import silent, unreachable
 from fencelock.engines.http.messages import id_of
-from fencelock.engines.http.wire.connection import Connect
-from fencelock.engines.http.wire.connection import Node as Address_
-from fencelock.engines.http.wire.http1 import Response
 from fencelock.engines.memory import MemoryEngine
 from fencelock.service import calls
 from fencelock.service.access import ANONYMOUS, Access

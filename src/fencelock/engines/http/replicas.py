@@ -17,12 +17,12 @@ from urllib.parse import urlencode
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
 from ...wires.tls import context_of
 from ...world import World
+from .._http.wire import connect_in
+from .._http.wire.connection import Node
+from .._http.wire.http1 import Response
+from .._http.wire.pool import Pool
 from .errors import body_of, mapped, not_a_service, problem_of, unreadable
 from .settings import Settings, token_of
-from .wire import connect_in
-from .wire.connection import Node
-from .wire.http1 import Response
-from .wire.pool import Pool
 
 T = TypeVar("T")
 Purpose: TypeAlias = Literal["calls", "renewals", "polls"]
