@@ -99,6 +99,7 @@ class Consul(Server):
             with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code == 404:
                 return None
             raise
@@ -118,10 +119,12 @@ class Consul(Server):
         token = [] if self.token is None else [f"-token={self.token}"]
         return [program(), words[0], f"-http-addr=http://{self.address}", *token, *words[1:]]
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run Consul's own program and wait for its end."""
-        command = self.cli(*words)
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    def run_words(self, command: str, verb: str, *words: object) -> None:
+        """Run Consul's own program, as in ``consul snapshot save FILE``, and wait for its end."""
+        token = [] if self.token is None else [f"-token={self.token}"]
+        address = f"-http-addr=http://{self.address}"
+        line = [program(), command, verb, address, *token, *map(str, words)]
+        subprocess.run(line, capture_output=True, text=True, timeout=60, check=True)
 
     @property
     def url(self) -> str:

@@ -2,7 +2,7 @@
 
 The last release of Debian that has Consul is bullseye, with 1.8.7. ``make servers`` runs this file,
 which fetches the package from there and unpacks the one program that it consists of into a folder
-of the user's cache, as ``mysql_program.py`` does with MySQL: apt checks the archive's signature, and
+of the user's cache, as ``mysql_program.py`` does with MySQL: apt checks the signature, and
 nothing of the system is touched. Where it cannot be fetched, the tests that need it are skipped and
 say why. Only the standard library is used: this runs before anything is installed.
 """
