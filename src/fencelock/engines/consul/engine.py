@@ -115,14 +115,14 @@ class ConsulEngine(Engine):
 
     async def _write(self, hold: Hold, operations: Sequence[Operation]) -> Refused | None:
         """Have a hold's key locked, and know of it whatever happens; why not, if it is not."""
+        before = self._holds.doubt(hold)  # first: an exception may come at any moment from here
         try:
             done = await self._agents.transact(*operations)
         except EngineError:
+            hold.late_until = before
             self._holds.over(hold)
             raise
-        except BaseException:  # it may be carried out
-            self._holds.doubt(hold)
-            raise
+        hold.late_until = before
         if not isinstance(done, Refused):
             hold.modify_index = done[-1].modify_index
             return None

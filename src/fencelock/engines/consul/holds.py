@@ -64,9 +64,10 @@ class Holds:
         self.timer.expect(min(until, session.alive_at + session.ttl / 2))
         return hold
 
-    def doubt(self, hold: Hold) -> None:
-        """Look out for a request that had no answer."""
-        hold.late_until = self._world.now() + LATE_S
+    def doubt(self, hold: Hold) -> float:
+        """Look out for a request until it is answered; until when that was so before."""
+        before, hold.late_until = hold.late_until, self._world.now() + LATE_S
+        return before
 
     def over(self, hold: Hold) -> None:
         """Know no more of what is not held, unless a request may still be carried out."""

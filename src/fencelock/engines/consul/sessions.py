@@ -89,7 +89,7 @@ class Sessions:
     async def _open(self, ttl: float) -> None:
         asked_at = self._world.now()
         session = Session(await self.create("fencelock", ttl, self._delay), ttl, asked_at)
-        self._by_ttl[ttl] = self.by_id[session.id] = session
+        self.by_id[session.id] = self._by_ttl[ttl] = session  # in this order: what is used is kept
 
     async def create(self, label: str, ttl: float, delay: float = 0.0) -> str:
         """Have Consul make a session; one whose answer was lost concerns nobody, and ends."""
