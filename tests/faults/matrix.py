@@ -23,8 +23,6 @@ class NotApplicable(NamedTuple):
     why: str
 
 
-NO_CONSUL = NotApplicable("there is no engine for Consul yet")
-
 MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [
         "test_pauses.py::test_a_frozen_holder_learns_its_loss_and_harms_nobody",
@@ -334,7 +332,10 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H43", "H44", "H45", "H46"): ({"redlock"}, "asks no majority of independent servers"),
     ("H47",): ({"zookeeper", "etcd", "consul"}, "has no session that carries its leases"),
     ("H48", "H49", "H50"): ({"zookeeper"}, "a hazard of ZooKeeper sessions and nodes"),
-    ("H51",): ({"zookeeper", "etcd"}, "has no members that agree on a leader, or asks it by its reads"),
+    ("H51",): (
+        {"zookeeper", "etcd"},
+        "has no members that agree on a leader, or asks it by its reads",
+    ),
     ("H54",): ({"zookeeper", "etcd", "consul"}, "has no members that agree on a leader"),
     ("H52", "H53"): ({"etcd"}, "a hazard of etcd's leases and watches"),
     ("H55",): ({"etcd", "consul"}, "has no leases that could leak"),

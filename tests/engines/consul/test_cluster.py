@@ -85,7 +85,7 @@ def test_without_a_majority_nothing_is_granted_and_that_is_said(
 def test_a_holder_at_a_server_that_stands_still_knows_it_before_another_is_granted(
     flavor: str, cluster: ConsulCluster
 ) -> None:
-    """H47, H77: the leader freezes, and another grants the lock when the session has ended."""
+    """H47, H54: the leader freezes, and another grants the lock when the session has ended."""
 
     async def scenario(lab: Lab) -> None:
         leader = cluster.leader()
