@@ -18,7 +18,7 @@ class OnConsul(Contestant):
     field: ClassVar[str] = "consul"
 
     @classmethod
-    def missing(cls) -> str:
+    def absent(cls) -> str:
         return "" if consul_program.find() else consul_program.ADVICE
 
     @classmethod

@@ -15,7 +15,8 @@ SLOW = {
     "cli/test_signals.py": "processes that are stopped in many ways",
     "cli/test_torture.py": "tortures from the command line",
     "engines/consul/test_cluster.py": "three servers, and what they do without one",
-    "engines/consul/test_unanswered.py::test_a_frozen_server_is_told_and_nothing_is_left": "seconds",
+    "engines/consul/test_unanswered.py::"
+    "test_a_frozen_server_is_told_and_nothing_is_left": "a server that stands still",
     "engines/etcd/test_cluster.py": "three members, and what they do without one",
     "engines/http/test_replicas.py": "nodes that are started, killed, frozen and rolled",
     "engines/mysql/test_restarts.py": "a server that is started again and again",

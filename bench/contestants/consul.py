@@ -8,7 +8,7 @@ from bench.consul_server import OnConsul
 from bench.contestant import Target
 from bench.ours import Ours, OursAio
 
-WORKS = {"pair", "handoff", "wakeup", "renewals"}
+WORKS = frozenset({"pair", "handoff", "wakeup", "renewals"})
 TARGETS = {
     "handoff": (Target("overlaps", "at most", 0.0),),
     "renewals": (Target("lost", "at most", 0.0),),

@@ -24,9 +24,8 @@ def test_a_lease_outlives_the_leader(flavor: str, cluster: ConsulCluster, how: s
 
     async def scenario(lab: Lab) -> None:
         told: list[LeaseLost] = []
-        options = {"request_timeout": 2.0}
-        client = await lab.connect(cluster.url, **options)
-        rival = await lab.connect(cluster.url, **options)
+        client = await lab.connect(cluster.url, request_timeout=2.0)
+        rival = await lab.connect(cluster.url, request_timeout=2.0)
         lease = await client.lock("seat", ttl=LONG, on_lost=told.append).acquire()
         waiter = lab.start(rival.lock("seat", ttl=LONG).acquire(timeout=LONG))
         await lab.until(lambda: waits(rival), "a waiter")
@@ -68,11 +67,10 @@ def test_without_a_majority_nothing_is_granted_and_that_is_said(
             lease.check()
         for node in rest:
             node.start_unseen()
-        give_up = clock.now() + LONG
-        while True:
+        give_up, again = clock.now() + LONG, None
+        while again is None:
             try:
                 again = await client.lock("seat", ttl=20).acquire(timeout=LONG)
-                break
             except (Unavailable, OutcomeUnknown):
                 assert clock.now() < give_up
                 await lab.let_pass(0.1)

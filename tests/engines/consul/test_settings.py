@@ -122,7 +122,7 @@ def test_what_is_no_consul_is_not_taken_for_one(flavor: str, body: bytes) -> Non
     async def scenario(lab: Lab) -> None:
         with answering(200, body) as address:
             with pytest.raises((Misconfigured, Unavailable), match="no agent of Consul"):
-                await lab.connect(f"consul://{address}")
+                _ = await lab.connect(f"consul://{address}")
 
     run(flavor, scenario)
 
