@@ -14,6 +14,17 @@ SLOW = {
     "cli/test_loss.py": "locks that are lost, each with the time until its program has ended",
     "cli/test_signals.py": "processes that are stopped in many ways",
     "cli/test_torture.py": "tortures from the command line",
+    "engines/consul/test_cluster.py": "three servers, and what they do without one",
+    "engines/consul/test_fences.py::"
+    "test_they_grow_across_restarts_and_a_snapshot_that_is_restored": "a server of its own",
+    "engines/consul/test_sessions.py::"
+    "test_a_waiter_knows_a_lock_delay_and_does_not_spin": "the seconds of a lock-delay",
+    "engines/consul/test_settings.py::"
+    "test_a_token_opens_what_its_policy_allows": "a server of its own",
+    "engines/consul/test_unanswered.py::"
+    "test_a_lost_answer_to_a_release_or_a_renewal_does_no_harm": "seconds without an answer",
+    "engines/consul/test_unanswered.py::"
+    "test_a_frozen_server_is_told_and_nothing_is_left": "a server that stands still",
     "engines/etcd/test_cluster.py": "three members, and what they do without one",
     "engines/http/test_replicas.py": "nodes that are started, killed, frozen and rolled",
     "engines/mysql/test_restarts.py": "a server that is started again and again",
@@ -94,6 +105,7 @@ SLOW = {
 
 DOUBLED = {
     "mysql": "the tests of MariaDB, on a server that is slower to start",
+    "consul": "the checks and hazards of every engine; tests/engines/consul is quick",
     "dynamodb": "an emulator that is slow; tests/engines/dynamodb is quick",
     "http etcd": "the checks of `http`, with a server behind it",
     "http memory": "the checks of `http`, over the memory of a node",

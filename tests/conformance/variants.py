@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers.cluster import Cluster
+from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
 from tests.servers.mariadb import SqlServer, mariadb
@@ -90,6 +91,7 @@ def prefixed(url: str, **options: Any) -> tuple[str, dict[str, Any]]:
 VARIANTS: dict[str, Where] = {
     "memory": lambda folder: (f"memory://conformance-{next(_number)}", {}),
     "sqlite": lambda folder: (f"sqlite:///{folder}/locks.db", {}),
+    "consul": lambda folder: (shared(Consul).fresh_url(), {}),
     "dynamodb": lambda folder: prefixed(shared(Dynalite).locks_url),
     "etcd": lambda folder: (
         shared(brisk_etcd).url,
@@ -134,6 +136,7 @@ RECIPES = {"shared", "remembers", "observe"}
 # What an engine does not promise, so that its checks are skipped. Nothing else may be.
 NOT_PROMISED = {
     "memory": {"durable", "portable"},
+    "consul": {"fifo", *RECIPES},
     "dynamodb": {"fifo", "push", "shared", "observe"},
     "http": {"store"},
     "http memory": {"durable", "portable", "store"},

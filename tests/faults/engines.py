@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fencelock.engines import TABLE
+from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
 from tests.servers.etcd import brisk_etcd
 from tests.servers.mariadb import mariadb
@@ -121,6 +122,10 @@ STORES: dict[str, Store] = {
             "order": "serves waiters in no order",
             "waiters": "keeps no queue",
         },
+    ),
+    "consul": Store(
+        lambda folder: shared(Consul).fresh_url(),
+        lacks={"order": "serves waiters in no order", "waiters": "keeps no queue"},
     ),
     "dynamodb": Store(
         lambda folder: f"{shared(Dynalite).locks_url}-{next(_number)}",

@@ -27,6 +27,7 @@ ENGINES = (
     "mysql",
     "redis",
     "redlock",
+    "consul",
     "dynamodb",
     "etcd",
     "zookeeper",

@@ -23,8 +23,6 @@ class NotApplicable(NamedTuple):
     why: str
 
 
-NO_CONSUL = NotApplicable("there is no engine for Consul yet")
-
 MATRIX: dict[str, list[str] | NotApplicable] = {
     "H01": [
         "test_pauses.py::test_a_frozen_holder_learns_its_loss_and_harms_nobody",
@@ -269,8 +267,6 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
     "H84": [
         "test_hung_servers.py::test_a_short_break_costs_a_waiter_nothing_however_long_it_has_waited",
     ],
-    "H57": NO_CONSUL,
-    "H58": NO_CONSUL,
     "H75": [
         "../service/test_vanishing.py::test_a_client_that_vanishes_while_queued_leaves_the_queue",
         "../service/test_vanishing.py::test_a_grant_that_comes_after_the_end_of_its_client_is_given_back",
@@ -312,7 +308,7 @@ MATRIX: dict[str, list[str] | NotApplicable] = {
 """The tests beside this file, and of the service; H43 to H56 and H59 to H70 are shown in
 ``tests/engines``."""
 
-SERVERS = ("postgresql", "mariadb", "mysql", "redis", "dynamodb", "etcd", "http")
+SERVERS = ("postgresql", "mariadb", "mysql", "redis", "consul", "dynamodb", "etcd", "http")
 
 # Hazards that only some engines can meet, and what keeps the others from it.
 ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
@@ -321,7 +317,7 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
         "has no clock of a server between its clients",
     ),
     ("H35",): (
-        {"redis", "redlock", "postgresql", "dynamodb"},
+        {"redis", "redlock", "postgresql", "consul", "dynamodb"},
         "keeps its data when it restarts, or is none",
     ),
     ("H36",): ({"redis"}, "has every grant on disk before it tells, or none at all"),
@@ -335,12 +331,18 @@ ONLY: dict[tuple[str, ...], tuple[set[str], str]] = {
     ("H41",): ({"redis", "redlock"}, "drops no locks for want of memory"),
     ("H42",): ({"redis"}, "has no slots"),
     ("H43", "H44", "H45", "H46"): ({"redlock"}, "asks no majority of independent servers"),
-    ("H47",): ({"zookeeper", "etcd"}, "has no session that carries its leases"),
+    ("H47",): ({"zookeeper", "etcd", "consul"}, "has no session that carries its leases"),
     ("H48", "H49", "H50"): ({"zookeeper"}, "a hazard of ZooKeeper sessions and nodes"),
-    ("H51", "H54"): ({"zookeeper", "etcd"}, "has no members that agree on a leader"),
-    ("H52", "H53", "H55"): ({"etcd"}, "a hazard of etcd's leases and watches"),
+    ("H51",): (
+        {"zookeeper", "etcd"},
+        "has no members that agree on a leader, or asks it by its reads",
+    ),
+    ("H54",): ({"zookeeper", "etcd", "consul"}, "has no members that agree on a leader"),
+    ("H52", "H53"): ({"etcd"}, "a hazard of etcd's leases and watches"),
+    ("H55",): ({"etcd", "consul"}, "has no leases that could leak"),
+    ("H57", "H58"): ({"consul"}, "a hazard of Consul's sessions"),
     ("H56",): (
-        {"zookeeper", "etcd", "dynamodb"},
+        {"zookeeper", "etcd", "consul", "dynamodb"},
         "the record is deleted in the tests of H06 and H40",
     ),
     ("H59", "H60"): ({"dynamodb"}, "judges the end of a lease by the clock of its server"),

@@ -46,6 +46,7 @@ def scrub(page: Page, moment: float) -> None:
 def test_a_chip_is_dragged_and_stretched_and_its_play_follows(browser: Browser, url: str) -> None:
     with opened(browser, url) as page:
         shown(page)
+        expect(chip(page, FROZEN)).to_be_visible()
         assert chips(page) == [FROZEN]
         second = page.locator(".chart svg").first.bounding_box()
         assert second is not None

@@ -91,18 +91,18 @@ def fetch() -> None:
     if not all(map(shutil.which, ("apt-get", "dpkg", "dpkg-deb"))):
         raise CannotFetch("this is no Debian")
     try:
-        mirrors = _mirrors()
-        if not mirrors:
+        found = mirrors()
+        if not found:
             raise CannotFetch("apt names no mirror of Debian's main archive")
         cache().mkdir(parents=True, exist_ok=True)
         with locked(cache() / "fetching"):
             if _fetched(cache()) is None:  # nobody else has, meanwhile
-                _fetch(mirrors, cache())
+                _fetch(found, cache())
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         raise CannotFetch(str(error)) from error
 
 
-def _mirrors() -> list[str]:
+def mirrors() -> list[str]:
     """The mirrors that the machine's apt takes this release of Debian from."""
     release = Path("/etc/os-release")
     names = release.read_text(encoding="utf-8") if release.exists() else ""
@@ -122,10 +122,10 @@ def _fetch(mirrors: Sequence[str], into: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
     give_up = time.monotonic() + FETCH_S
     with tempfile.TemporaryDirectory(prefix="new-", dir=into) as work:
-        archives = _download_from_any(mirrors, Path(work), give_up)
+        archives = download(mirrors, SUITE, PACKAGE, Path(work), give_up)
         root = Path(work) / "root"
         for archive in archives:
-            _run(["dpkg-deb", "--extract", str(archive), str(root)], give_up)
+            run(["dpkg-deb", "--extract", str(archive), str(root)], give_up)
         for useless in ("doc", "man", "locale", "perl"):
             shutil.rmtree(root / "usr/share" / useless, ignore_errors=True)
         command = _command(root)
@@ -137,32 +137,47 @@ def _fetch(mirrors: Sequence[str], into: Path) -> None:
         root.rename(into / f"mysql-{found}")
 
 
-def _download_from_any(mirrors: Sequence[str], work: Path, give_up: float) -> list[Path]:
-    """The first mirror that has the suite: a machine may name others, of other makers."""
+def download(
+    mirrors: Sequence[str],
+    suite: str,
+    package: str,
+    work: Path,
+    give_up: float,
+    *,
+    alone: bool = False,
+) -> list[Path]:
+    """Download a package, and all that it needs unless it is to come alone.
+
+    From the first mirror that has the suite: a machine may name others, of other makers.
+    """
     why = CannotFetch("no mirror")
     for mirror in mirrors:
         try:
-            return _download(mirror, work, give_up)
+            return _download(mirror, suite, package, work, give_up, alone)
         except CannotFetch as error:
             why = error
     raise why
 
 
-def _download(mirror: str, work: Path, give_up: float) -> list[Path]:
-    """The archives of the server and of everything that it needs: apt says which those are."""
+def _download(
+    mirror: str, suite: str, package: str, work: Path, give_up: float, alone: bool
+) -> list[Path]:
+    """The archives of a package and of everything that it needs: apt says which those are."""
     shutil.rmtree(work / "apt", ignore_errors=True)
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (work / "apt" / folder).mkdir(parents=True)
-    architecture = _run(["dpkg", "--print-architecture"], give_up).strip()
+    architecture = run(["dpkg", "--print-architecture"], give_up).strip()
     keys = f" signed-by={KEYS}" if KEYS.exists() else ""
-    sources = f"deb [arch={architecture}{keys}] {mirror} {SUITE} main\n"
+    sources = f"deb [arch={architecture}{keys}] {mirror} {suite} main\n"
     (work / "apt/sources.list").write_text(sources)
     (work / "apt/status").touch()  # as if nothing were installed
     (work / "apt/conf").write_text(_settings(work / "apt"))
     apt = ["apt-get", "--quiet", "--config-file", str(work / "apt/conf")]
-    _run([*apt, "update"], give_up)
-    _run([*apt, "install", "--yes", "--download-only", PACKAGE], give_up)
-    return sorted((work / "apt/cache/archives").glob("*.deb"))
+    run([*apt, "update"], give_up)
+    archives = work / "apt/cache/archives"
+    wanted = ["download"] if alone else ["install", "--yes", "--download-only"]
+    run([*apt, *wanted, package], give_up, archives)
+    return sorted(archives.glob("*.deb"))
 
 
 def _settings(folder: Path) -> str:
@@ -191,11 +206,17 @@ def _settings(folder: Path) -> str:
     return "\n".join([*cleared, *(f'{key} "{value}";' for key, value in settings.items()), ""])
 
 
-def _run(command: Sequence[str], give_up: float) -> str:
+def run(command: Sequence[str], give_up: float, folder: Path | None = None) -> str:
+    """What a command prints that has to end in time."""
     left = give_up - time.monotonic()
     try:
         ran = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=max(1, left)
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=max(1, left),
+            cwd=folder,
         )
     except subprocess.TimeoutExpired:
         raise CannotFetch(f"{command[0]} took longer than {FETCH_S:g} s") from None
@@ -217,14 +238,15 @@ def main() -> int:
     """Fetch, and say so if that cannot be; that is no failure."""
     if find() is None:
         try:
-            _say(f"Fetching MySQL for the tests into {cache()}")
+            say(f"Fetching MySQL for the tests into {cache()}")
             fetch()
         except (CannotFetch, RuntimeError) as error:
-            _say(f"MySQL cannot be fetched, so its tests will be skipped: {error}")
+            say(f"MySQL cannot be fetched, so its tests will be skipped: {error}")
     return 0
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell whoever runs ``make servers``."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -54,6 +54,7 @@ RECIPES = [
     "zookeeper/engine.py",
     "zookeeper/queue.py",
     "zookeeper/shares.py",
+    "consul/engine.py",
     "dynamodb/engine.py",
     "etcd/engine.py",
     "http/engine.py",

@@ -22,7 +22,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 ROOT = "fencelock"  # fencelock/__init__.py: what a user imports
 REGISTRY = "engines"  # engines/__init__.py: finds an engine by its URL scheme
-FLOORS = {"_sql", "doctor", "options", "timer", "units", "url", "waiters"}  # what engines share
+# What engines share.
+FLOORS = {"_http", "_sql", "doctor", "options", "timer", "units", "url", "waiters"}
 ABOVE = {
     "redlock": "redis"
 }  # an engine over another: the connections, keys and scripts of that one

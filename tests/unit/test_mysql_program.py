@@ -39,7 +39,7 @@ def bin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
-    monkeypatch.setattr(mysql_program, "_mirrors", lambda: ["http://mirror.invalid/debian"])
+    monkeypatch.setattr(mysql_program, "mirrors", lambda: ["http://mirror.invalid/debian"])
     program(folder, "mysqld", "exit 1")
     program(folder, "dpkg", "echo any")
     program(folder, "dpkg-deb", UNPACK)
@@ -106,7 +106,7 @@ def test_it_is_bounded_in_time(bin: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_where_it_cannot_be_had_that_is_no_failure(
     bin: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mysql_program, "_mirrors", list)
+    monkeypatch.setattr(mysql_program, "mirrors", list)
     assert mysql_program.main() == 0
     assert "its tests will be skipped: apt names no mirror" in capsys.readouterr().out
 

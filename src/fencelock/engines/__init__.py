@@ -30,6 +30,7 @@ TABLE: dict[str, str] = {
     "redlock": "fencelock.engines.redlock.engine:RedlockEngine",
     "postgresql": "fencelock.engines.postgresql.lease:LeaseEngine",
     "etcd": "fencelock.engines.etcd.engine:EtcdEngine",
+    "consul": "fencelock.engines.consul.engine:ConsulEngine",
     "dynamodb": "fencelock.engines.dynamodb.engine:DynamoDBEngine",
     "http": "fencelock.engines.http.engine:HttpEngine",
     "https": "fencelock.engines.http.engine:HttpEngine",

@@ -20,13 +20,13 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from ..engine import Address, Engine
-from ..engines.http import wire
+from ..engines._http import wire
+from ..engines._http.errors import silent, unreachable
+from ..engines._http.wire.connection import Connect
+from ..engines._http.wire.connection import Node as Address_
+from ..engines._http.wire.http1 import Response
 from ..engines.http.engine import HttpEngine
-from ..engines.http.errors import silent, unreachable
 from ..engines.http.messages import id_of
-from ..engines.http.wire.connection import Connect
-from ..engines.http.wire.connection import Node as Address_
-from ..engines.http.wire.http1 import Response
 from ..engines.memory import MemoryEngine
 from ..service import calls
 from ..service.access import ANONYMOUS, Access

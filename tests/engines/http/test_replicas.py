@@ -243,7 +243,7 @@ def test_each_node_is_asked_once_whatever_other_calls_meet(flavor: str, peer: St
             draining = problem(503, "draining")
 
             def answer_late(_: object) -> Said:
-                replicas._current = 0  # as two other calls would have it by now
+                replicas._nodes._current = 0  # as two other calls would have it by now
                 return draining
 
             peer.say("/v1/acquire", draining)
@@ -302,7 +302,7 @@ def test_all_who_wait_share_one_poll(flavor: str, tmp_path: Path) -> None:
             ]
             for number in range(count):
                 await lab.until_queued(holder, f"l{number}", 1)
-            pools = engine_of(client)._replicas._pools  # type: ignore[attr-defined]
+            pools = engine_of(client)._replicas._nodes._pools  # type: ignore[attr-defined]
             polls = pools[0, "polls"]
             assert len(polls._taken) <= 2
             for lease in leases:

@@ -1,36 +1,25 @@
-"""Send calls to the nodes of a service, which are replicas: one after the other, never two at once.
-
-A call goes to the node that served the last one. If that cannot be reached, or says that nothing
-happened because it cannot serve, the same call goes to the next node: it has not been served
-before. A call of which that is not certain, because no answer came or the answer says so, is not
-sent again, here: the caller asks again for the same owner, and that goes to the next node.
-"""
+"""Make the calls of a service and read what its nodes answer. The nodes are replicas."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import urlencode
 
 from ...errors import FencelockError, OutcomeUnknown, Unavailable
-from ...wires.tls import context_of
 from ...world import World
+from .._http.nodes import Nodes, Purpose
+from .._http.wire.connection import Node
+from .._http.wire.http1 import Response
 from .errors import body_of, mapped, not_a_service, problem_of, unreadable
 from .settings import Settings, token_of
-from .wire import connect_in
-from .wire.connection import Node
-from .wire.http1 import Response
-from .wire.pool import Pool
 
 T = TypeVar("T")
-Purpose: TypeAlias = Literal["calls", "renewals", "polls"]
 Reader: TypeAlias = Callable[[dict[str, Any]], T]
 """Makes something of the members of an answer; an error in it means that it cannot be read."""
 SCHEMA = 1
-UNAUTHORIZED, FAILED, UNSUPPORTED, CANNOT_SERVE = 401, 500, 501, 503
-POLLS_MAX = 64  # connections that wait for a change
+FAILED, UNSUPPORTED, CANNOT_SERVE = 500, 501, 503
 
 
 class Replicas:
@@ -38,17 +27,16 @@ class Replicas:
 
     def __init__(self, world: World, settings: Settings) -> None:
         self._settings = settings
-        context = None if settings.tls is None else context_of(settings.tls, "http/1.1")
-        self._nodes = [Node(*one, context, settings.connect_timeout) for one in settings.nodes]
-        connect, sizes = connect_in(world), {"calls": settings.pool, "renewals": 1}
-        self._pools: dict[tuple[int, str], Pool] = {}
-        for number, node in enumerate(self._nodes):
-            for purpose in ("calls", "renewals", "polls"):
-                size = sizes.get(purpose, POLLS_MAX)
-                headers = partial(self._headers, node)
-                self._pools[number, purpose] = Pool(world, connect, node, headers, size)
-        self._current = 0
-        """The node that serves, as far as is known."""
+        self._nodes = Nodes(
+            world,
+            settings.nodes,
+            settings.tls,
+            settings.connect_timeout,
+            settings.pool,
+            self._headers,
+            _has_failed,
+            _nothing_happened,
+        )
 
     def _headers(self, node: Node) -> tuple[tuple[str, str], ...]:
         headers = (
@@ -123,49 +111,25 @@ class Replicas:
     async def send(
         self, method: str, verb: str, body: object, timeout: float, purpose: Purpose
     ) -> Response:
-        """Have a node answer: each is tried at most once, and only while nothing was done."""
+        """Have a node answer."""
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         target = f"{self._settings.path}/v1/{verb}"
-        first, count = self._current, len(self._nodes)
-        for turn in range(count):
-            number, left = (first + turn) % count, count - 1 - turn
-            pool = self._pools[number, purpose]
-            try:
-                response = await pool.call(method, target, data, timeout)
-            except Unavailable:
-                self._leave(number)
-                if not left:
-                    raise
-                continue
-            except OutcomeUnknown:
-                self._leave(number)
-                raise
-            if response.status == UNAUTHORIZED:
-                pool.renew()  # a token that was replaced is read with the next connection
-            if response.status >= FAILED and response.status != UNSUPPORTED:
-                self._leave(number)
-                if left and response.status == CANNOT_SERVE and _nothing_happened(response):
-                    continue
-            return response._replace(where=pool.node.where)
-        raise AssertionError("unreachable")
-
-    def _leave(self, number: int) -> None:
-        """Have the next call go to another node, unless one has been chosen meanwhile."""
-        if self._current == number:
-            self._current = (number + 1) % len(self._nodes)
+        return await self._nodes.send(method, target, data, timeout, purpose)
 
     def close_polls(self) -> None:
         """End the polls: no more can be made."""
-        for (_, purpose), pool in self._pools.items():
-            if purpose == "polls":
-                pool.close()
+        self._nodes.close_polls()
 
     def close(self) -> None:
         """Close all connections."""
-        for pool in self._pools.values():
-            pool.close()
+        self._nodes.close()
+
+
+def _has_failed(response: Response) -> bool:
+    return response.status >= FAILED and response.status != UNSUPPORTED
 
 
 def _nothing_happened(response: Response) -> bool:
     kind, problem = problem_of(response)
-    return bool(kind) and problem.get("may_have_happened") is False
+    is_sure = bool(kind) and problem.get("may_have_happened") is False
+    return is_sure and response.status == CANNOT_SERVE

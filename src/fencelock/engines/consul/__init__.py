@@ -1,0 +1,1 @@
+"""Locks in Consul's key/value store, held by sessions: the recipe of ``consul lock``."""
