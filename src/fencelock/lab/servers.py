@@ -209,6 +209,8 @@ class ZooKeeperServers(Servers):
             if session not in member.tree.sessions:
                 words = f"the session of {self._sessions.pop(session)} has ended"
                 self.network.recorder.tell(member.name, "session ended", words)
+        if member.role != "leading":
+            del state["until"]  # when a session ends is known to the leader alone
         return state | {"leader": member.leader or None, "role": member.role}
 
 

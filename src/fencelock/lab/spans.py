@@ -48,7 +48,7 @@ class _Keepers:
     def __init__(self, servers: Sequence[str], states: Mapping[str, Sequence[Sequence[Any]]]):
         self._states = [states[name] for name in servers]
         self._times = [[at for at, _ in states[name]] for name in servers]
-        ends = {state["until"] for seen in self._states for _, state in seen}
+        ends = {state.get("until") for seen in self._states for _, state in seen}
         self._moments: list[float] = sorted(
             {*(ends - {None}), *(at for times in self._times for at in times)}
         )
@@ -63,5 +63,6 @@ class _Keepers:
 
     def _keeps(self, client: str, moment: float, number: int) -> bool:
         state = self._states[number][bisect_right(self._times[number], moment) - 1][1]
-        is_over = state["until"] is not None and moment >= state["until"]
+        until = state.get("until")
+        is_over = until is not None and moment >= until
         return state["holder"] == client and not is_over
