@@ -95,6 +95,7 @@ SLOW = {
     "service/test_tls.py::test_files_that_cannot_be_used_are_said": "certificates for each",
     "service/test_vanishing.py::test_a_client_whose_machine_lost_its_power_is_noticed": "20 s",
     "service/test_workers.py": "several processes for each",
+    "sim/test_zookeeper_model.py::test_the_model_answers_as_an_ensemble_does": "three servers",
     "sim/test_service.py::test_every_promise_of_the_service_holds_for_many_seeds": "many seeds",
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",
     "service/test_stores.py": "servers behind two nodes, and longer than a ticket is kept",

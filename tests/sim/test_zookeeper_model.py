@@ -1,10 +1,10 @@
-"""The model of an ensemble answers as a real server does: the same operations, drawn at random.
+"""The model of an ensemble answers as real servers do: the same operations, drawn at random.
 
-Three clients have a session each, at three members of the model, and all at the one real server.
-After each operation every client asks for a sign of life, so that what it watches has been told by
-then. Answers are compared whole but for what differs by nature: times, sessions and zxids are
-replaced by their rank among all that were seen. A server lists children in any order, and drops the
-nodes of a session in any order.
+Three clients have a session each, at three members of the model, and all at one real server, or
+each at a member of a real ensemble. After each operation every client asks for a sign of life, so
+that what it watches has been told by then. Answers are compared whole but for what differs by
+nature: times, sessions and zxids are replaced by their rank among all that were seen. A server
+lists children in any order, and drops the nodes of a session in any order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fencelock.sim.connection import Connection
 from fencelock.sim.network import Conditions, Host, Network
 from fencelock.sim.world import Simulation
 from fencelock.sim.zookeeper_member import Member, ensemble
-from tests.servers.zookeeper import ZooKeeper
+from tests.servers.zookeeper import Ensemble, ZooKeeper
 
 kazoo: Any = import_module("kazoo.protocol.serialization")
 SESSION_MS = 40_000
@@ -91,6 +91,7 @@ class Asker:
         self._transport = transport
         self._buffer = b""
         self._xid = 0
+        self.is_closed = False
         self.events: list[tuple[int, str]] = []
         first = messages.connect(0, SESSION_MS, 0, bytes(16))
         transport.write(len(first).to_bytes(4, "big") + first)
@@ -139,6 +140,7 @@ class Asker:
         return False
 
     def close(self) -> None:
+        self.is_closed = True
         self._transport.close()
 
 
@@ -161,14 +163,19 @@ class Ranks:
 class Side:
     """One of the two that are compared."""
 
-    def __init__(self, dial: Callable[[int], Transport], settle: Callable[[], object]) -> None:
+    def __init__(
+        self, dial: Callable[[int], Transport], settle: Callable[[list[Asker]], object]
+    ) -> None:
         self._dial = dial
-        self._settle = settle
+        self._wait = settle
         """Waits until all members have applied what is committed."""
         self.askers = [Asker(dial(number)) for number in range(CLIENTS)]
         self.zxids = Ranks()
         self._owners = {0: "nobody"}
         self._know(range(CLIENTS))
+
+    def _settle(self) -> None:
+        self._wait([asker for asker in self.askers if not asker.is_closed])
 
     def _know(self, numbers: Iterable[int]) -> None:
         """Sessions have begun."""
@@ -278,6 +285,12 @@ def server() -> Iterator[ZooKeeper]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def standing() -> Iterator[Ensemble]:
+    with Ensemble() as running:
+        yield running
+
+
 def model_side(simulation: Simulation) -> Side:
     network = Network(simulation, Conditions())
     members = ensemble(network)
@@ -287,19 +300,36 @@ def model_side(simulation: Simulation) -> Side:
 
     return Side(
         lambda number: ModelLine(network, members[number], f"client-{number}"),
-        lambda: simulation.run(until=has_settled),
+        lambda askers: simulation.run(until=has_settled),
     )
 
 
-def real_side(server: ZooKeeper) -> Side:
-    return Side(lambda number: RealLine(server.port), bool)
+def real_side(*members: ZooKeeper) -> Side:
+    """The clients at one server each, or all at one. A sync is answered by who is up to date."""
+
+    def settle(askers: list[Asker]) -> None:
+        for asker in askers if len(members) > 1 else ():
+            asker.ask(messages.sync("/"))
+
+    return Side(lambda number: RealLine(members[number % len(members)].port), settle)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_model_answers_as_a_server_does(server: ZooKeeper, seed: int) -> None:
+    compare(seed, server)
+
+
+@pytest.mark.parametrize("seed", range(6, 9))
+def test_the_model_answers_as_an_ensemble_does(standing: Ensemble, seed: int) -> None:
+    """Each client is at a member of its own; one of them leads."""
+    compare(seed, *standing.members)
+
+
+def compare(seed: int, *members: ZooKeeper) -> None:
+    """Tell the same story to the model and to real servers."""
     root = f"/story-{seed}"
     with Simulation(seed) as simulation:
-        sides = model_side(simulation), real_side(server)
+        sides = model_side(simulation), real_side(*members)
         story = Story(seed, root)
         steps: list[tuple[int, Any]] = [(0, messages.create_persistent(root, messages.OPEN))]
         steps += [story.step() for _ in range(STEPS)]
