@@ -12,15 +12,15 @@ import pytest
 
 from fencelock import lab
 from fencelock.judge import Event, History, Promises, Ruling, Violation, verdict
-from fencelock.lab import histories
 from fencelock.lab.histories import (
     CLIENTS_MAX,
-    GRANTS_MAX,
     Part,
     Report,
     page_of,
     parts,
+    traces,
 )
+from fencelock.lab.histories.windows import GRANTS_MAX
 from fencelock.web.bundle import held
 from tests.judge.telling import acquire, history, lasting, note, read, release, write
 
@@ -230,7 +230,7 @@ def test_each_of_several_locks_has_parts_of_its_own() -> None:
 
 
 def test_a_history_that_is_too_long_says_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(histories, "PARTS_MAX", 5)
+    monkeypatch.setattr(traces, "PARTS_MAX", 5)
     told = turns(400, ["ann", "bob"])
     found = parts(Report(told, [], "A run"))
     assert len(found) == 5
