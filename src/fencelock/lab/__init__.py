@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from .document import chosen, combinations
 from .player import play
+from .switches import chosen, combinations
 from .trace import Trace
 
 __all__ = [

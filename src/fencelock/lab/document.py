@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
-from typing import Any, Literal, NamedTuple, TypeGuard, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
 
 from ..errors import UsageError
 from .script import TIME_MAX_S, Statement, read_statement
+from .switches import chosen
+from .value import NAME, Value
 
 ACTORS_MAX, SERVERS_MAX, FAULTS_MAX, LINES_MAX, STEPS_MAX = 8, 7, 50, 200, 50
-TEXT_MAX = 2000
+HOSTS_MAX = ACTORS_MAX + SERVERS_MAX
 SEED_MAX = 2**53 - 1
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,19}")
 FENCE_OF = re.compile(r"\{([^{}]*)\}")
 
 Client = Literal["fencelock", "textbook", "local", "none"]
@@ -105,63 +105,10 @@ class Document(NamedTuple):
     expect: Mapping[str, Any] | None
 
 
-def combinations(raw: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Every combination of the switches of a document, the defaults first."""
-    switches = _Value(raw, "").get("switches").entries()
-    choices = {name: list(value.entries()) for name, value in switches.items()}
-    for picked in product(*choices.values()):
-        yield dict(zip(choices, picked, strict=True))
-
-
-def chosen(raw: Mapping[str, Any], /, **switches: str) -> dict[str, Any]:
-    """The document with its switches set, the others at their first choice.
-
-    A choice is a patch: what it names replaces what the document has, and null takes it away.
-    """
-    value = _Value(raw, "")
-    known = value.get("switches").entries()
-    unknown = sorted(set(switches) - set(known))
-    if unknown:
-        has = ", ".join(known) or "none"
-        raise UsageError(f"switches: there is no switch {unknown[0]!r}; this document has {has}")
-    document: dict[str, Any] = {name: one for name, one in raw.items() if name != "switches"}
-    picked: list[str] = []
-    for name, switch in known.items():
-        choices = switch.entries()
-        if not choices:
-            raise UsageError(f"{switch.where}: a switch has at least one choice")
-        choice = switches.get(name, next(iter(choices)))
-        if choice not in choices:
-            raise UsageError(
-                f"{switch.where}: there is no choice {choice!r}; there are {', '.join(choices)}"
-            )
-        picked.append(choice)
-        document = _patched(document, choices[choice].mapping())
-    expect = value.get("expect").entries()
-    if expect:
-        key = ", ".join(picked) or "played"
-        if key not in expect:
-            raise UsageError(f"expect: nothing is said about {key!r}")
-        document["expect"] = {"played": expect[key].raw}
-    return document
-
-
-def _patched(document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(document)
-    for name, one in patch.items():
-        if one is None:
-            result.pop(name, None)
-        elif isinstance(one, dict) and isinstance(result.get(name), dict):
-            result[name] = _patched(result[name], cast("dict[str, Any]", one))
-        else:
-            result[name] = one
-    return result
-
-
 def read(raw: object) -> Document:
     """Check a document, with its switches at their first choices; UsageError says what is wrong."""
-    whole = _Value(raw, "")
-    top = _Value(chosen(whole.mapping()), "")
+    whole = Value(raw, "")
+    top = Value(chosen(whole.mapping()), "")
     top.only(
         "v", "title", "about", "seed", "until", "engine", "actors", "resource", "network",
         "faults", "steps", "expect", "quiz",
@@ -217,7 +164,7 @@ def read(raw: object) -> Document:
     )
 
 
-def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
+def _servers(engine: Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
     engine.only("kind", "nodes", "session")
     kind = engine.get("kind").text()
     if kind not in SERVERS:
@@ -244,7 +191,7 @@ def _servers(engine: _Value) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
     return kind, tuple(f"{one}-{number}" for number in range(1, count + 1)), options
 
 
-def _resource(resource: _Value) -> tuple[str, Guard, str]:
+def _resource(resource: Value) -> tuple[str, Guard, str]:
     resource.only("name", "guard", "value")
     guard: Any = resource.get("guard").raw
     guard = True if guard is None else guard
@@ -255,7 +202,7 @@ def _resource(resource: _Value) -> tuple[str, Guard, str]:
     return resource.get("name").name("resource"), GUARDS[guard], text
 
 
-def _actors(actors: _Value, kind: str, taken: set[str]) -> tuple[Actor, ...]:
+def _actors(actors: Value, kind: str, taken: set[str]) -> tuple[Actor, ...]:
     entries = actors.entries()
     if not 1 <= len(entries) <= ACTORS_MAX:
         raise UsageError(f"actors: there are 1 to {ACTORS_MAX} of them, not {len(entries)}")
@@ -266,7 +213,7 @@ def _actors(actors: _Value, kind: str, taken: set[str]) -> tuple[Actor, ...]:
     return tuple(found)
 
 
-def _actor(name: str, actor: _Value, kind: str, taken: set[str]) -> Actor:
+def _actor(name: str, actor: Value, kind: str, taken: set[str]) -> Actor:
     where = actor.where
     if not NAME.fullmatch(name):
         raise UsageError(f"{where}: a name is 1 to 20 letters, digits, _ and -, a letter first")
@@ -337,7 +284,7 @@ def _lock(actors: Sequence[Actor]) -> str:
     return next(iter(names), "")
 
 
-def _delay(network: _Value) -> tuple[float, float]:
+def _delay(network: Value) -> tuple[float, float]:
     network.only("delay")
     delay = network.get("delay")
     if delay.raw is None:
@@ -349,7 +296,7 @@ def _delay(network: _Value) -> tuple[float, float]:
 
 
 def _fault(
-    fault: _Value, engine: str, actors: set[str], servers: Sequence[str], resource: str
+    fault: Value, engine: str, actors: set[str], servers: Sequence[str], resource: str
 ) -> Fault:
     kind = fault.get("kind").choice(*FAULTS, first_is_default=False)
     if (engine, kind) in IMPOSSIBLE:
@@ -371,7 +318,8 @@ def _fault(
         fields += ["from", "to"]
         known = {*actors, *servers, resource}
         found = found._replace(
-            sources=fault.get("from").hosts(known), targets=fault.get("to").hosts(known)
+            sources=fault.get("from").hosts(known, HOSTS_MAX),
+            targets=fault.get("to").hosts(known, most),
         )
         within = {*found.sources, *found.targets} <= {*servers}
         if kind == "lose reply" and engine == "zookeeper" and within:
@@ -389,7 +337,7 @@ def _fault(
     return found
 
 
-def _step(step: _Value, actors: set[str], until: float) -> Step:
+def _step(step: Value, actors: set[str], until: float) -> Step:
     step.only("at", "say")
     say = step.get("say").text()
     for place in FENCE_OF.findall(say):
@@ -399,7 +347,7 @@ def _step(step: _Value, actors: set[str], until: float) -> Step:
     return Step(step.get("at").number(0.0, until), say)
 
 
-def _check_quiz(quiz: _Value, switches: _Value) -> None:
+def _check_quiz(quiz: Value, switches: Value) -> None:
     """Check a riddle: the switch that is hidden, and for each of its choices what is said of it."""
     quiz.only("switch", "answers")
     answers = quiz.get("answers").entries()
@@ -414,110 +362,9 @@ def _check_quiz(quiz: _Value, switches: _Value) -> None:
             raise UsageError(f"quiz.answers: nothing is said about {missing[0]!r}")
 
 
-def _expect(expect: _Value) -> Mapping[str, Any] | None:
+def _expect(expect: Value) -> Mapping[str, Any] | None:
     if expect.raw is None:
         return None
     played = expect.get("played")
     played.only(*EXPECTED)
     return played.mapping()
-
-
-def _is_object(raw: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(raw, dict) and all(isinstance(name, str) for name in cast("Any", raw))
-
-
-def is_list(raw: object) -> TypeGuard[list[Any]]:
-    """Whether it is a list of whatever."""
-    return isinstance(raw, list)
-
-
-class _Value:
-    """A value of a document, and where it stands."""
-
-    def __init__(self, raw: object, where: str) -> None:
-        self.raw = raw
-        self.where = where
-
-    def mapping(self) -> Mapping[str, Any]:
-        if self.raw is None:
-            return {}
-        if not _is_object(self.raw):
-            raise self._not("an object with names and values")
-        return self.raw
-
-    def get(self, name: str) -> _Value:
-        return _Value(self.mapping().get(name), f"{self.where}.{name}" if self.where else name)
-
-    def entries(self) -> dict[str, _Value]:
-        return {name: self.get(name) for name in self.mapping()}
-
-    def items(self, most: int) -> list[_Value]:
-        if self.raw is None:
-            return []
-        if not is_list(self.raw):
-            raise self._not("a list")
-        if len(self.raw) > most:
-            raise UsageError(f"{self.where}: {len(self.raw)} of them, {most} at the most")
-        return [_Value(one, f"{self.where}[{number}]") for number, one in enumerate(self.raw)]
-
-    def only(self, *names: str) -> None:
-        unknown = [name for name in self.mapping() if name not in names]
-        if unknown:
-            where = self.where or "the document"
-            raise UsageError(f"{where}: {unknown[0]!r} is unknown; there are {', '.join(names)}")
-
-    def text(self, default: str | None = None) -> str:
-        if self.raw is None and default is not None:
-            return default
-        if not isinstance(self.raw, str) or not self.raw or len(self.raw) > TEXT_MAX:
-            raise self._not(f"a text of 1 to {TEXT_MAX} characters")
-        return self.raw
-
-    def name(self, default: str) -> str:
-        name = self.text(default)
-        if not NAME.fullmatch(name):
-            raise self._not("a name of 1 to 20 letters, digits, _ and -, a letter first")
-        return name
-
-    def choice(self, *known: str, first_is_default: bool = True) -> str:
-        choice = self.text(known[0] if first_is_default else None)
-        if choice not in known:
-            raise UsageError(f"{self.where}: there is no {choice!r}, but {', '.join(known)}")
-        return choice
-
-    def hosts(self, known: set[str]) -> tuple[str, ...]:
-        given = [self] if isinstance(self.raw, str) else self.items(ACTORS_MAX + SERVERS_MAX)
-        if not given:
-            raise self._not("a name, or a list of names")
-        return tuple(one.choice(*sorted(known), first_is_default=False) for one in given)
-
-    def flag(self, default: bool) -> bool:
-        if self.raw is None:
-            return default
-        if not isinstance(self.raw, bool):
-            raise self._not("true or false")
-        return self.raw
-
-    def number(self, least: float, most: float, default: float | None = None) -> float:
-        if self.raw is None and default is not None:
-            return default
-        if isinstance(self.raw, bool) or not isinstance(self.raw, int | float):
-            raise self._not(f"a number from {least:g} to {most:g}")
-        if not least <= self.raw <= most:
-            raise self._not(f"a number from {least:g} to {most:g}")
-        return float(self.raw)
-
-    def whole(self, least: int, most: int, default: int) -> int:
-        if self.raw is None:
-            return default
-        if isinstance(self.raw, bool) or not isinstance(self.raw, int):
-            raise self._not(f"a whole number from {least} to {most}")
-        if not least <= self.raw <= most:
-            raise self._not(f"a whole number from {least} to {most}")
-        return self.raw
-
-    def _not(self, wanted: str) -> UsageError:
-        shown = repr(self.raw)
-        shown = shown if len(shown) <= 60 else shown[:57] + "..."
-        where = self.where or "the document"
-        return UsageError(f"{where}: {wanted} is wanted, not {shown}")

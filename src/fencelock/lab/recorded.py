@@ -13,8 +13,8 @@ from typing import Any
 from .. import __version__
 from ..errors import FencelockError, UsageError
 from ..web.bundle import one_file
-from .document import combinations
 from .palette import palette
+from .switches import combinations
 from .universe import object_of, played
 
 SIZE_MAX = 400_000

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..errors import UsageError
-from .document import chosen
 from .player import LIVE_STEPS_MAX, play
+from .switches import chosen
 from .variant import variants, varied
 
 FIELDS = ("document", "switches", "edits", "variant")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
-from .document import is_list
+from .value import is_list
 
 WATCH = "watch fires"
 """What a server tells whoever asked to be told of a change."""
