@@ -319,7 +319,7 @@ def _fault(
         known = {*actors, *servers, resource}
         found = found._replace(
             sources=fault.get("from").hosts(known, HOSTS_MAX),
-            targets=fault.get("to").hosts(known, most),
+            targets=fault.get("to").hosts(known, HOSTS_MAX),
         )
         within = {*found.sources, *found.targets} <= {*servers}
         if kind == "lose reply" and engine == "zookeeper" and within:
