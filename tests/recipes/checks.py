@@ -101,7 +101,7 @@ async def observers_see_every_change(context: CheckContext) -> None:
     leaders = Leaders(context, other.election(name, ttl=LONG_S))
     expect(await leaders.next() is None, "somebody leads before anybody has campaigned")
     election = one.election(name, ttl=LONG_S)
-    for _ in range(3):
+    for _ in range(2):
         change = context.start(leaders.next)
         term = await election.campaign()
         leader = await change.result()

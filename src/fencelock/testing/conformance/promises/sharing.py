@@ -208,9 +208,11 @@ async def a_writer_becomes_a_reader_without_a_gap(context: CheckContext) -> None
 @check("shared")
 async def a_reader_cannot_become_a_writer(context: CheckContext) -> None:
     """Who reads is told that it would wait for itself, and keeps its read lock."""
-    lock = (await context.connect()).rwlock(context.name(), ttl=LONG_S)
+    name, client = context.name(), await context.connect()
+    lock = client.rwlock(name, ttl=LONG_S)
     reader = await lock.read().acquire()
-    await refused(UsageError, lock.write().acquire(), "writing below one's own read lock")
+    hasty = client.rwlock(name, ttl=LONG_S, timeout=BRIEF_S)  # refused at once, or not at all
+    await refused(UsageError, hasty.write().acquire(), "writing below one's own read lock")
     reader.check()
     mutex = await (await context.connect()).lock(context.name("mutex"), ttl=LONG_S).acquire()
     await refused(UsageError, mutex.downgrade(), "downgrading a plain lock")
