@@ -151,6 +151,7 @@ def test_observers_see_shares_and_memory_by_watches_alone(flavor: str, server: Z
         await theirs.forget("seat")
         await told("a memory that is gone")
         await engine.unobserve("seat", signal)
+        assert not [path for path in engine._connection._session._watches if "seat" in path]
         sent = record_requests(client)
         await theirs.remember("seat", "item", 1, SOON)
         await engine.recall("seat")  # answered after the event, if there was one

@@ -100,6 +100,7 @@ def test_who_writes_by_us_keeps_kazoo_out(flavor: str, server: ZooKeeper, kazoo:
         downgraded = await engine_of(client).acquire(wish(READ)._replace(owner=ours.owner))
         assert downgraded.fence == ours.fence
         await lab.until(lambda: not any(map(threading.Thread.is_alive, readers)), "kazoo reads")
+        assert [holder.role for holder in await client.holders("seat")] == ["read"] * 3
         assert not kazoo_writer(kazoo, url).acquire(blocking=False)
 
     run(flavor, scenario)
