@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.servers.server import Missing, program, with_us
 TURNS = 500  # of each of two workers of theirs and two of ours
 WORKERS = 2
 ALL = 4 * TURNS
+REST_S = 0.002  # between two looks, as those of the programs
 TURNS_S = 400.0  # far more than all of them take
 JAVA = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
@@ -79,9 +81,6 @@ class Program:
         self._process.communicate()
 
 
-Work = Callable[[aio.Client, str], Coroutine[Any, Any, None]]
-
-
 class Ours:
     """Two clients of ours at a time: one for threads, one for asyncio."""
 
@@ -103,6 +102,29 @@ class Ours:
                 for _ in range(TURNS):
                     async with client.lock(name, ttl=60, timeout=SOON) as lease:
                         register.record("ours-asyncio", lease.fence)
+
+        return self.start(by_threads, by_asyncio)
+
+    def poll(self, register: Register, name: str) -> list[threading.Thread]:
+        """The same, among programs that poll: who queues with us is given the lock before them."""
+
+        def by_threads() -> None:
+            with fencelock.connect(self._url, **self._options) as client:
+                for _ in range(TURNS):
+                    while (lease := client.lock(name, ttl=60).try_acquire()) is None:
+                        time.sleep(REST_S)
+                    with lease:
+                        register.record("ours-threads", lease.fence)
+                    time.sleep(REST_S)
+
+        async def by_asyncio() -> None:
+            async with aio.connect(self._url, **self._options) as client:
+                for _ in range(TURNS):
+                    while (lease := await client.lock(name, ttl=60).try_acquire()) is None:
+                        await asyncio.sleep(REST_S)
+                    async with lease:
+                        register.record("ours-asyncio", lease.fence)
+                    await asyncio.sleep(REST_S)
 
         return self.start(by_threads, by_asyncio)
 
