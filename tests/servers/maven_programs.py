@@ -102,12 +102,21 @@ def check_sums(folder: Path, sums: str) -> None:
 CURATOR = JavaProgram(TESTS / "languages" / "java" / "curator", "Apache Curator")
 REDISSON = JavaProgram(TESTS / "languages" / "java" / "redisson", "Redisson")
 DYNAMODB_LOCAL = JavaProgram(TESTS / "servers" / "maven" / "dynamodb", "Amazon's DynamoDB Local")
-ALL = (CURATOR, REDISSON, DYNAMODB_LOCAL)
+
+
+def is_licensed() -> bool:
+    """Whether who runs the tests says that the license of DynamoDB Local allows it to them."""
+    return os.environ.get("FENCELOCK_DYNAMODB_LOCAL") == "licensed"
+
+
+def wanted() -> list[JavaProgram]:
+    """Those to fetch."""
+    return [CURATOR, REDISSON, *([DYNAMODB_LOCAL] if is_licensed() else [])]
 
 
 def main() -> int:
     """Fetch, and say so if that cannot be; that is no failure."""
-    for program in ALL:
+    for program in wanted():
         if not program.is_there():
             try:
                 say(f"Fetching {program.what} for the tests into {cache()}")
