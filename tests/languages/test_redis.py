@@ -6,9 +6,9 @@ They poll, and wake nobody. So they have no place in our queue, and no fence.
 from __future__ import annotations
 
 import pytest
+import redis.asyncio  # noqa: F401  # before two threads want it at once
 
 import fencelock
-import redis.asyncio  # noqa: F401  # before two threads want it at once
 from tests.faults.flavors import SOON
 from tests.languages.conftest import Start
 from tests.languages.programs import ALL, TURNS, TURNS_S, WORKERS, Ours, go, java, take_turns

@@ -91,9 +91,7 @@ class JavaProgram(NamedTuple):
 def check_sums(folder: Path, sums: str) -> None:
     """Raise CannotFetch unless a folder has exactly these files, with these contents."""
     wanted = {line.split()[1]: line.split()[0] for line in sums.splitlines()}
-    found = {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()
-    }
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
     others = sorted({name for name, _ in wanted.items() ^ found.items()})
     if others:
         raise CannotFetch(f"Maven gave something else than {SUMS} names: {', '.join(others)}")
