@@ -10,6 +10,7 @@ that meet sees the other. The programs in Go and Java do the same.
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,4 +99,4 @@ def check_fences(turns: list[Turn]) -> None:
 
 def changes(history: list[Turn]) -> int:
     """How often the lock went from one side to the other."""
-    return sum(one.ours != other.ours for one, other in zip(history, history[1:], strict=False))
+    return sum(one.ours != other.ours for one, other in pairwise(history))

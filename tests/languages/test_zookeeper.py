@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from tests.servers.zookeeper import ZooKeeper
 
 pytestmark = pytest.mark.timeout(2 * TURNS_S)
 NAME = "seat"
-OPTIONS = {"recipe": "curator", "session": 60.0}
+OPTIONS: dict[str, Any] = {"recipe": "curator", "session": 60.0}
 
 
 @pytest.fixture
@@ -74,20 +75,20 @@ def test_nobody_reads_or_writes_beside_a_writer_over_thousands_of_turns(
 def read_and_write(ours: Ours, url: str, register: Register) -> list[threading.Thread]:
     def by_threads() -> None:
         with fencelock.connect(url, **OPTIONS) as client:
-            both = client.rwlock(NAME)
+            both = client.rwlock(NAME, ttl=45, timeout=SOON)
             for number in range(TURNS // 2):
-                with both.read(ttl=45, timeout=SOON):
+                with both.read():
                     register.read(f"ours-threads-{number}")
-                with both.write(ttl=45, timeout=SOON) as lease:
+                with both.write() as lease:
                     register.record("ours-threads", lease.fence)
 
     async def by_asyncio() -> None:
         async with aio.connect(url, **OPTIONS) as client:
-            both = client.rwlock(NAME)
+            both = client.rwlock(NAME, ttl=45, timeout=SOON)
             for number in range(TURNS // 2):
-                async with both.read(ttl=45, timeout=SOON):
+                async with both.read():
                     register.read(f"ours-asyncio-{number}")
-                async with both.write(ttl=45, timeout=SOON) as lease:
+                async with both.write() as lease:
                     register.record("ours-asyncio", lease.fence)
 
     return ours.start(by_threads, by_asyncio)
@@ -125,12 +126,12 @@ def test_readers_of_both_are_together_and_a_writer_waits_for_all_of_them(
 ) -> None:
     async def scenario(lab: Lab) -> None:
         client = await lab.connect(url, **OPTIONS)
-        ours = await client.rwlock(NAME).read(ttl=45).acquire()
+        ours = await client.rwlock(NAME, ttl=45).read().acquire()
         reader = start(command(server, url, "hold", "read"))
         reader.hear("held")
         writer = start(command(server, url, "hold", "write"))
         await lab.until_queued(client, NAME, 1)
-        late = lab.start(client.rwlock(NAME).read(ttl=45, timeout=3 * SOON).acquire())
+        late = lab.start(client.rwlock(NAME, ttl=45, timeout=3 * SOON).read().acquire())
         await lab.until_queued(client, NAME, 2)
         assert await ours.release() is True
         reader.end()
