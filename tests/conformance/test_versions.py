@@ -21,7 +21,10 @@ from tests.servers.postgresql import Postgresql18
 from tests.servers.shared import shared
 from tests.servers.valkey import Valkey
 
-PARTS = {"contract", "exclusion", "fences", "names", "queueing", "remembering", "sharing"}
+PARTS = {
+    *("contract", "exclusion", "fences", "loss", "names", "queueing", "remembering", "sharing"),
+    "waiting",
+}
 CHECKS = [one for one in conformance.checks() if one.body.__module__.rpartition(".")[2] in PARTS]
 
 

@@ -103,3 +103,13 @@ def test_an_rlock_of_redisson_is_refused_and_refuses_us(url: str, start: Start) 
             said = start(java(REDISSON, "RedissonLock", "rlock", address(url), NAME)).fail()
             assert "WRONGTYPE" in said
             lease.renew()
+
+
+def test_redsync_of_one_node_alone_is_no_majority(nodes: Nodes, start: Start) -> None:
+    """It holds at that node, and we at the others: who shares a lock has to name all nodes."""
+    with fencelock.connect(nodes.url) as client:
+        theirs = start(go("redsync", "hold", f"{nodes.nodes[0].address}/0", "alone"))
+        theirs.hear("held")
+        with client.lock("alone", ttl=60, timeout=SOON) as lease:
+            lease.check()
+            theirs.end()  # it was still the owner at its node
