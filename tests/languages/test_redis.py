@@ -6,7 +6,6 @@ They poll, and wake nobody. So they have no place in our queue, and no fence.
 from __future__ import annotations
 
 import pytest
-import redis.asyncio  # noqa: F401  # before two threads want it at once
 
 import fencelock
 from tests.faults.flavors import SOON
