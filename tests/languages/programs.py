@@ -151,10 +151,16 @@ class Ours:
             raise error
 
 
-def take_turns(ours: Ours, theirs: Program, start: Callable[[], list[threading.Thread]]) -> None:
+def take_turns(
+    register: Register, ours: Ours, theirs: Program, start: Callable[[], list[threading.Thread]]
+) -> None:
     """Have both sides begin at the same time, and wait until both have ended."""
     theirs.hear("ready")
     threads = start()
     theirs.go_on()
-    ours.end(threads)
-    theirs.end(TURNS_S)
+    try:
+        ours.end(threads)
+        theirs.end(TURNS_S)
+    except BaseException:
+        assert register.clashes == []  # then what broke is of no interest
+        raise

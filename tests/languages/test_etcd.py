@@ -40,7 +40,7 @@ def test_one_at_a_time_in_the_order_of_arrival_over_thousands_of_turns(
     """The fence is the create revision, by which the queue is ordered: so of both it grows."""
     ours = Ours(etcd.url)
     theirs = start(go("etcd", "turns", etcd.address, name, register.folder, WORKERS, TURNS))
-    take_turns(ours, theirs, lambda: ours.record(register, name))
+    take_turns(register, ours, theirs, lambda: ours.record(register, name))
     check_exclusion(register, ALL)
     check_fences(register.history)
     assert queued(etcd, name) == 0

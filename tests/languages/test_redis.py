@@ -55,7 +55,7 @@ def test_one_at_a_time_with_redsync_at_one_server(
 ) -> None:
     ours = Ours(url)
     theirs = start(go("redsync", "turns", address(url), NAME, register.folder, WORKERS, TURNS))
-    take_turns(ours, theirs, lambda: ours.poll(register, NAME))
+    take_turns(register, ours, theirs, lambda: ours.poll(register, NAME))
     check(register)
 
 
@@ -64,7 +64,7 @@ def test_one_at_a_time_with_redsync_by_a_majority(
 ) -> None:
     ours = Ours(nodes.url)
     theirs = start(go("redsync", "turns", addresses(nodes), NAME, register.folder, WORKERS, TURNS))
-    take_turns(ours, theirs, lambda: ours.record(register, NAME))
+    take_turns(register, ours, theirs, lambda: ours.record(register, NAME))
     check(register)
 
 
@@ -74,7 +74,7 @@ def test_one_at_a_time_with_redisson_that_sets_the_key(
     ours = Ours(url)
     words = ("turns", address(url), NAME, register.folder, WORKERS, TURNS)
     theirs = start(java(REDISSON, "RedissonLock", *words))
-    take_turns(ours, theirs, lambda: ours.poll(register, NAME))
+    take_turns(register, ours, theirs, lambda: ours.poll(register, NAME))
     check(register)
 
 

@@ -56,7 +56,7 @@ def test_one_at_a_time_in_the_order_of_arrival_over_thousands_of_turns(
     """The fence is the czxid of the node, by which the queue is ordered: so of both it grows."""
     ours = Ours(url, **OPTIONS)
     theirs = start(command(server, url, "turns", "mutex", register.folder, WORKERS, TURNS))
-    take_turns(ours, theirs, lambda: ours.record(register, NAME))
+    take_turns(register, ours, theirs, lambda: ours.record(register, NAME))
     check_exclusion(register, ALL)
     check_fences(register.history)
 
@@ -67,7 +67,7 @@ def test_nobody_reads_or_writes_beside_a_writer_over_thousands_of_turns(
     """Each reads and writes by turns."""
     ours = Ours(url, **OPTIONS)
     theirs = start(command(server, url, "turns", "rw", register.folder, WORKERS, TURNS))
-    take_turns(ours, theirs, lambda: read_and_write(ours, url, register))
+    take_turns(register, ours, theirs, lambda: read_and_write(ours, url, register))
     check_exclusion(register, ALL // 2)
     check_fences(register.history)
     assert len(register.reads) == ALL // 2
