@@ -23,7 +23,7 @@ from tests.servers.server import Missing
 
 TESTS = Path(__file__).parents[1]
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-FETCH_S = 300.0  # for 50 MB, and what Maven itself needs
+FETCH_S = 180.0  # for 50 MB, and what Maven itself needs
 SUMS = "jars.sha256"
 
 
