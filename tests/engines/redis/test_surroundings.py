@@ -39,14 +39,16 @@ def begin(work):
     try:
         work()
     except BaseException as error:
-        print(type(error).__name__)
+        said.append(type(error).__name__)
 
+said = []
 works = [by_threads, lambda: asyncio.run(by_asyncio())]
 threads = [threading.Thread(target=begin, args=(work,)) for work in works]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+print(*said)
 """
 
 
