@@ -14,6 +14,7 @@ SLOW = {
     "cli/test_loss.py": "locks that are lost, each with the time until its program has ended",
     "cli/test_signals.py": "processes that are stopped in many ways",
     "cli/test_torture.py": "tortures from the command line",
+    "conformance/test_versions.py": "servers of other versions, each with a part of the checks",
     "engines/consul/test_cluster.py": "three servers, and what they do without one",
     "engines/consul/test_fences.py::"
     "test_they_grow_across_restarts_and_a_snapshot_that_is_restored": "a server of its own",
@@ -95,6 +96,9 @@ SLOW = {
     "service/test_tls.py::test_files_that_cannot_be_used_are_said": "certificates for each",
     "service/test_vanishing.py::test_a_client_whose_machine_lost_its_power_is_noticed": "20 s",
     "service/test_workers.py": "several processes for each",
+    "languages/test_etcd.py": "thousands of turns with a program in Go",
+    "languages/test_redis.py": "thousands of turns with programs in Go and Java",
+    "languages/test_zookeeper.py": "thousands of turns with a program in Java",
     "sim/test_zookeeper_model.py::test_the_model_answers_as_an_ensemble_does": "three servers",
     "sim/test_service.py::test_every_promise_of_the_service_holds_for_many_seeds": "many seeds",
     "service/test_polls.py::test_a_poll_that_moves_to_another_node_keeps_its_lock": "12 s' wait",

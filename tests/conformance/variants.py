@@ -13,11 +13,12 @@ from typing import Any
 from tests.servers.cluster import Cluster
 from tests.servers.consul import Consul
 from tests.servers.dynalite import Dynalite
-from tests.servers.etcd import brisk_etcd
+from tests.servers.dynamodb_local import DynamoDBLocal
+from tests.servers.etcd import brisk_etcd, brisk_etcd_35
 from tests.servers.mariadb import SqlServer, mariadb
 from tests.servers.mysql import mysql
 from tests.servers.pgbouncer import Pgbouncer
-from tests.servers.postgresql import Postgresql
+from tests.servers.postgresql import Postgresql, Postgresql18
 from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
 from tests.servers.sentinel import Sentinels
@@ -39,6 +40,11 @@ def sql(server: Callable[[], SqlServer], scheme: str, mode: str) -> Where:
 def postgresql(**options: Any) -> Where:
     """One set of tables for all checks: each uses names of its own."""
     return lambda folder: (shared(Postgresql).url(), options)
+
+
+def postgresql_18(**options: Any) -> Where:
+    """The same, on a newer server."""
+    return lambda folder: (shared(Postgresql18).url(), options)
 
 
 def redis() -> Redis:
@@ -129,6 +135,19 @@ VARIANTS: dict[str, Where] = {
     # A session carries all leases of a client, so none lasts longer: the checks ask for a minute.
     "zookeeper": lambda folder: (shared(ZooKeeper).fresh_url(), {"session": 90.0}),
     "sqlite push=no": lambda folder: (f"sqlite:///{folder}/locks.db", {"push": False}),
+}
+
+# Other servers of an engine above, and the variant whose promises they have to keep. Some of the
+# checks are enough for them: see test_versions.py. Valkey is a variant of its own.
+VERSIONS: dict[str, tuple[str, Where]] = {
+    "etcd 3.5": (
+        "etcd",
+        lambda folder: (shared(brisk_etcd_35).url, {"prefix": f"conformance-{next(_number)}/"}),
+    ),
+    "postgresql 18": ("postgresql", postgresql_18()),
+    "postgresql 18 mode=advisory": ("postgresql mode=advisory", postgresql_18(mode="advisory")),
+    "postgresql 18 mode=row": ("postgresql mode=row", postgresql_18(mode="row")),
+    "dynamodb local": ("dynamodb", lambda folder: prefixed(shared(DynamoDBLocal).locks_url)),
 }
 
 RECIPES = {"shared", "remembers", "observe"}

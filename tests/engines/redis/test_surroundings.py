@@ -19,6 +19,54 @@ from tests.servers.redlock import Nodes
 
 ROOT = Path(__file__).parents[3]
 ENGINES = {"redis": Redis, "redlock": Nodes}
+# Both say that nobody is there: whatever else they raise is no answer.
+BOTH_BEGIN = """
+import asyncio, sys, threading
+import fencelock, fencelock.aio
+
+together = threading.Barrier(2)
+
+def by_threads():
+    with fencelock.connect(sys.argv[1]) as client:
+        client.lock("seat").try_acquire()
+
+async def by_asyncio():
+    async with fencelock.aio.connect(sys.argv[1]) as client:
+        await client.lock("seat").try_acquire()
+
+def begin(work):
+    together.wait()
+    try:
+        work()
+    except BaseException as error:
+        said.append(type(error).__name__)
+
+said = []
+works = [by_threads, lambda: asyncio.run(by_asyncio())]
+threads = [threading.Thread(target=begin, args=(work,)) for work in works]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*said)
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_blocking_and_an_asyncio_client_may_be_the_first_at_once(engine: str) -> None:
+    """redis-py is imported by both of them, in two threads, at the same moment."""
+    nobody = {
+        "redis": "redis://127.0.0.1:1",
+        "redlock": "redlock://127.0.0.1:1,127.0.0.1:2,[::1]:1",
+    }
+    for _ in range(3):
+        ran = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", BOTH_BEGIN, nobody[engine]],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.stdout.split() == ["Unavailable", "Unavailable"], ran.stderr
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -13,6 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import hiredis
+
+# First, as in a blocking client: modules of redis-py import each other, and two threads that begin
+# at different ends of it fail with a deadlock of their imports (seen with 8.1).
+import redis.connection  # isort: skip  # pyright: ignore[reportUnusedImport]
 import redis.asyncio.connection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
