@@ -1,0 +1,178 @@
+"""Requests and answers of Spanner's API as messages of google-cloud-spanner, and their channel.
+
+Loading this loads the package. Its messages are used as plain ones of protobuf, without the classes
+that wrap them: those take longer than the request.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import grpc
+from google.cloud.spanner_admin_database_v1 import types as admin_types
+from google.cloud.spanner_v1 import types as spanner_types
+from google.cloud.spanner_v1.services.spanner.transports import SpannerGrpcTransport
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2, struct_pb2
+
+from ..rows import Write
+from ..settings import Settings
+
+HOST = "spanner.googleapis.com"
+_PACKAGES = {"Spanner": "google.spanner.v1", "DatabaseAdmin": "google.spanner.admin.database.v1"}
+
+_spanner: Any = spanner_types
+_admin: Any = admin_types
+_STRING = {"code": _spanner.TypeCode.STRING}
+_STRINGS = {"code": _spanner.TypeCode.ARRAY, "array_element_type": _STRING}
+_READ_WRITE = {"read_write": {}}
+_TYPE: Any = _spanner.Type.pb()
+_STRUCT: Any = struct_pb2.Struct
+_VALUE: Any = struct_pb2.Value
+
+# The service, the message of a request, and that of an answer.
+_METHODS: dict[str, tuple[str, Any, Any]] = {
+    "CreateSession": ("Spanner", _spanner.CreateSessionRequest.pb(), _spanner.Session.pb()),
+    "DeleteSession": ("Spanner", _spanner.DeleteSessionRequest.pb(), empty_pb2.Empty),
+    "ExecuteSql": ("Spanner", _spanner.ExecuteSqlRequest.pb(), _spanner.ResultSet.pb()),
+    "BeginTransaction": (
+        "Spanner",
+        _spanner.BeginTransactionRequest.pb(),
+        _spanner.Transaction.pb(),
+    ),
+    "Commit": ("Spanner", _spanner.CommitRequest.pb(), _spanner.CommitResponse.pb()),
+    "Rollback": ("Spanner", _spanner.RollbackRequest.pb(), empty_pb2.Empty),
+    "UpdateDatabaseDdl": (
+        "DatabaseAdmin",
+        _admin.UpdateDatabaseDdlRequest.pb(),
+        operations_pb2.Operation,
+    ),
+    "GetDatabaseDdl": (
+        "DatabaseAdmin",
+        _admin.GetDatabaseDdlRequest.pb(),
+        _admin.GetDatabaseDdlResponse.pb(),
+    ),
+}
+
+
+class OperationFailed(Exception):
+    """A change of the schema was accepted and not made."""
+
+
+class Stubs:
+    """One channel, and a stub for each method."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._database = settings.database
+        emulator = settings.emulator or os.environ.get("SPANNER_EMULATOR_HOST")
+        # A request that is repeated behind our back would be refused by its own success. A server
+        # that does not acknowledge is given up with its connection, and soon tried again.
+        options = [
+            ("grpc.enable_retries", 0),
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.keepalive_time_ms", 120_000),
+            ("grpc.keepalive_timeout_ms", round(settings.request_timeout * 1000)),
+            ("grpc.min_reconnect_backoff_ms", round(settings.connect_timeout * 1000)),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+        ]
+        if emulator:
+            direct = [*options, ("grpc.enable_http_proxy", 0)]
+            self._channel: Any = grpc.insecure_channel(emulator, options=direct)
+        else:
+            transport: Any = SpannerGrpcTransport
+            self._channel = transport.create_channel(HOST, options=options)
+        self._stubs = {
+            method: self._channel.unary_unary(
+                f"/{_PACKAGES[service]}.{service}/{method}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=answer.FromString,
+            )
+            for method, (service, request, answer) in _METHODS.items()
+        }
+
+    def begin(self, method: str, request: Mapping[str, Any], seconds: float) -> Any:
+        """Send a request, and return what its answer will be in."""
+        fields = _FIELDS.get(method, dict)(**request)
+        routed = next(name for name in ("session", "database", "name") if name in fields)
+        metadata = (
+            ("google-cloud-resource-prefix", self._database),
+            ("x-goog-request-params", f"{routed}={quote(fields[routed], safe='')}"),
+            ("x-goog-spanner-route-to-leader", "true"),
+        )
+        message = _METHODS[method][1](**fields)
+        return self._stubs[method].future(message, timeout=seconds, metadata=metadata)
+
+    def read(self, method: str, answer: Any) -> Any:
+        """Return what is wanted of an answer."""
+        return _ANSWERS.get(method, _nothing)(answer)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def _execute(session: str, sql: str, begin: bool, **parameters: str | Sequence[str]) -> Any:
+    kinds = {n: _STRING if isinstance(p, str) else _STRINGS for n, p in parameters.items()}
+    params = _STRUCT()
+    params.update(parameters)
+    selector = {"begin": _READ_WRITE} if begin else {"single_use": {"read_only": {"strong": True}}}
+    return {
+        "session": session,
+        "sql": sql,
+        "params": params,
+        "param_types": {name: _TYPE(**kind) for name, kind in kinds.items()},
+        "transaction": selector,
+    }
+
+
+def _commit(session: str, transaction: bytes, writes: Sequence[Write], table: str) -> Any:
+    mutations = list[Any]()
+    for kind, columns in writes:
+        if kind == "delete":
+            keys = {"keys": [_list(columns.values())]}
+            mutations.append({kind: {"table": table, "key_set": keys}})
+        else:
+            row = {"table": table, "columns": list(columns), "values": [_list(columns.values())]}
+            mutations.append({kind: row})
+    return {"session": session, "transaction_id": transaction, "mutations": mutations}
+
+
+def _rows(answer: Any) -> tuple[bytes, list[list[str | None]]]:
+    """The id of the transaction that was begun, and the rows."""
+    rows = [
+        [None if value.HasField("null_value") else value.string_value for value in row.values]
+        for row in answer.rows
+    ]
+    return answer.metadata.transaction.id, rows
+
+
+def _operation(answer: Any) -> None:
+    if answer.HasField("error"):
+        raise OperationFailed(answer.error.message)
+
+
+def _nothing(_: Any) -> None:
+    return None
+
+
+def _list(values: Any) -> Any:
+    return {"values": [_VALUE(null_value=0) if v is None else _VALUE(string_value=v) for v in values]}
+
+
+_FIELDS: dict[str, Callable[..., dict[str, Any]]] = {
+    "ExecuteSql": _execute,
+    "Commit": _commit,
+    "BeginTransaction": lambda session: {"session": session, "options": _READ_WRITE},
+    "Rollback": lambda session, transaction: {"session": session, "transaction_id": transaction},
+}
+_ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "CreateSession": lambda answer: answer.name,
+    "ExecuteSql": _rows,
+    "BeginTransaction": lambda answer: answer.id,
+    "Commit": lambda answer: answer.commit_timestamp.ToMicroseconds(),
+    "UpdateDatabaseDdl": _operation,
+    "GetDatabaseDdl": lambda answer: list(answer.statements),
+}
