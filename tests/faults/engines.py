@@ -32,6 +32,7 @@ from tests.servers.redis import Redis
 from tests.servers.redlock import Nodes
 from tests.servers.service import Service
 from tests.servers.shared import shared
+from tests.servers.spanner import Spanner
 from tests.servers.zookeeper import ZooKeeper
 
 PROMISES = frozenset(
@@ -129,6 +130,10 @@ STORES: dict[str, Store] = {
     ),
     "dynamodb": Store(
         lambda folder: f"{shared(Dynalite).locks_url}-{next(_number)}",
+        lacks={"order": "serves waiters in no order", "waiters": "keeps no queue"},
+    ),
+    "spanner": Store(
+        lambda folder: shared(Spanner).fresh_url(),
         lacks={"order": "serves waiters in no order", "waiters": "keeps no queue"},
     ),
     "etcd": Store(

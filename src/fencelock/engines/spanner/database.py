@@ -219,10 +219,12 @@ class Database:
             except TableMissing as error:
                 if not self._settings.create:
                     raise Misconfigured(f"{error}: {ADVICE}") from error
-            made = made or await self._create_table()
             if self._world.now() + LOOK_S >= give_up:
                 raise Unavailable(f"the table {self._settings.table!r} is still being made")
-            await sleep(self._world, LOOK_S)
+            if made:
+                await sleep(self._world, LOOK_S)
+            else:
+                made = await self._create_table()
 
     async def _create_table(self) -> bool:
         request = {"database": self._settings.database, "statements": [self._sql["table"]]}
@@ -233,7 +235,8 @@ class Database:
         except Misconfigured as error:
             if "concurrent" not in str(error):
                 raise
-            return False  # another change of the schema is under way
+            await sleep(self._world, LOOK_S)  # another change of the schema is under way
+            return False
         return True
 
     async def close(self) -> None:

@@ -58,10 +58,9 @@ class Row(NamedTuple):
 
     def holding(self) -> Holding:
         """What is shown of a holder."""
-        age = max(self.now_us - self.fence, 0) / 1e6
-        return Holding(
-            self.name, self.fence, self.ttl_us / 1e6, age, self.left, json.loads(self.meta)
-        )
+        ttl, age = self.ttl_us / 1e6, max(self.now_us - self.fence, 0) / 1e6
+        left = min(self.left, ttl)
+        return Holding(self.name, self.fence, ttl, age, left, json.loads(self.meta))
 
     # What can be written. A row that tells somebody of a revocation is not deleted.
 
